@@ -1,0 +1,40 @@
+# Everything in .venv, from a machine that has only Python, make and the package registries.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+ENV := RAY_USAGE_STATS_ENABLED=0
+
+.PHONY: demo test check fix bench clean
+
+demo: $(VENV)/.runtime            ## set up, then run the main job on an embedded default
+	$(ENV) $(BIN)/blindrec demo
+
+test: check                       ## set up, then lint, type-check, import contracts, all tests
+	$(ENV) $(BIN)/python -m pytest
+
+check: $(VENV)/.dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+fix: $(VENV)/.dev                 ## format, and mend what ruff can mend
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(VENV)/.runtime           ## speed as a ratio to the floor kernel
+	$(ENV) $(BIN)/python -m benchmarks.throughput
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.runtime: pyproject.toml constraints.txt | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	@touch $@ $(VENV)/.runtime
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

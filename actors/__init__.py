@@ -1,0 +1,1 @@
+"""The private side: devices that hold ratings and answer queries with privatized releases."""

@@ -1,0 +1,1 @@
+"""The untrusted side: what a server that sees releases only can do."""

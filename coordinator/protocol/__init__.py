@@ -1,0 +1,1 @@
+"""Public knowledge, a leaf package: what both sides may know."""

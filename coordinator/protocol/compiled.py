@@ -1,0 +1,27 @@
+"""One way to compile an inner loop: typed for the type checker, cached on disk, free of the interpreter lock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar, cast
+
+import numba
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def compiled(function: Callable[P, R]) -> Callable[P, R]:
+    """Compile ``function`` with numba on its first call.
+
+    Parameters
+    ----------
+    function : callable
+        A function of numbers and numpy arrays, in the subset of Python that numba knows.
+
+    Returns
+    -------
+    callable
+        The same function, compiled; releases the interpreter lock while it runs.
+    """
+    return cast("Callable[P, R]", numba.njit(cache=True, nogil=True)(function))

@@ -1,0 +1,15 @@
+"""What blindrec raises: typed errors whose text names the thing, its value and the remedy."""
+
+from __future__ import annotations
+
+
+class BlindrecError(Exception):
+    """Base class of every error that blindrec raises on purpose."""
+
+
+class InputError(BlindrecError, ValueError):
+    """Something the user gave cannot be used; the command line ends with exit code 2."""
+
+
+class BudgetError(BlindrecError):
+    """A device was asked for more privacy than its budget holds; nothing was spent or released."""

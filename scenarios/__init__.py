@@ -1,0 +1,1 @@
+"""Experiments: the one package that knows both sides."""
