@@ -13,3 +13,7 @@ Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
 Indices: TypeAlias = NDArray[np.int32]
 Words: TypeAlias = NDArray[np.uint64]
+
+Bits2: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.uint8]]
+Bools2: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.bool_]]
+Indices2: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.int32]]

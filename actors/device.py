@@ -1,0 +1,125 @@
+"""Devices: a query comes in, a release goes out, and nothing else does."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from actors.advice import recommend
+from actors.ledger import Ledger
+from actors.randomizers import randomize
+from actors.ratings import Ratings
+from actors.sketches import private_bits
+from coordinator.protocol.arrays import Bits, Indices, Indices2
+from coordinator.protocol.budget import Epsilon
+from coordinator.protocol.coins import as_words
+from coordinator.protocol.messages import Model, Query, Release, pack
+
+
+class Cohort:
+    """A block of devices that live in one place; each answers as if it were alone.
+
+    Parameters
+    ----------
+    ratings : Ratings
+        Ratings of the whole population; the cohort touches its own devices' only.
+    secret : bytes
+        The population's sixteen-byte master secret; each device's own secret is derived from it.
+    first, stop : int
+        The devices of this cohort, ``first`` to ``stop - 1``.
+    budget : Fraction or None
+        What each device may spend in all [nats]; None for no limit.
+    """
+
+    def __init__(self, ratings: Ratings, secret: bytes, first: int, stop: int, budget: Epsilon) -> None:
+        self.first, self.stop = first, stop
+        self.ledger = Ledger(first, stop, budget)
+        self._ratings = ratings
+        self._master = as_words(secret)
+
+    def answer(self, query: Query, first: int, stop: int) -> Release:
+        """Answer ``query`` for devices ``first`` to ``stop - 1``.
+
+        A device that has answered this query before repeats its bits and spends nothing; one whose budget does not
+        hold a new query refuses: it is marked as not answering, and its bits are 0.
+
+        Parameters
+        ----------
+        query : Query
+            Public.
+        first, stop : int
+            Devices of this cohort.
+
+        Returns
+        -------
+        Release
+            All that leaves the devices.
+        """
+        refused = self.ledger.charge(query, first, stop)
+        bits = private_bits(query, self._ratings, self._master, first, stop - first)
+        randomize(bits, query, self._master, first)
+        answered: Bits | None = None
+        if refused:
+            answered = np.ones(stop - first, np.uint8)
+            for start, end in refused:
+                answered[start - first : end - first] = 0
+            bits *= answered[:, None]
+        return Release(
+            query_id=query.id,
+            first=first,
+            count=stop - first,
+            questions=query.questions,
+            bits=pack(bits),
+            answered=None if answered is None else pack(answered),
+            refused=sum(end - start for start, end in refused),
+        )
+
+    def rehearse(self, query: Query) -> None:
+        """Compile what ``query`` needs on one device and throw the bit away: nothing is charged, nothing leaves."""
+        bits = private_bits(query, self._ratings, self._master, self.first, 1)
+        randomize(bits, query, self._master, self.first)
+
+    def recommend(self, model: Model, first: int, stop: int, k: int) -> Indices2:
+        """Return each device's own top ``k``, int32, shape (stop - first, k); see `advice.recommend`.
+
+        In a deployment this never leaves the device; a simulation reads it to score it.
+        """
+        return recommend(model, *self._ratings.rated(self._master, first, stop - first), k=k)
+
+
+class Device:
+    """One user's device.
+
+    Parameters
+    ----------
+    ratings, secret, budget
+        As for `Cohort`.
+    index : int
+        Its public address.
+    """
+
+    def __init__(self, ratings: Ratings, secret: bytes, index: int, budget: Epsilon) -> None:
+        self.index = index
+        self._cohort = Cohort(ratings, secret, index, index + 1, budget)
+
+    @property
+    def spent(self) -> Epsilon:
+        """What this device has spent [nats]; None if it has answered without noise."""
+        return self._cohort.ledger.spent(self.index)
+
+    def answer(self, query: Query) -> Release:
+        """Answer ``query``, or repeat the answer.
+
+        Raises
+        ------
+        BudgetError
+            If the query is new and the budget does not hold it: the error names spent, asked and left.
+        """
+        release = self._cohort.answer(query, self.index, self.index + 1)
+        if release.refused:
+            raise self._cohort.ledger.refusal(query, self.index)
+        return release
+
+    def recommend(self, model: Model, k: int = 10) -> Indices:
+        """Return this device's own top ``k`` items, best first, from the public model and its own ratings."""
+        top: Indices = self._cohort.recommend(model, self.index, self.index + 1, k)[0]
+        return top

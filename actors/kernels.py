@@ -1,0 +1,171 @@
+"""The compiled inner loops of devices: which items a synthetic device rated, and MaxSense's private bits.
+
+A set of items is a row of marks and a stamp: an item belongs to it where its mark equals the stamp, so the next
+device's set needs a new stamp and no clearing.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import uint8, uint64
+
+from actors.seeds import ratings_stream
+from coordinator.protocol.arrays import Bits, Bools2, Indices, Indices2, Ints, Words
+from coordinator.protocol.coins import device_stream
+from coordinator.protocol.compiled import compiled
+from coordinator.protocol.hashing import draw
+from coordinator.protocol.sensing import sense
+
+_LOW = np.uint64(0xFFFFFFFF)
+_LIKES = np.uint64(1 << 63)
+_LAST_STAMP = 255
+
+
+class BlockModelRatings(NamedTuple):
+    """The block model as devices draw from it; probabilities are whole numbers in units of 2**-63."""
+
+    items: int
+    rated: int
+    class_marks: Words
+    """Cumulated class shares, shape (K,)."""
+    like: Words
+    """P(class k likes an item of cluster l), shape (K, L)."""
+    clusters: Indices
+    """Cluster of every item, shape (N,)."""
+
+
+class StoredLikes(NamedTuple):
+    """The liked items of a block of real devices, CSR: device i likes ``liked[starts[i]:starts[i + 1]]``."""
+
+    items: int
+    starts: Ints
+    liked: Indices
+
+
+@compiled
+def device_class(stream: np.uint64, class_marks: Words) -> int:
+    """Return the class k of the device: its lane 0 against the cumulated shares, in units of 2**-63."""
+    word = draw(stream, uint64(0)) >> uint64(1)
+    chosen = 0
+    while word >= class_marks[chosen]:
+        chosen += 1
+    return chosen
+
+
+@compiled
+def likes_item(stream: np.uint64, item: np.uint64, threshold: np.uint64) -> bool:
+    """Return the rating of a rated item: Bernoulli(threshold / 2**63), a coin of its own for every item."""
+    word = draw(stream, _LIKES + item)
+    return bool((word >> uint64(1)) < threshold)
+
+
+@compiled
+def mark_subset(stream: np.uint64, items: int, size: int, marks: Bits, stamp: int, buffer: Words) -> None:
+    """Mark a uniform subset of ``size`` of the items.
+
+    Candidates are the halves of the stream's words, lanes 1 on, each made uniform over the items by multiplication
+    with rejection (Lemire, 2019); a repeated candidate counts once. ``marks`` has one place more than there are
+    items: rejected halves fall there. ``buffer`` holds at least ``size + 1`` words.
+    """
+    many, ours = uint64(items), uint8(stamp)
+    rejected = uint64((1 << 32) % items)
+    marks[items] = ours
+    found, lane = 0, uint64(1)
+    while found < size:
+        missing = size - found
+        words = (missing + 1) >> 1
+        for k in range(words):
+            word = draw(stream, lane + uint64(k))
+            low, high = (word & _LOW) * many, (word >> uint64(32)) * many
+            buffer[2 * k] = (low >> uint64(32)) if (low & _LOW) >= rejected else many
+            buffer[2 * k + 1] = (high >> uint64(32)) if (high & _LOW) >= rejected else many
+        lane += uint64(words)
+        for k in range(missing):
+            found += marks[buffer[k]] != ours
+            marks[buffer[k]] = ours
+
+
+@compiled
+def next_stamp(marks: Bits, stamp: int) -> int:
+    """Return a stamp that no mark holds; clears the marks when the stamps are used up."""
+    if stamp == _LAST_STAMP:
+        marks[:] = 0
+        return 1
+    return stamp + 1
+
+
+@compiled
+def block_model_maxsense(
+    model: BlockModelRatings, master: Words, key: Words, table: Words, first: int, bits: Bits
+) -> None:
+    """Write MaxSense's private bit of synthetic devices ``first``, ``first + 1``, ...: 1 if a sensed item was liked.
+
+    ``bits`` (uint8, one a device) receives them; ``key`` and ``table`` are the round's public coins.
+    """
+    items, inverted = model.items, 2 * model.rated > model.items
+    size = items - model.rated if inverted else model.rated
+    marks, stamp = np.zeros(items + 1, np.uint8), 0
+    buffer, words, sensed = (
+        np.empty(size + 2, np.uint64),
+        np.empty(64, np.uint64),
+        np.empty(items + 1, np.uint64),
+    )
+    for k in range(bits.size):
+        stamp = next_stamp(marks, stamp)
+        stream = ratings_stream(master, first + k)
+        mark_subset(stream, items, size, marks, stamp, buffer)
+        like = model.like[device_class(stream, model.class_marks)]
+        bits[k] = 0
+        for j in range(sense(device_stream(key, first + k), items, table, words, sensed)):
+            item = sensed[j]
+            if (marks[item] == stamp) != inverted and likes_item(stream, item, like[model.clusters[item]]):
+                bits[k] = 1
+                break
+
+
+@compiled
+def stored_maxsense(likes: StoredLikes, key: Words, table: Words, first: int, bits: Bits) -> None:
+    """Write MaxSense's private bit of real devices ``first``, ``first + 1``, ... (rows 0, 1, ... of ``likes``)."""
+    marks, stamp = np.zeros(likes.items, np.uint8), 0
+    words, sensed = np.empty(64, np.uint64), np.empty(likes.items + 1, np.uint64)
+    for k in range(bits.size):
+        stamp = next_stamp(marks, stamp)
+        for item in likes.liked[likes.starts[k] : likes.starts[k + 1]]:
+            marks[item] = stamp
+        bits[k] = 0
+        for j in range(sense(device_stream(key, first + k), likes.items, table, words, sensed)):
+            if marks[sensed[j]] == stamp:
+                bits[k] = 1
+                break
+
+
+@compiled
+def block_model_rated(model: BlockModelRatings, master: Words, first: int, items: Indices2, likes: Bools2) -> None:
+    """Write the rated items of synthetic devices, ascending, and whether each was liked: shapes (devices, w)."""
+    many, inverted = model.items, 2 * model.rated > model.items
+    size = many - model.rated if inverted else model.rated
+    marks, buffer = np.zeros(many + 1, np.uint8), np.empty(size + 2, np.uint64)
+    for k in range(items.shape[0]):
+        marks[:] = 0
+        stream = ratings_stream(master, first + k)
+        mark_subset(stream, many, size, marks, 1, buffer)
+        like = model.like[device_class(stream, model.class_marks)]
+        found = 0
+        for item in range(many):
+            if (marks[item] == 1) != inverted:
+                items[k, found] = item
+                likes[k, found] = likes_item(stream, uint64(item), like[model.clusters[item]])
+                found += 1
+
+
+@compiled
+def block_model_would_like(model: BlockModelRatings, master: Words, first: int, items: Indices2, likes: Bools2) -> None:
+    """Write how synthetic devices would rate ``items``, shape (devices, k), rated or not; -1 is never liked."""
+    for k in range(items.shape[0]):
+        stream = ratings_stream(master, first + k)
+        like = model.like[device_class(stream, model.class_marks)]
+        for j in range(items.shape[1]):
+            item = items[k, j]
+            likes[k, j] = item >= 0 and likes_item(stream, uint64(item), like[model.clusters[item]])

@@ -1,0 +1,114 @@
+"""What devices have spent: repeats are free, what a budget does not hold is refused, nothing is ever refunded.
+
+A block of devices shares one ledger of stretches: neighbours that answered the same queries form one stretch, so a
+million devices that were asked alike cost one row. Sums are exact rationals.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from coordinator.protocol.budget import Epsilon, add, as_float, within
+from coordinator.protocol.errors import BudgetError
+from coordinator.protocol.messages import Query
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Devices ``first`` to ``stop - 1``, the queries they have answered and what these cost together."""
+
+    first: int
+    stop: int
+    answered: frozenset[bytes] = frozenset()
+    spent: Epsilon = Fraction(0)
+
+    def charged(self, query: Query) -> Stretch:
+        """Return this stretch after it answers ``query``."""
+        return replace(self, answered=self.answered | {query.id}, spent=add(self.spent, query.epsilon))
+
+    def same_history(self, other: Stretch) -> bool:
+        """Return whether both have answered the same queries."""
+        return self.answered == other.answered
+
+
+class Ledger:
+    """The privacy ledger of devices ``first`` to ``stop - 1``.
+
+    Parameters
+    ----------
+    first, stop : int
+        The devices.
+    budget : Fraction or None
+        What each device may spend in all [nats]; None for no limit.
+    """
+
+    def __init__(self, first: int, stop: int, budget: Epsilon) -> None:
+        self.budget = budget
+        self._stretches = [Stretch(first, stop)]
+
+    def charge(self, query: Query, first: int, stop: int) -> list[tuple[int, int]]:
+        """Charge ``query`` to devices ``first`` to ``stop - 1``, before they answer.
+
+        Parameters
+        ----------
+        query : Query
+            A query that a device has answered already costs it nothing.
+        first, stop : int
+            The devices that are asked; they belong to this ledger.
+
+        Returns
+        -------
+        list of (int, int)
+            The stretches ``[first, stop)`` of devices that refuse: the query is new to them, and their budget does
+            not hold it. They spend nothing.
+
+        Raises
+        ------
+        IndexError
+            If a device does not belong to this ledger.
+        """
+        if not self._stretches[0].first <= first <= stop <= self._stretches[-1].stop:
+            raise IndexError(f"devices {first} to {stop - 1} are not all in this ledger")
+        kept: list[Stretch] = []
+        refused: list[tuple[int, int]] = []
+        for stretch in self._split(first, stop):
+            asked = first <= stretch.first and stretch.stop <= stop and query.id not in stretch.answered
+            if asked and not within(add(stretch.spent, query.epsilon), self.budget):
+                refused.append((stretch.first, stretch.stop))
+                asked = False
+            self._append(kept, stretch.charged(query) if asked else stretch)
+        self._stretches = kept
+        return refused
+
+    def spent(self, device: int) -> Epsilon:
+        """Return what ``device`` has spent so far [nats]; None if it has answered without noise."""
+        return self._stretch(device).spent
+
+    def refusal(self, query: Query, device: int) -> BudgetError:
+        """Return the error that tells why ``device`` refuses ``query``: spent, asked and left."""
+        spent, budget = as_float(self.spent(device)), as_float(self.budget)
+        return BudgetError(
+            f"budget spent: {query} costs {as_float(query.epsilon):g} nats, device {device} has {budget - spent:g} of "
+            f"{budget:g} left ({spent:g} spent); lower epsilon per round or the number of rounds"
+        )
+
+    def _stretch(self, device: int) -> Stretch:
+        return next(stretch for stretch in self._stretches if stretch.first <= device < stretch.stop)
+
+    def _split(self, first: int, stop: int) -> list[Stretch]:
+        """Return the stretches, cut at ``first`` and at ``stop``."""
+        pieces: list[Stretch] = []
+        for stretch in self._stretches:
+            cuts = [cut for cut in (first, stop) if stretch.first < cut < stretch.stop]
+            ends = [stretch.first, *dict.fromkeys(cuts), stretch.stop]
+            pieces += [replace(stretch, first=a, stop=b) for a, b in itertools.pairwise(ends)]
+        return pieces
+
+    @staticmethod
+    def _append(kept: list[Stretch], stretch: Stretch) -> None:
+        if kept and kept[-1].same_history(stretch):
+            kept[-1] = replace(kept[-1], stop=stretch.stop)
+        else:
+            kept.append(stretch)

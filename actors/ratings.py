@@ -1,0 +1,151 @@
+"""Where devices' ratings come from: drawn by each device's own seed from the block model, or stored.
+
+Both kinds are frozen for a run, live on the private side only, and show no data when printed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Protocol
+
+import numpy as np
+
+from actors.kernels import (
+    BlockModelRatings,
+    StoredLikes,
+    block_model_maxsense,
+    block_model_rated,
+    block_model_would_like,
+    stored_maxsense,
+)
+from coordinator.protocol.arrays import Bits, Bools, Bools2, Floats, Indices, Indices2, Ints, Words
+from coordinator.protocol.coins import as_words
+
+
+class Ratings(Protocol):
+    """What a cohort needs of its devices' ratings."""
+
+    @property
+    def items(self) -> int:
+        """Number of items N."""
+        ...
+
+    @property
+    def users(self) -> int:
+        """Number of users U that have ratings here: devices 0 to U - 1."""
+        ...
+
+    def maxsense(self, master: Words, key: Words, table: Words, first: int, count: int) -> Bits:
+        """Return MaxSense's private bits of ``count`` devices from ``first`` on: 1 if a sensed item was liked."""
+        ...
+
+    def rated(self, master: Words, first: int, count: int) -> tuple[Ints, Indices, Bools]:
+        """Return what ``count`` devices from ``first`` on rated, CSR: starts, items ascending, likes."""
+        ...
+
+
+def _in_63_bits(probability: float) -> int:
+    return round(Fraction(probability) * (1 << 63))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockRatings:
+    """Ratings that each device draws from the bipartite stochastic block model by its own seed; no memory a device.
+
+    Source: Banerjee, Hegde, Massoulié, section 2 (the spec's section 1). ``W_u`` is a uniform ``rated``-subset of
+    the items, a rating is Bernoulli(``like[k, l]``).
+
+    Attributes
+    ----------
+    users, rated : int
+        Number of users U, and of items w that each rated.
+    like : ndarray of float64, shape (K, L)
+        P(a user of class k likes an item of cluster l).
+    class_shares : ndarray of float64, shape (K,)
+        Shares of the user classes.
+    clusters : ndarray of int32, shape (N,)
+        True cluster of every item: part of the simulated world, known to nobody in it.
+    """
+
+    users: int
+    rated_items: int
+    like: Floats = field(repr=False)
+    class_shares: Floats = field(repr=False)
+    clusters: Indices = field(repr=False)
+
+    @property
+    def items(self) -> int:
+        """Number of items N."""
+        return self.clusters.size
+
+    def _model(self) -> BlockModelRatings:
+        ends = [_in_63_bits(share) for share in np.cumsum(self.class_shares)]
+        ends[-1] = 1 << 63
+        like = np.array([[_in_63_bits(b) for b in row] for row in self.like.tolist()], np.uint64)
+        return BlockModelRatings(self.items, self.rated_items, np.array(ends, np.uint64), like, self.clusters)
+
+    def maxsense(self, master: Words, key: Words, table: Words, first: int, count: int) -> Bits:
+        """Return MaxSense's private bits; see `Ratings.maxsense`."""
+        bits = np.empty(count, np.uint8)
+        block_model_maxsense(self._model(), master, key, table, first, bits)
+        return bits
+
+    def rated(self, master: Words, first: int, count: int) -> tuple[Ints, Indices, Bools]:
+        """Return rated items and likes, CSR; see `Ratings.rated`."""
+        items = np.empty((count, self.rated_items), np.int32)
+        likes = np.empty((count, self.rated_items), np.bool_)
+        block_model_rated(self._model(), master, first, items, likes)
+        return np.arange(count + 1, dtype=np.int64) * self.rated_items, items.ravel(), likes.ravel()
+
+    def would_like(self, secret: bytes, items: Indices2) -> Bools2:
+        """Return whether devices 0, 1, ... would like ``items``, shape (devices, k): the experimenter checks advice."""
+        likes = np.empty(items.shape, np.bool_)
+        block_model_would_like(self._model(), as_words(secret), 0, items, likes)
+        return likes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredRatings:
+    """Ratings of real users, CSR; a device may stand for the same user as another (``user``).
+
+    Attributes
+    ----------
+    items : int
+        Number of items N.
+    starts : ndarray of int64, shape (users of the file + 1,)
+        Row ``i`` holds ratings ``starts[i]`` to ``starts[i + 1] - 1``.
+    rated_items : ndarray of int32
+        Items, ascending in each row.
+    likes : ndarray of bool
+        Whether each was liked.
+    user : ndarray of int64, shape (U,)
+        The file's user that each device stands for.
+    """
+
+    items: int
+    starts: Ints = field(repr=False)
+    rated_items: Indices = field(repr=False)
+    likes: Bools = field(repr=False)
+    user: Ints = field(repr=False)
+
+    @property
+    def users(self) -> int:
+        """Number of devices."""
+        return self.user.size
+
+    def rated(self, master: Words, first: int, count: int) -> tuple[Ints, Indices, Bools]:  # noqa: ARG002 (stored)
+        """Return rated items and likes, CSR; see `Ratings.rated`."""
+        users = self.user[first : first + count]
+        sizes = self.starts[users + 1] - self.starts[users]
+        starts = np.concatenate([[0], np.cumsum(sizes)])
+        index = np.arange(starts[-1]) - np.repeat(starts[:-1] - self.starts[users], sizes)
+        return starts, self.rated_items[index], self.likes[index]
+
+    def maxsense(self, master: Words, key: Words, table: Words, first: int, count: int) -> Bits:
+        """Return MaxSense's private bits; see `Ratings.maxsense`."""
+        starts, items, likes = self.rated(master, first, count)
+        kept = np.concatenate([[0], np.cumsum(likes)])[starts]
+        bits = np.empty(count, np.uint8)
+        stored_maxsense(StoredLikes(self.items, kept, items[likes]), key, table, first, bits)
+        return bits

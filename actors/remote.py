@@ -1,0 +1,67 @@
+"""The Ray edge of the device side: one actor embodies one device, or a cohort of them, or several cohorts."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import Any
+
+import ray
+
+from actors.device import Cohort
+from actors.ratings import Ratings
+from coordinator.protocol.arrays import Indices2
+from coordinator.protocol.budget import Epsilon
+from coordinator.protocol.messages import Model, Query, Release
+
+
+class DeviceHost:
+    """The plain class behind the actor: cohorts by their first device.
+
+    Parameters
+    ----------
+    ratings, secret, budget
+        As for `actors.device.Cohort`.
+    bounds : list of (int, int)
+        The cohorts, ``[first, stop)`` each, ascending.
+    """
+
+    def __init__(self, ratings: Ratings, secret: bytes, bounds: list[tuple[int, int]], budget: Epsilon) -> None:
+        self._firsts = [first for first, _ in bounds]
+        self._cohorts = [Cohort(ratings, secret, first, stop, budget) for first, stop in bounds]
+
+    def _cohort(self, device: int) -> Cohort:
+        return self._cohorts[bisect_right(self._firsts, device) - 1]
+
+    def warm_up(self, query: Query) -> None:
+        """Compile what ``query`` will need. Nothing is answered, charged or let out."""
+        self._cohorts[0].rehearse(query)
+
+    def answer(self, query: Query, first: int, stop: int) -> Release:
+        """Answer for devices of one cohort; see `actors.device.Cohort.answer`."""
+        return self._cohort(first).answer(query, first, stop)
+
+    def recommend(self, model: Model, first: int, stop: int, k: int) -> Indices2:
+        """Let devices of one cohort draw their own top ``k``; see `actors.device.Cohort.recommend`."""
+        return self._cohort(first).recommend(model, first, stop, k)
+
+
+def start_host(bounds: list[tuple[int, int]], ratings: Any, secret: bytes, budget: Epsilon, cpus: float) -> Any:
+    """Start a `DeviceHost` as a Ray actor.
+
+    Parameters
+    ----------
+    bounds : list of (int, int)
+        Its cohorts.
+    ratings : ray.ObjectRef of Ratings
+        Stored once for all hosts.
+    secret, budget
+        As for `actors.device.Cohort`.
+    cpus : float
+        CPUs that Ray sets aside for it.
+
+    Returns
+    -------
+    ray.actor.ActorHandle
+    """
+    actor = ray.remote(num_cpus=cpus, scheduling_strategy="SPREAD")(DeviceHost)
+    return actor.remote(ratings, secret, bounds, budget)

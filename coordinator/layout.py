@@ -1,0 +1,57 @@
+"""Layout: how many devices a cohort holds and a call asks. A speed parameter; it never changes an answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from coordinator.protocol.errors import InputError
+
+LARGEST_BLOCK = 1 << 18
+SMALLEST_BLOCK = 1 << 13
+BLOCKS_A_WORKER = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """Where devices live.
+
+    Attributes
+    ----------
+    devices : int
+        Number of devices.
+    workers : int
+        Device blocks that are computed at the same time.
+    devices_per_actor : int
+        Size of a cohort.
+    """
+
+    devices: int
+    workers: int
+    devices_per_actor: int
+
+    def __post_init__(self) -> None:
+        for name in ("devices", "workers", "devices_per_actor"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name} is {getattr(self, name)}; it must be at least 1")
+
+    @property
+    def cohorts(self) -> list[tuple[int, int]]:
+        """The cohorts, ``[first, stop)`` each."""
+        return cut(0, self.devices, self.devices_per_actor)
+
+    @property
+    def block(self) -> int:
+        """Devices that one call asks at most: a multiple of 8, so that packed bits of blocks join as bytes."""
+        wanted = self.devices // (self.workers * BLOCKS_A_WORKER) // 8 * 8
+        return min(max(wanted, SMALLEST_BLOCK), LARGEST_BLOCK)
+
+
+def plan_layout(*, devices: int, workers: int, devices_per_actor: int | None) -> Layout:
+    """Return a layout; without a wish for ``devices_per_actor``, one cohort a worker."""
+    fair = -(-devices // max(workers, 1))
+    return Layout(devices=devices, workers=workers, devices_per_actor=devices_per_actor or -(-max(fair, 1) // 8) * 8)
+
+
+def cut(first: int, stop: int, size: int) -> list[tuple[int, int]]:
+    """Cut ``[first, stop)`` into pieces of ``size``, the last one smaller where it does not fit."""
+    return [(start, min(start + size, stop)) for start in range(first, stop, size)]

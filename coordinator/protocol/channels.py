@@ -1,0 +1,99 @@
+"""Exact channels of local randomizers: what a release can be, given the private bit, and the epsilon that follows."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from decimal import Decimal, localcontext
+from fractions import Fraction
+
+import numpy as np
+
+from coordinator.protocol.budget import Epsilon, as_float
+from coordinator.protocol.errors import InputError
+
+COIN = 1 << 64
+"""A coin is uniform on the whole numbers below this."""
+LARGEST_EPSILON = 30
+"""Above it a flip has less than two million coins of 2**64 and epsilon could not be told to a millionth."""
+
+
+@dataclass(frozen=True, slots=True)
+class BitChannel:
+    """Randomized response on one bit: flip it when the device's 64-bit coin is below ``flips``.
+
+    Source: Banerjee, Hegde, Massoulié, Proposition 4 [2.4]; Warner (1965).
+
+    Attributes
+    ----------
+    flips : int
+        Number of the 2**64 coins that flip the bit, ``2**64 / (1 + e**epsilon)`` rounded up: towards more noise.
+    """
+
+    flips: int
+
+    @property
+    def flip_probability(self) -> Fraction:
+        """Probability that the bit is flipped, exact."""
+        return Fraction(self.flips, COIN)
+
+    @property
+    def contrast(self) -> float:
+        """``P(S = 1 | S0 = 1) - P(S = 1 | S0 = 0)``: tanh(epsilon / 2)."""
+        return float(1 - 2 * self.flip_probability)
+
+    @property
+    def matrix(self) -> list[list[Fraction]]:
+        """Channel matrix ``[private bit][released bit]``, exact; rows sum to 1."""
+        flip = self.flip_probability
+        return [[1 - flip, flip], [flip, 1 - flip]]
+
+    @property
+    def epsilon(self) -> float:
+        """Largest log-ratio of the matrix's columns [nats]: what the channel really gives away."""
+        flip = self.flip_probability
+        if flip == 0:
+            return math.inf
+        ratio = 1 / flip - 1
+        return math.log(ratio.numerator) - math.log(ratio.denominator) if ratio > 2 else math.log1p(float(ratio - 1))
+
+    @property
+    def threshold(self) -> np.uint64:
+        """`flips` as the word that a coin is held against."""
+        return np.uint64(self.flips)
+
+
+def bit_channel(epsilon: Epsilon) -> BitChannel:
+    """Return the epsilon-differentially private channel of one bit.
+
+    Parameters
+    ----------
+    epsilon : Fraction or None
+        Privacy parameter of this bit in nats; None for no noise.
+
+    Returns
+    -------
+    BitChannel
+        Its epsilon is at most the one asked for, and within a millionth of it.
+
+    Raises
+    ------
+    InputError
+        If epsilon is finite and above `LARGEST_EPSILON`: 64-bit coins cannot express it.
+
+    Examples
+    --------
+    >>> round(bit_channel(Fraction(1)).epsilon, 12)
+    1.0
+    """
+    if epsilon is None:
+        return BitChannel(0)
+    if epsilon > LARGEST_EPSILON:
+        raise InputError(
+            f"epsilon {as_float(epsilon):g} of one bit is above {LARGEST_EPSILON}, more than a 64-bit coin can "
+            "express; lower it, or say inf for no noise"
+        )
+    with localcontext() as context:
+        context.prec = 60
+        share = 1 / (1 + (Decimal(epsilon.numerator) / Decimal(epsilon.denominator)).exp())
+        return BitChannel(math.ceil(share * COIN))

@@ -1,0 +1,53 @@
+"""Public coins: a counter-based hash of (public seed, round, device, lane), the same code on both sides."""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+
+from coordinator.protocol.arrays import Words
+from coordinator.protocol.compiled import compiled
+from coordinator.protocol.hashing import siphash1
+
+SEED_BYTES = 16
+
+
+def derive(parent: bytes | int, purpose: str) -> bytes:
+    """Derive a 16-byte seed from ``parent``, one way: the child tells nothing about its parent or its siblings.
+
+    Parameters
+    ----------
+    parent : bytes or int
+        A seed of at most 64 bytes, or a whole number (a run's seed).
+    purpose : str
+        What the child is for; children for different purposes are unrelated.
+
+    Returns
+    -------
+    bytes
+        Sixteen bytes, keyed BLAKE2b of the purpose.
+
+    Examples
+    --------
+    >>> derive(0, "public").hex() == derive(0, "devices").hex()
+    False
+    """
+    key = parent if isinstance(parent, bytes) else str(parent).encode()
+    return hashlib.blake2b(purpose.encode(), key=key, digest_size=SEED_BYTES).digest()
+
+
+def as_words(seed: bytes) -> Words:
+    """Return the sixteen bytes of ``seed`` as two little-endian 64-bit words, a SipHash key."""
+    return np.frombuffer(seed, dtype="<u8").astype(np.uint64)
+
+
+def round_key(public_seed: bytes, round_number: int) -> Words:
+    """Return the two words that key every public coin of one round."""
+    return as_words(derive(public_seed, f"round {round_number}"))
+
+
+@compiled
+def device_stream(key: Words, device: int) -> np.uint64:
+    """Return the public stream of one device in one round; `hashing.draw` gives its lanes."""
+    return siphash1(key[0], key[1], np.uint64(device))

@@ -1,0 +1,147 @@
+"""The three things that cross the boundary: a query to the devices, their release, and the learned model back."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from coordinator.protocol.arrays import Bits, Bits2, Bools, Floats, Indices, Words
+from coordinator.protocol.budget import Epsilon, as_float
+from coordinator.protocol.coins import as_words
+
+
+@dataclass(frozen=True, kw_only=True)
+class Query:
+    """What the server asks of every device of one round; all of it is public.
+
+    Attributes
+    ----------
+    design : str
+        Name of the sketch that is asked for, e.g. ``"maxsense"``.
+    items : int
+        Number of items N of the catalogue.
+    round : int
+        Round number, from 0; with the public seed it keys the public coins.
+    public_seed : bytes
+        Sixteen bytes.
+    epsilon : Fraction or None
+        Privacy parameter of the whole answer, all questions together [nats]; None for no noise.
+    questions : int
+        Bits that a device answers.
+    parameters : dict of str to float
+        The design's own numbers, e.g. ``{"sensing": 0.03}``.
+    """
+
+    design: str
+    items: int
+    round: int
+    public_seed: bytes
+    epsilon: Epsilon
+    questions: int = 1
+    parameters: dict[str, float] = field(default_factory=dict)
+
+    @cached_property
+    def id(self) -> bytes:
+        """Sixteen bytes: digest of the canonical content. Two queries that differ anywhere have different ids."""
+        content = {
+            "design": self.design,
+            "items": self.items,
+            "round": self.round,
+            "public_seed": self.public_seed.hex(),
+            "epsilon": "inf" if self.epsilon is None else str(self.epsilon),
+            "questions": self.questions,
+            "parameters": {name: float(value).hex() for name, value in sorted(self.parameters.items())},
+        }
+        return hashlib.blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=16).digest()
+
+    @property
+    def words(self) -> Words:
+        """The id as two 64-bit words, as coins are keyed."""
+        return as_words(self.id)
+
+    @property
+    def epsilon_per_question(self) -> Epsilon:
+        """Equal share of epsilon that each question's bit is released under, exact [nats]."""
+        return None if self.epsilon is None else self.epsilon / self.questions
+
+    def __str__(self) -> str:
+        """Return a short name for logs and errors."""
+        return f"query {self.round} ({self.design}, epsilon {as_float(self.epsilon):g}, id {self.id.hex()[:8]})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Release:
+    """What a block of devices lets out: one bit a device and question, packed; nothing else leaves a device.
+
+    Attributes
+    ----------
+    query_id : bytes
+        Which query it answers.
+    first, count : int
+        The devices: ``first`` to ``first + count - 1``. A device's index is public, it is how it is addressed.
+    questions : int
+        Bits a device.
+    bits : bytes
+        ``count * questions`` bits, device by device, packed most significant bit first, padded with 0. The bits
+        of a device that did not answer are 0.
+    answered : bytes or None
+        ``count`` packed bits, 1 where the device answered; None where all did.
+    refused : int
+        Devices that refused for lack of budget; they are among those that did not answer.
+    """
+
+    query_id: bytes
+    first: int
+    count: int
+    questions: int
+    bits: bytes
+    answered: bytes | None = None
+    refused: int = 0
+
+    def answered_mask(self) -> Bools:
+        """Return which devices answered, bool, shape (count,)."""
+        return (
+            np.ones(self.count, np.bool_)
+            if self.answered is None
+            else unpack(self.answered, self.count).astype(np.bool_)
+        )
+
+    def unpacked(self) -> Bits2:
+        """Return the bits, uint8, shape (count, questions)."""
+        return unpack(self.bits, self.count * self.questions).reshape(self.count, self.questions)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Model:
+    """The learned item model, public: what every device draws its own recommendations from.
+
+    Attributes
+    ----------
+    cluster : ndarray of int32, shape (N,)
+        Cluster of every item, 0 to L - 1; cluster 0 has the highest mean score.
+    score : ndarray of float64, shape (N,)
+        The item's public score; larger is liked more.
+    error : ndarray of float64, shape (N,)
+        Standard error of the score.
+    clusters : int
+        Number of clusters L.
+    """
+
+    cluster: Indices
+    score: Floats
+    error: Floats
+    clusters: int
+
+
+def pack(bits: Bits) -> bytes:
+    """Pack bits, most significant first, padded with 0 to whole bytes."""
+    return np.packbits(bits.ravel()).tobytes()
+
+
+def unpack(packed: bytes, count: int) -> Bits:
+    """Return the first ``count`` bits of ``packed`` as uint8."""
+    return np.unpackbits(np.frombuffer(packed, np.uint8), count=count)

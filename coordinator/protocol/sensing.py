@@ -1,0 +1,122 @@
+"""Sensing sets: every item independently with probability p, regenerated from public coins on both sides.
+
+An item's inclusion is not drawn item by item: the gaps between sensed items are geometric, so a set costs one draw
+for each sensed item. A gap comes from an alias table of 256 symbols: 0 to 254 unsensed items and then a sensed one,
+or an escape, 255 unsensed items and no end of the gap yet (the geometric law has no memory). The table is made in
+whole numbers, so that every machine makes the same one; each symbol's probability is exact to 2**-54.
+
+A table entry is one 64-bit word: threshold (46 bits), the entry's own code (9 bits), its alias's code (9 bits). A
+code is ``2 * step + sensed``. A draw's low 8 bits choose the entry, its high 46 bits are held against the threshold.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+from numba import uint64
+
+from coordinator.protocol.arrays import Words
+from coordinator.protocol.compiled import compiled
+from coordinator.protocol.errors import InputError
+from coordinator.protocol.hashing import draw
+
+SYMBOLS = 256
+ESCAPE = SYMBOLS - 1
+_FULL = 1 << 46
+_CHUNK = 64
+
+
+def _weights(probability: Fraction) -> list[int]:
+    """Return whole weights of the symbols that sum to SYMBOLS * _FULL, each within one of its exact share."""
+    total = SYMBOLS * _FULL
+    unsensed = 1 - probability
+    tail, cut, weights = Fraction(1), 0, []
+    for _ in range(ESCAPE):
+        tail = Fraction(round(tail * unsensed * (1 << 120)), 1 << 120)
+        mark = round((1 - tail) * total)
+        weights.append(mark - cut)
+        cut = mark
+    return [*weights, total - cut]
+
+
+def _code(symbol: int) -> int:
+    return 2 * ESCAPE if symbol == ESCAPE else 2 * (symbol + 1) + 1
+
+
+def sensing_table(probability: float) -> Words:
+    """Return the alias table of the gaps between sensed items.
+
+    Parameters
+    ----------
+    probability : float
+        Sensing probability p of each item, in (0, 1].
+
+    Returns
+    -------
+    ndarray of uint64, shape (256,)
+        One entry a symbol, packed as the module's text says.
+
+    Raises
+    ------
+    InputError
+        If ``probability`` is outside (0, 1].
+    """
+    if not 0 < probability <= 1:
+        raise InputError(f"sensing probability is {probability}; it must lie in (0, 1]: lower theta")
+    left = _weights(Fraction(probability))
+    alias, threshold = list(range(SYMBOLS)), [_FULL] * SYMBOLS
+    small = [symbol for symbol in range(SYMBOLS) if left[symbol] < _FULL]
+    large = [symbol for symbol in range(SYMBOLS) if left[symbol] > _FULL]
+    while small:
+        low, high = small.pop(), large[-1]
+        alias[low], threshold[low] = high, left[low]
+        left[high] -= _FULL - left[low]
+        if left[high] <= _FULL:
+            large.pop()
+            if left[high] < _FULL:
+                small.append(high)
+    entries = [
+        (min(threshold[symbol], _FULL - 1) << 18) | (_code(symbol) << 9) | _code(alias[symbol])
+        for symbol in range(SYMBOLS)
+    ]
+    return np.array(entries, dtype=np.uint64)
+
+
+@compiled
+def sense(stream: np.uint64, items: int, table: Words, words: Words, sensed: Words) -> int:
+    """Write the sensing set of one device, ascending.
+
+    Parameters
+    ----------
+    stream : uint64
+        The device's public stream, `coins.device_stream`.
+    items : int
+        Number of items N; items are 0 to N - 1.
+    table : ndarray of uint64, shape (256,)
+        `sensing_table` of the sensing probability.
+    words : ndarray of uint64, shape (64,)
+        Scratch.
+    sensed : ndarray of uint64, shape (N + 1,)
+        Receives the sensed items; what lies behind them is scratch.
+
+    Returns
+    -------
+    int
+        How many items are sensed.
+    """
+    past, found, end, lane = uint64(0), uint64(0), uint64(items), uint64(0)
+    while True:
+        for k in range(_CHUNK):
+            words[k] = draw(stream, lane + uint64(k))
+        lane += uint64(_CHUNK)
+        for k in range(_CHUNK):
+            word = words[k]
+            entry = table[word & uint64(255)]
+            own = uint64((word >> uint64(18)) < (entry >> uint64(18)))
+            code = (entry >> (own * uint64(9))) & uint64(511)
+            past += code >> uint64(1)
+            if past > end:
+                return int(found)
+            sensed[found] = past - uint64(1)
+            found += code & uint64(1)

@@ -1,0 +1,129 @@
+"""Statistics: mergeable sums of releases, in whole numbers, so that the order of merging never matters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numba import uint32, uint64
+
+from coordinator.protocol.arrays import Bits, Ints, Words
+from coordinator.protocol.coins import device_stream, round_key
+from coordinator.protocol.compiled import compiled
+from coordinator.protocol.messages import Query, Release
+from coordinator.protocol.sensing import sense, sensing_table
+
+_FLUSH = 65_535
+"""Devices after which half a word of counts could overflow."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreStatistic:
+    """Sums over the devices that answered; sums of two blocks add up to that of both.
+
+    Attributes
+    ----------
+    sensed : ndarray of int64, shape (N,)
+        ``sum_u H_ui``: answering devices that sensed item i.
+    scores : ndarray of int64, shape (N,)
+        ``sum_u H_ui S_u``: those of them whose bit was 1.
+    asked, answered, refused : int
+        Devices.
+    ones : int
+        ``sum_u S_u``.
+    """
+
+    sensed: Ints
+    scores: Ints
+    asked: int
+    answered: int
+    refused: int
+    ones: int
+
+    def __add__(self, other: ScoreStatistic) -> ScoreStatistic:
+        """Return the statistic of both blocks together."""
+        return ScoreStatistic(
+            sensed=self.sensed + other.sensed,
+            scores=self.scores + other.scores,
+            asked=self.asked + other.asked,
+            answered=self.answered + other.answered,
+            refused=self.refused + other.refused,
+            ones=self.ones + other.ones,
+        )
+
+    @property
+    def missing(self) -> int:
+        """Devices that neither answered nor refused."""
+        return self.asked - self.answered - self.refused
+
+    @property
+    def answer_rate(self) -> float:
+        """Share of 1 among the answers, the estimate of q; 0 where nobody answered."""
+        return self.ones / self.answered if self.answered else 0.0
+
+
+def empty_statistic(items: int) -> ScoreStatistic:
+    """Return the statistic of no device at all."""
+    zeros = np.zeros(items, np.int64)
+    return ScoreStatistic(sensed=zeros, scores=zeros, asked=0, answered=0, refused=0, ones=0)
+
+
+def no_release(query: Query) -> Release:
+    """Return the release of no device: aggregating it compiles what real ones need."""
+    return Release(query_id=query.id, first=0, count=0, questions=query.questions, bits=b"")
+
+
+@compiled
+def _add_up(
+    items: int, key: Words, table: Words, first: int, bits: Bits, answered: Bits, sensed: Ints, scores: Ints
+) -> None:
+    """Regenerate every answering device's sensing set and count; both counts share a word, one addition an item."""
+    counts, since = np.zeros(items, np.uint32), 0
+    words, members = np.empty(64, np.uint64), np.empty(items + 1, np.uint64)
+    for k in range(bits.size + 1):
+        if k == bits.size or since == _FLUSH:
+            sensed += counts & uint32(0xFFFF)
+            scores += counts >> uint32(16)
+            counts[:] = 0
+            since = 0
+        if k < bits.size and answered[k]:
+            since += 1
+            unit = uint32(1) + (uint32(bits[k]) << uint32(16))
+            for j in range(sense(device_stream(key, first + k), items, table, words, members)):
+                counts[uint64(members[j])] += unit
+
+
+def aggregate(query: Query, release: Release) -> ScoreStatistic:
+    """Return the statistic of one block's release, regenerating the sensing sets from public coins.
+
+    Parameters
+    ----------
+    query : Query
+        The query that was asked.
+    release : Release
+        Its answer.
+
+    Returns
+    -------
+    ScoreStatistic
+
+    Raises
+    ------
+    ValueError
+        If the release answers another query.
+    """
+    if release.query_id != query.id:
+        raise ValueError(f"release of query id {release.query_id.hex()[:8]} cannot be added to {query}")
+    bits = release.unpacked()[:, 0]
+    answered = release.answered_mask()
+    sensed, scores = np.zeros(query.items, np.int64), np.zeros(query.items, np.int64)
+    key, table = round_key(query.public_seed, query.round), sensing_table(query.parameters["sensing"])
+    _add_up(query.items, key, table, release.first, bits, answered.view(np.uint8), sensed, scores)
+    return ScoreStatistic(
+        sensed=sensed,
+        scores=scores,
+        asked=release.count,
+        answered=int(answered.sum()),
+        refused=release.refused,
+        ones=int(bits.sum(dtype=np.int64)),
+    )

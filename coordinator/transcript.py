@@ -1,0 +1,58 @@
+"""The digest of a run: SHA-256 over everything the devices let out, whatever the layout that carried it."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+
+from coordinator.protocol.messages import Release, pack, unpack
+
+
+def _join(blocks: Sequence[tuple[int, bytes]]) -> bytes:
+    """Return the packed bits of all blocks, (count, packed) each, without padding between them."""
+    if all(count % 8 == 0 for count, _ in blocks[:-1]):
+        return b"".join(packed for _, packed in blocks)
+    return pack(np.concatenate([unpack(packed, count) for count, packed in blocks]))
+
+
+class Transcript:
+    """Collects releases round by round.
+
+    The digest runs over each query in order: the mask of who answered, then the bits, both in device order, packed
+    across blocks and padded once.
+    """
+
+    def __init__(self) -> None:
+        self._digest = hashlib.sha256()
+
+    def add(self, releases: Sequence[Release]) -> None:
+        """Add all releases of one query.
+
+        Parameters
+        ----------
+        releases : sequence of Release
+            In any order; together they cover a stretch of devices without gap or overlap.
+
+        Raises
+        ------
+        ValueError
+            If devices are missing or doubled, or the releases answer different queries.
+        """
+        ordered = sorted(releases, key=lambda release: release.first)
+        for left, right in itertools.pairwise(ordered):
+            if left.first + left.count != right.first or left.query_id != right.query_id:
+                raise ValueError(f"release from device {right.first} does not follow the one from {left.first}")
+        full = b"\xff"
+        masks = [
+            (one.count, one.answered or full * (one.count // 8) + pack(np.ones(one.count % 8, np.uint8)))
+            for one in ordered
+        ]
+        self._digest.update(_join(masks))
+        self._digest.update(_join([(one.count * one.questions, one.bits) for one in ordered]))
+
+    def hexdigest(self) -> str:
+        """Return the SHA-256 so far, in hexadecimal."""
+        return self._digest.hexdigest()

@@ -1,0 +1,139 @@
+"""Real catalogues: what clusters of real items follow, and what advice from them is worth."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import gammaln
+from scipy.stats import rankdata
+from sklearn.metrics import adjusted_rand_score
+
+from actors.advice import recommend
+from actors.ratings import StoredRatings
+from coordinator.protocol.arrays import Floats, Indices, Ints
+from coordinator.protocol.messages import Model
+from scenarios.likes import Split
+from scenarios.metrics import RankingScores, ranking_scores
+
+FEWEST_RATERS = 5
+"""Items with fewer ratings say too little of taste to be counted."""
+NOISE = 0.05
+"""Clusters that agree less than this with those of the run without noise (adjusted Rand index) are noise."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Following:
+    """What item clusters follow.
+
+    Attributes
+    ----------
+    popularity : float
+        Share of the variance of the items' ranks by number of likes that lies between clusters, 0 to 1.
+    taste : float
+        The same for their ranks by share of likes among their ratings, items with five ratings or more.
+    noiseless_ari : float
+        Adjusted Rand index with the clusters of the same run at epsilon infinity.
+    """
+
+    popularity: float
+    taste: float
+    noiseless_ari: float
+
+    @property
+    def verdict(self) -> str:
+        """``"noise"``, ``"popularity"`` or ``"taste"``."""
+        if self.noiseless_ari < NOISE:
+            return "noise"
+        return "popularity" if self.popularity > self.taste else "taste"
+
+
+def share_between(values: Floats, cluster: Indices) -> float:
+    """Return the share of the variance of the values' ranks that lies between clusters (eta squared)."""
+    ranks = rankdata(values)
+    spread = ranks.var()
+    if spread == 0:
+        return 0.0
+    sizes = np.bincount(cluster)
+    means = np.bincount(cluster, weights=ranks) / np.maximum(sizes, 1)
+    return float((sizes * (means - ranks.mean()) ** 2).sum() / ranks.size / spread)
+
+
+def what_clusters_follow(cluster: Indices, noiseless: Indices, split: Split) -> Following:
+    """Say whether clusters follow popularity or taste, against the same run without noise."""
+    many = split.train.items_count
+    likes = np.bincount(split.train.items[split.likes], minlength=many)
+    raters = np.bincount(split.train.items, minlength=many)
+    known = raters >= FEWEST_RATERS
+    return Following(
+        popularity=share_between(likes.astype(float), cluster),
+        taste=share_between((likes / np.maximum(raters, 1))[known], cluster[known]) if known.any() else 0.0,
+        noiseless_ari=float(adjusted_rand_score(noiseless, cluster)),
+    )
+
+
+def score_advice(advice: Indices, ratings: StoredRatings, split: Split) -> dict[str, Any]:
+    """Score the devices' own recommendations on held-out likes, beside popularity and chance.
+
+    Parameters
+    ----------
+    advice : ndarray of int32, shape (devices, k)
+        Recommendations of devices 0, 1, ...
+    ratings : StoredRatings
+        Which of the file's users each device stands for.
+    split : Split
+        The held-out likes.
+
+    Returns
+    -------
+    dict
+        ``hit_rate, hit_rate_error, ndcg, ndcg_error, evaluated`` of the advice, and hit rate and NDCG of recommending
+        what most users like (``popularity_*``, which knows all ratings) and of k unrated items at random
+        (``random_*``, exact expectation). Empty where nobody has a held-out like.
+    """
+    devices, k = advice.shape
+    user = ratings.user[:devices]
+    sizes = np.diff(split.held_indptr)[user]
+    if not sizes.any():
+        return {}
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    index = np.arange(starts[-1]) - np.repeat(starts[:-1] - split.held_indptr[user], sizes)
+    held = split.held_items[index]
+    popular = ranking_scores(_by_popularity(ratings, split, devices, k), starts, held)
+    unrated = split.train.items_count - split.train.ratings_per_user[user]
+    hit_rate, ndcg = _by_chance(unrated[sizes > 0], sizes[sizes > 0], k)
+    return {
+        **_named("", ranking_scores(advice, starts, held)),
+        "popularity_hit_rate": popular.hit_rate,
+        "popularity_ndcg": popular.ndcg,
+        "random_hit_rate": hit_rate,
+        "random_ndcg": ndcg,
+    }
+
+
+def _named(prefix: str, scores: RankingScores) -> dict[str, Any]:
+    names = ("hit_rate", "hit_rate_error", "ndcg", "ndcg_error", "evaluated")
+    return {prefix + name: getattr(scores, name) for name in names}
+
+
+def _by_popularity(ratings: StoredRatings, split: Split, devices: int, k: int) -> Indices:
+    many = split.train.items_count
+    likes = np.bincount(split.train.items[split.likes], minlength=many).astype(float)
+    one = Model(cluster=np.zeros(many, np.int32), score=likes, error=np.zeros(many), clusters=1)
+    return recommend(one, *ratings.rated(np.zeros(2, np.uint64), 0, devices), k=k)
+
+
+def _by_chance(unrated: Ints, held: Ints, k: int) -> tuple[float, float]:
+    """Return expected hit rate and NDCG of k items at random out of each user's unrated ones."""
+    k = min(k, int(unrated.min()))
+    missed = np.exp(_log_choose(unrated - held, k) - _log_choose(unrated, k))
+    gains = 1 / np.log2(np.arange(2, k + 2))
+    best = np.cumsum(gains)[np.minimum(held, k) - 1]
+    return float(1 - missed.mean()), float((held / unrated * gains.sum() / best).mean())
+
+
+def _log_choose(total: Ints, chosen: int) -> Floats:
+    known = np.maximum(total, chosen)
+    choose: Floats = gammaln(known + 1) - gammaln(chosen + 1) - gammaln(known - chosen + 1)
+    return np.where(total >= chosen, choose, -np.inf)

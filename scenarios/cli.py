@@ -1,0 +1,166 @@
+"""The command line: `blindrec demo`, `blindrec run`, `blindrec data`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from coordinator.protocol.errors import BlindrecError, InputError
+from scenarios import report
+from scenarios.config import Scenario, load_scenario
+from scenarios.datasets import read_ratings
+from scenarios.likes import describe
+from scenarios.records import STDOUT, check_targets, deliver, write_out
+from scenarios.repeat import Finished, run_seeds
+from scenarios.session import InProcess, Session
+
+INTERRUPTED = 130
+BAD_INPUT = 2
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    help="What can a recommender learn if nobody has to trust it, and what does that cost? Simulates devices that "
+    "keep their ratings to themselves and answer an untrusted server with privatized one-bit sketches.",
+)
+
+
+@contextmanager
+def open_session(backend: str, *, address: str | None, workers: int | None) -> Iterator[Session]:
+    """Open the backend that a name asks for."""
+    if workers is not None and workers < 1:
+        raise InputError(f"workers is {workers}; it must be at least 1")
+    if backend == "inprocess":
+        if address:
+            raise InputError(f"address is {address}, but --backend inprocess uses no Ray; leave one of them out")
+        yield InProcess(workers or os.cpu_count() or 1)
+    elif backend == "ray":
+        from scenarios.cluster import on_ray  # noqa: PLC0415 (importing Ray takes a second that others need not wait)
+
+        with on_ray(address=address, workers=workers) as session:
+            yield session
+    else:
+        raise InputError(f"backend is {backend!r}; choose ray or inprocess")
+
+
+def _columns(text: str | None) -> tuple[str, ...] | None:
+    if text is None:
+        return None
+    names = tuple(part.strip() for part in text.split(","))
+    if len(names) != 3:
+        raise InputError(f"columns is {text!r}; name three, like user,item,rating")
+    return names
+
+
+@app.command()
+def run(
+    scenario: Annotated[Path | None, typer.Argument(help="TOML file with the same names; flags win.")] = None,
+    design: Annotated[str | None, typer.Option(help="What is asked: maxsense.")] = None,
+    decoder: Annotated[str | None, typer.Option(help="centred (ours) or paper.")] = None,
+    items: Annotated[int | None, typer.Option(help="Items N of the catalogue [200].")] = None,
+    users: Annotated[int | None, typer.Option(help="Users, one device each [1000000; of a file: its users].")] = None,
+    rated: Annotated[int | None, typer.Option(help="Items w that a user rated [20; of a file: the median].")] = None,
+    clusters: Annotated[int | None, typer.Option(help="Item clusters to look for [columns of --like, or 2].")] = None,
+    like: Annotated[str | None, typer.Option(help="P(like): clusters by ',', user classes by ';' [0.9,0.1].")] = None,
+    class_shares: Annotated[str | None, typer.Option(help="Shares of user classes [equal].")] = None,
+    cluster_shares: Annotated[str | None, typer.Option(help="Shares of item clusters [equal].")] = None,
+    theta: Annotated[float | None, typer.Option(help="Sensed items a user rated, on average [1].")] = None,
+    epsilon: Annotated[str | None, typer.Option(help="Privacy of an answer in nats; inf for no noise [1].")] = None,
+    seed: Annotated[int | None, typer.Option(help="Everything random follows from it [0].")] = None,
+    ratings: Annotated[Path | None, typer.Option(help="A file of real ratings instead of the block model.")] = None,
+    columns: Annotated[str | None, typer.Option(help="Names of the file's user, item and rating columns.")] = None,
+    like_from: Annotated[float | None, typer.Option(help="Ratings from here on are likes [above own mean].")] = None,
+    held_out: Annotated[int | None, typer.Option(help="Likes held out a user, to score advice [1].")] = None,
+    backend: Annotated[str, typer.Option(help="ray or inprocess.")] = "ray",
+    address: Annotated[str | None, typer.Option(help="Ray head to join, host:port [start Ray here].")] = None,
+    workers: Annotated[int | None, typer.Option(help="Blocks of devices at the same time [all CPUs].")] = None,
+    devices_per_actor: Annotated[int | None, typer.Option(help="Size of a cohort [users / workers].")] = None,
+    repeat: Annotated[int, typer.Option(help="Run this many seeds from --seed on; report means.")] = 1,
+    out: Annotated[Path | None, typer.Option(help="New folder for result, scenario, versions, items table.")] = None,
+    json: Annotated[str | None, typer.Option(help="File for the JSON result, or - for standard output.")] = None,
+) -> None:
+    """Run one experiment: devices answer, the server learns item clusters, devices take advice from them.
+
+    Speed flags (--backend, --workers, --devices-per-actor) never change an answer.
+    """
+    names = set(Scenario.model_fields) - {"columns"}
+    flags = {name: value for name, value in locals().items() if name in names}
+    wanted = load_scenario(scenario, {**flags, "columns": _columns(columns)})
+    if repeat < 1:
+        raise InputError(f"repeat is {repeat}; it must be at least 1")
+    if devices_per_actor is not None and devices_per_actor < 1:
+        raise InputError(f"devices_per_actor is {devices_per_actor}; it must be at least 1")
+    check_targets(out, json)
+    with open_session(backend, address=address, workers=workers) as session:
+        finished = run_seeds(wanted, session, repeat=repeat, devices_per_actor=devices_per_actor, console=_stderr())
+    _finish(finished, out, json, f"blindrec run, {finished.scenario.design}, {session.name}")
+
+
+@app.command()
+def demo(
+    backend: Annotated[str, typer.Option(help="ray or inprocess.")] = "ray",
+    json: Annotated[str | None, typer.Option(help="File for the JSON result, or - for standard output.")] = None,
+) -> None:
+    """Run the main job on an embedded default: 2 million devices, 200 items, two clusters, epsilon 1."""
+    check_targets(None, json)
+    with open_session(backend, address=None, workers=None) as session:
+        finished = run_seeds(DEMO, session, repeat=1, devices_per_actor=None, console=_stderr())
+    _finish(finished, None, json, f"blindrec demo, {finished.scenario.design}, {session.name}")
+
+
+@app.command()
+def data(
+    file: Annotated[Path, typer.Argument(help="MovieLens, Jester, or any CSV or Parquet file of ratings.")],
+    columns: Annotated[str | None, typer.Option(help="Names of the file's user, item and rating columns.")] = None,
+    like_from: Annotated[float | None, typer.Option(help="Ratings from here on are likes [above own mean].")] = None,
+    json: Annotated[str | None, typer.Option(help="File for the JSON result, or - for standard output.")] = None,
+) -> None:
+    """Tell what is in a file of ratings: users, items, density, ratings per user."""
+    check_targets(None, json)
+    described = describe(read_ratings(file, columns=_columns(columns)), like_from)  # type: ignore[arg-type] # three
+    deliver(json, described)
+    if json != STDOUT:
+        report.show_description(Console(), described, f"blindrec data {file.name}")
+
+
+DEMO = Scenario(items=200, rated=20, users=2_000_000)
+
+
+def _stderr() -> Console:
+    return Console(stderr=True)
+
+
+def _finish(finished: Finished, out: Path | None, json: str | None, title: str) -> None:
+    if out is not None:
+        write_out(out, finished.scenario, finished.result, finished.last)
+    deliver(json, finished.result)
+    if json != STDOUT:
+        report.show(Console(), finished.result, title)
+
+
+def main(arguments: list[str] | None = None) -> Any:
+    """Run the command line; bad input ends with exit code 2 and one line, Ctrl-C with 130."""
+    try:
+        sys.exit(app(args=arguments, standalone_mode=False))
+    except BlindrecError as error:
+        _stop(str(error), BAD_INPUT)
+    except KeyboardInterrupt:
+        _stop("interrupted; the Ray processes of this run have ended, nothing half-done was written", INTERRUPTED)
+    except Exception as error:
+        explain = getattr(error, "format_message", None)  # the command-line library's own errors
+        if explain is None:
+            raise
+        _stop(explain(), BAD_INPUT)
+
+
+def _stop(line: str, code: int) -> None:
+    sys.stderr.write(f"blindrec: {' '.join(line.split())}\n")
+    sys.exit(code)

@@ -1,0 +1,186 @@
+"""Ray: the only place that starts or joins an instance, and ends what it started."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import ray
+
+import actors
+import coordinator
+import scenarios
+from actors.remote import start_host
+from coordinator.protocol.arrays import Indices2
+from coordinator.protocol.errors import BlindrecError, InputError
+from coordinator.protocol.messages import Model, Query
+from coordinator.remote import Cohorts, start_coordinator
+from coordinator.statistics import aggregate, no_release
+from scenarios.session import Job, Progress, Ran
+
+MOST_ACTORS = 64
+"""Ray actors that embody devices at most (a process each, some 100 MB); further cohorts share them."""
+OBJECT_STORE = 512 * 2**20
+"""Bytes of object store of a local instance, at least; releases are small and freed as they are added up."""
+POLL = 0.2
+_CPU_SHARE = 0.5
+_WAIT_FOR_HEAD = 5.0
+_ONE_THREAD = {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+
+
+class OnRay:
+    """Devices as Ray actors, the server as a coordinator actor and its aggregation tasks.
+
+    Parameters
+    ----------
+    workers : int
+        Device blocks computed at the same time.
+    """
+
+    name = "ray"
+
+    def __init__(self, workers: int) -> None:
+        self.workers = workers
+
+    def run(self, job: Job, *, advised: int, top: int, progress: Progress) -> Ran:
+        """Run a job; see `scenarios.session.Session.run`."""
+        hosts = _start_hosts(job, self.workers)
+        each = len(hosts) and -(-len(job.layout.cohorts) // len(hosts))
+        behind = [hosts[index // each] for index in range(len(job.layout.cohorts))]
+        cohorts = Cohorts(bounds=job.layout.cohorts, hosts=behind)
+        server = start_coordinator(job.policy, job.learner, cohorts, job.layout)
+        try:
+            if query := job.first_query():
+                _warm_up(hosts, query, self.workers)
+            outcome, seconds = _follow(server, progress)
+            advice = _advise(cohorts, outcome.model, advised, top)
+        finally:
+            for actor in (server, *hosts):
+                ray.kill(actor)
+        return Ran(outcome=outcome, seconds=seconds, advice=advice, actors=len(hosts))
+
+
+def _start_hosts(job: Job, workers: int) -> list[Any]:
+    ratings = ray.put(job.ratings)
+    bounds = job.layout.cohorts
+    each = -(-len(bounds) // min(len(bounds), MOST_ACTORS))
+    groups = [bounds[start : start + each] for start in range(0, len(bounds), each)]
+    cpus = int(min(1.0, _CPU_SHARE * workers / len(groups)) * 1000) / 1000
+    return [start_host(group, ratings, job.secret, job.budget, cpus) for group in groups]
+
+
+def _warm_up(hosts: list[Any], query: Query, workers: int) -> None:
+    """Start every process and compile every kernel before the clock runs."""
+    task = ray.remote(num_cpus=_CPU_SHARE)(aggregate)
+    ray.get([host.warm_up.remote(query) for host in hosts])
+    ray.get([task.remote(query, no_release(query)) for _ in range(workers)])
+
+
+def _follow(server: Any, progress: Progress) -> Any:
+    running = server.run.remote()
+    while not ray.wait([running], timeout=POLL)[0]:
+        progress(ray.get(server.progress.remote()))
+    result = ray.get(running)
+    progress(ray.get(server.progress.remote()))
+    return result
+
+
+def _advise(cohorts: Cohorts, model: Model, advised: int, top: int) -> Indices2:
+    shared = ray.put(model)
+    parts = [
+        host.recommend.remote(shared, first, min(stop, advised), top)
+        for (first, stop), host in zip(cohorts.bounds, cohorts.hosts, strict=True)
+        if first < advised
+    ]
+    return np.concatenate(ray.get(parts)) if parts else np.empty((0, top), np.int32)
+
+
+@contextmanager
+def on_ray(*, address: str | None, workers: int | None) -> Iterator[OnRay]:
+    """Join the Ray instance at ``address``, or start one on this machine; end at exit what was started here.
+
+    Parameters
+    ----------
+    address : str or None
+        ``host:port`` of a running head, or ``"auto"``. None: the job's own cluster inside a Ray job, else a new
+        local instance.
+    workers : int or None
+        Device blocks computed at the same time; default: the instance's CPUs.
+
+    Yields
+    ------
+    OnRay
+
+    Raises
+    ------
+    InputError
+        If nothing answers at the address, or the workers are not there.
+    """
+    wanted = address or os.environ.get("RAY_ADDRESS")
+    os.environ.update({name: value for name, value in _ONE_THREAD.items() if name not in os.environ})
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    if wanted:
+        _join(wanted, ship_code=address is not None)
+    else:
+        _start(workers or os.cpu_count() or 1)
+    try:
+        cpus = _cpus()
+        if wanted and not cpus:
+            raise InputError(f"Ray at {wanted} has no CPU for a single worker; add a node to it")
+        yield OnRay(workers or cpus)
+    except ray.exceptions.RayTaskError as error:
+        if isinstance(error.cause, BlindrecError):
+            raise error.cause from None
+        raise
+    finally:
+        ray.shutdown()
+
+
+def _cpus() -> int:
+    resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call] # Ray gives it no types
+    return int(resources.get("CPU", 0))
+
+
+def _start(workers: int) -> None:
+    ray.init(
+        address="local",
+        num_cpus=workers,
+        object_store_memory=OBJECT_STORE,
+        include_dashboard=False,
+        log_to_driver=False,
+        logging_level=logging.ERROR,
+    )
+
+
+def _join(address: str, *, ship_code: bool) -> None:
+    _knock(address)
+    environment: dict[str, Any] = {"env_vars": _ONE_THREAD}
+    if ship_code:
+        environment["py_modules"] = [actors, coordinator, scenarios]
+    try:
+        ray.init(address=address, runtime_env=environment, log_to_driver=False, logging_level=logging.ERROR)
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        line = str(error).strip().splitlines()[0]
+        raise InputError(
+            f"Ray address {address} cannot be joined ({line}); start a head there or leave it out"
+        ) from None
+
+
+def _knock(address: str) -> None:
+    """Fail at once where nothing listens; Ray itself would try for minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not host:
+        return
+    try:
+        with socket.create_connection((host, int(port)), timeout=_WAIT_FOR_HEAD):
+            return
+    except (OSError, ValueError, OverflowError) as error:
+        raise InputError(
+            f"Ray address {address} does not answer ({error}); give the host:port of a running head, or leave it out "
+            "to start Ray on this machine"
+        ) from None

@@ -1,0 +1,127 @@
+"""The main job: a population answers, the untrusted server learns item clusters, devices take advice from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from coordinator.designs import MaxSense
+from coordinator.layout import plan_layout
+from coordinator.protocol.coins import derive
+from coordinator.rounds import Learner, Outcome
+from coordinator.schedules import OneRound
+from coordinator.server import total
+from coordinator.statistics import ScoreStatistic
+from scenarios.config import Scenario
+from scenarios.populations import Population, populate
+from scenarios.session import Job, Progress, Ran, Session
+
+TOP = 10
+"""Length of a device's recommendation."""
+
+
+def silent(answers: int) -> None:
+    """Tell nobody about progress."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One run, with everything that reports are made of.
+
+    Attributes
+    ----------
+    population : Population
+        The experimenter's knowledge.
+    ran : Ran
+        What the backend brought back.
+    backend : str
+        Where it ran.
+    workers, devices_per_actor : int
+        Its layout.
+    """
+
+    population: Population = field(repr=False)
+    ran: Ran = field(repr=False)
+    backend: str
+    workers: int
+    devices_per_actor: int
+
+    @property
+    def scenario(self) -> Scenario:
+        """The scenario, filled in."""
+        return self.population.scenario
+
+    @property
+    def outcome(self) -> Outcome:
+        """What the server learned."""
+        return self.ran.outcome
+
+    @property
+    def statistic(self) -> ScoreStatistic:
+        """Sums over all rounds."""
+        return total(self.outcome.state, self.scenario.items or 0)
+
+
+def design_of(scenario: Scenario) -> MaxSense:
+    """Return the design of a filled-in scenario."""
+    return MaxSense(items=scenario.items or 0, rated=scenario.rated or 0, theta=scenario.theta)
+
+
+def run(
+    scenario: Scenario,
+    session: Session,
+    *,
+    devices_per_actor: int | None = None,
+    population: Population | None = None,
+    progress: Progress = silent,
+) -> Run:
+    """Run a scenario.
+
+    Parameters
+    ----------
+    scenario : Scenario
+        What is simulated, and under which privacy.
+    session : Session
+        Where: `scenarios.session.InProcess` or what `scenarios.cluster.on_ray` yields.
+    devices_per_actor : int, optional
+        Size of a cohort; default: one cohort a worker.
+    population : Population, optional
+        The scenario's population, where it was made already.
+    progress : callable, optional
+        Told how many answers are in.
+
+    Returns
+    -------
+    Run
+
+    Raises
+    ------
+    InputError
+        If something in the scenario cannot be used; no device has been asked then.
+    """
+    population = population or populate(scenario)
+    filled = population.scenario
+    layout = plan_layout(devices=population.ratings.users, workers=session.workers, devices_per_actor=devices_per_actor)
+    policy = OneRound(design=design_of(filled), epsilon=filled.epsilon, public_seed=derive(filled.seed, "public"))
+    job = Job(
+        ratings=population.ratings,
+        secret=derive(filled.seed, "devices"),
+        budget=filled.epsilon,
+        policy=policy,
+        learner=Learner(clusters=filled.clusters or 0, decoder=filled.decoder),
+        layout=layout,
+    )
+    advised = _advised(population)
+    ran = session.run(job, advised=advised, top=TOP, progress=progress)
+    return Run(
+        population=population,
+        ran=ran,
+        backend=session.name,
+        workers=session.workers,
+        devices_per_actor=layout.devices_per_actor,
+    )
+
+
+def _advised(population: Population) -> int:
+    """Return how many devices take advice: with a ratings file as many as it has users, else at most a thousand."""
+    most = 1000 if population.split is None else population.split.train.users
+    return min(most, population.ratings.users)

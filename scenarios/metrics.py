@@ -1,0 +1,184 @@
+"""How right a result is: item clusterings against the truth, recommendations against held-out ratings."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
+from sklearn.metrics.cluster import contingency_matrix
+
+from coordinator.protocol.arrays import Bools, Floats, Indices, Ints
+from coordinator.protocol.errors import InputError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusteringScores:
+    """Agreement of two clusterings of the same items.
+
+    Parameters
+    ----------
+    accuracy : float
+        Share of items right under the best one-to-one matching of labels, in (0, 1].
+    exact : bool
+        Whether every item is right, up to a permutation of labels.
+    ari : float
+        Adjusted Rand index: 1 for equal clusterings, 0 in expectation for independent ones.
+    nmi : float
+        Mutual information over the mean of the two entropies, in [0, 1].
+    """
+
+    accuracy: float
+    exact: bool
+    ari: float
+    nmi: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankingScores:
+    """Quality of top-k recommendations over the evaluated users: those with at least one held-out item.
+
+    Parameters
+    ----------
+    hit_rate : float
+        Share of evaluated users with at least one held-out item among their k, in [0, 1].
+    hit_rate_error : float
+        Standard error of ``hit_rate``, users taken as independent.
+    ndcg : float
+        Mean normalised discounted cumulative gain at k, binary relevance, in [0, 1].
+    ndcg_error : float
+        Standard error of ``ndcg``, users taken as independent.
+    evaluated : int
+        Number of evaluated users.
+    """
+
+    hit_rate: float
+    hit_rate_error: float
+    ndcg: float
+    ndcg_error: float
+    evaluated: int
+
+
+def clustering_scores(found: Ints | Indices, truth: Ints | Indices) -> ClusteringScores:
+    """Score a clustering of the items against the true one.
+
+    Parameters
+    ----------
+    found : array of int, shape (N,)
+        Label found for each item; any integers, and not necessarily as many labels as the truth has. A marker for
+        undecided items counts as one more label.
+    truth : array of int, shape (N,)
+        True label of each item.
+
+    Returns
+    -------
+    ClusteringScores
+        Accuracy under the best matching (Hungarian assignment), exactness, adjusted Rand index and normalised
+        mutual information.
+
+    Raises
+    ------
+    InputError
+        If the two differ in length or are empty.
+
+    Examples
+    --------
+    >>> clustering_scores(np.array([7, 7, 3, 3]), np.array([0, 0, 1, 0])).accuracy
+    0.75
+    """
+    if found.shape != truth.shape or found.ndim != 1 or found.size == 0:
+        raise InputError(f"labels of shape {found.shape} against {truth.shape}; give one label an item in both")
+    counts = contingency_matrix(found, truth)
+    right = int(counts[linear_sum_assignment(counts, maximize=True)].sum())
+    return ClusteringScores(
+        accuracy=right / found.size,
+        exact=right == found.size,
+        ari=float(adjusted_rand_score(truth, found)),
+        nmi=float(normalized_mutual_info_score(truth, found)),
+    )
+
+
+def ranking_scores(
+    recommended: Ints | Indices, held_indptr: Ints | Indices, held_items: Ints | Indices
+) -> RankingScores:
+    """Score top-k recommendations against held-out items.
+
+    Parameters
+    ----------
+    recommended : array of int, shape (users, k)
+        Items recommended to each user, best first; -1 is an empty place, which keeps its rank. No item twice a user.
+    held_indptr : array of int, shape (users + 1,)
+        Held-out items of user u are ``held_items[held_indptr[u]:held_indptr[u + 1]]``.
+    held_items : array of int
+        Item indices, 0 or above; a repeated one counts once.
+
+    Returns
+    -------
+    RankingScores
+        Means over the evaluated users, with standard errors.
+
+    Raises
+    ------
+    InputError
+        If shapes disagree, a user is recommended an item twice, or nobody has a held-out item.
+
+    Notes
+    -----
+    ``DCG = sum of 1 / log2(1 + rank)`` over the hits, ranks from 1, divided by its largest value for
+    ``min(k, held-out items)`` hits (Järvelin and Kekäläinen, 2002).
+
+    Examples
+    --------
+    >>> scores = ranking_scores(np.array([[4, 2], [1, -1]]), np.array([0, 1, 2]), np.array([2, 3]))
+    >>> scores.hit_rate, round(scores.ndcg, 3)
+    (0.5, 0.315)
+    """
+    _check_ranking(recommended, held_indptr, held_items)
+    users, places = recommended.shape
+    hits, relevant = _hits(recommended.astype(np.int64), held_indptr, held_items)
+    evaluated: Bools = np.greater(relevant, 0)
+    if not evaluated.any():
+        raise InputError(f"none of the {users} users has a held-out item; hold out at least one")
+    gains = 1 / np.log2(np.arange(places) + 2)
+    ideal = np.concatenate(([0.0], np.cumsum(gains)))[np.minimum(relevant, places)]
+    hit_rate, hit_rate_error = _mean_and_error(hits[evaluated].max(axis=1).astype(np.float64))
+    ndcg, ndcg_error = _mean_and_error((hits @ gains)[evaluated] / ideal[evaluated])
+    return RankingScores(
+        hit_rate=hit_rate,
+        hit_rate_error=hit_rate_error,
+        ndcg=ndcg,
+        ndcg_error=ndcg_error,
+        evaluated=int(evaluated.sum()),
+    )
+
+
+def _hits(recommended: Ints, indptr: Ints | Indices, items: Ints | Indices) -> tuple[Bools, Ints]:
+    """Which recommendations are held out, shape (users, k), and how many distinct items each user has held out."""
+    users = recommended.shape[0]
+    stride = 1 + max(int(recommended.max(initial=0)), int(items.max(initial=0)))
+    owners = np.repeat(np.arange(users), np.diff(indptr))
+    held = np.unique(owners * stride + items)
+    asked = np.arange(users)[:, None] * stride + recommended
+    hits: Bools = np.logical_and(recommended >= 0, np.isin(asked, held))
+    return hits, np.bincount(held // stride, minlength=users)
+
+
+def _check_ranking(recommended: Ints | Indices, indptr: Ints | Indices, items: Ints | Indices) -> None:
+    """Refuse arrays that do not fit together."""
+    if recommended.ndim != 2 or recommended.shape[1] == 0:
+        raise InputError(f"recommended has shape {recommended.shape}; give (users, k) with k at least 1")
+    if indptr.shape != (recommended.shape[0] + 1,) or bool(np.any(np.diff(indptr) < 0)):
+        raise InputError(f"held_indptr has shape {indptr.shape}; give users + 1 = {len(recommended) + 1} offsets")
+    if int(indptr[0]) != 0 or int(indptr[-1]) != items.size or int(items.min(initial=0)) < 0:
+        raise InputError(f"held_indptr ends at {int(indptr[-1])} for {items.size} items >= 0; give rows of a CSR")
+    ranked: Ints = np.sort(recommended.astype(np.int64), axis=1)
+    twice = np.any((np.diff(ranked, axis=1) == 0) & (ranked[:, 1:] >= 0), axis=1)
+    if bool(twice.any()):
+        raise InputError(f"user {int(twice.argmax())} is recommended an item twice; drop repeats")
+
+
+def _mean_and_error(values: Floats) -> tuple[float, float]:
+    """Mean and its standard error."""
+    return float(values.mean()), float(values.std()) / math.sqrt(values.size)

@@ -1,0 +1,112 @@
+"""Records: a run's folder and its JSON, checked before the run and written after it, whole or not at all."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import platform
+import sys
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from coordinator.protocol.errors import InputError
+from scenarios.config import Scenario
+from scenarios.experiment import Run
+
+STDOUT = "-"
+_PACKAGES = ("blindrec", "ray", "numpy", "numba", "scipy", "scikit-learn", "pandas", "pyarrow")
+
+
+def check_targets(out: Path | None, json_target: str | None) -> None:
+    """Make sure that results will have a place, before anything runs.
+
+    Raises
+    ------
+    InputError
+        If the folder holds something, or a path cannot be written.
+    """
+    if out is not None:
+        if out.exists() and not out.is_dir():
+            raise InputError(f"output folder {out} is a file; name another one")
+        if out.is_dir() and any(out.iterdir()):
+            raise InputError(f"output folder {out} holds another run; name a new one")
+        _make(out)
+    if json_target not in (None, STDOUT):
+        target = Path(str(json_target))
+        if target.is_dir() or not target.absolute().parent.is_dir():
+            raise InputError(f"json file {target} cannot be written; name a file in an existing folder")
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"output folder {folder} cannot be made ({error.strerror}); name another one") from None
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of Python and of the packages that results depend on."""
+    return {"python": platform.python_version(), **{name: importlib.metadata.version(name) for name in _PACKAGES}}
+
+
+def items_table(run: Run) -> pd.DataFrame:
+    """Return the learned items: item, score, standard_error, cluster; public, as devices receive it."""
+    model = run.outcome.model
+    return pd.DataFrame(
+        {
+            "item": run.population.item_labels.astype(str),
+            "score": model.score,
+            "standard_error": model.error,
+            "cluster": model.cluster,
+        }
+    )
+
+
+def write_out(out: Path, scenario: Scenario, result: dict[str, Any], last: Run) -> None:
+    """Write a run's folder: result.json, scenario.json, versions.json, items.parquet (of the last run).
+
+    Parameters
+    ----------
+    out : Path
+        Existing, empty.
+    scenario : Scenario
+        As run.
+    result : dict
+        What `--json` prints.
+    last : Run
+        Whose items are written.
+    """
+    as_run = scenario.model_dump(mode="json")
+    as_run["epsilon"] = "inf" if scenario.epsilon is None else str(scenario.epsilon)
+    write_json(out / "scenario.json", as_run)
+    write_json(out / "versions.json", versions())
+    partial = out / "items.parquet.part"
+    items_table(last).to_parquet(partial, index=False)
+    partial.replace(out / "items.parquet")
+    write_json(out / "result.json", result)
+
+
+def write_json(target: Path, value: dict[str, Any]) -> None:
+    """Write JSON, whole or not at all."""
+    partial = target.with_name(target.name + ".part")
+    with partial.open("w", encoding="utf-8") as file:
+        file.write(to_json(value))
+        file.flush()
+        os.fsync(file.fileno())
+    partial.replace(target)
+
+
+def to_json(value: dict[str, Any]) -> str:
+    """Return strict JSON: no NaN, no infinity."""
+    return json.dumps(value, indent=2, allow_nan=False) + "\n"
+
+
+def deliver(json_target: str | None, result: dict[str, Any]) -> None:
+    """Print the result on standard output (``"-"``), write it to a file, or do nothing (None)."""
+    if json_target == STDOUT:
+        sys.stdout.write(to_json(result))
+    elif json_target is not None:
+        write_json(Path(json_target), result)

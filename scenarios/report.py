@@ -1,0 +1,109 @@
+"""Reports: progress while a run lasts, and a table at its end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from scenarios import session
+
+EVERY = 5.0
+"""Seconds between progress lines where there is no terminal."""
+
+_LINES: tuple[tuple[str, str], ...] = (
+    ("trust_model", "trust model"),
+    ("guarantee", "guarantee"),
+    ("epsilon", "epsilon of a device [nats]"),
+    ("person_epsilon", "epsilon of a person [nats]"),
+    ("users", "users"),
+    ("answered", "answered"),
+    ("refused", "refused"),
+    ("missing", "missing"),
+    ("items", "items"),
+    ("rated", "rated items (public)"),
+    ("clusters", "clusters"),
+    ("accuracy", "items right"),
+    ("accuracy_predicted", "items right, predicted"),
+    ("exact", "all items right"),
+    ("ari", "adjusted Rand index"),
+    ("nmi", "normalised mutual information"),
+    ("advice_liked", "devices like of their own top 10"),
+    ("random_liked", "devices like of random items"),
+    ("clusters_follow", "clusters follow"),
+    ("popularity_share", "variance of popularity between clusters"),
+    ("taste_share", "variance of taste between clusters"),
+    ("noiseless_ari", "agreement with clusters without noise (ARI)"),
+    ("hit_rate", "hit rate at 10"),
+    ("popularity_hit_rate", "  by popularity (knows all ratings)"),
+    ("random_hit_rate", "  by chance"),
+    ("ndcg", "NDCG at 10"),
+    ("popularity_ndcg", "  by popularity (knows all ratings)"),
+    ("random_ndcg", "  by chance"),
+    ("evaluated", "users with held-out likes"),
+    ("seconds", "seconds"),
+    ("devices_per_second", "devices a second"),
+    ("releases_sha256", "SHA-256 of all releases"),
+)
+
+
+def show(console: Console, result: Mapping[str, Any], title: str) -> None:
+    """Print a result as a table; what does not apply is left out."""
+    intervals = result.get("intervals", {})
+    table = Table(title=title, show_header=False, title_justify="left")
+    for name, words in _LINES:
+        value = result.get(name)
+        if value is not None:
+            reach = f"  [{_text(intervals[name][0])}, {_text(intervals[name][1])}]" if name in intervals else ""
+            table.add_row(words, _text(value) + reach)
+    console.print(table)
+
+
+def show_description(console: Console, described: Mapping[str, Any], title: str) -> None:
+    """Print what `scenarios.likes.describe` says as a table."""
+    table = Table(title=title, show_header=False, title_justify="left")
+    for name, value in described.items():
+        inner = (
+            ", ".join(f"{key} {_text(number)}" for key, number in value.items()) if isinstance(value, dict) else None
+        )
+        table.add_row(name.replace("_", " "), inner if inner is not None else _text(value))
+    console.print(table)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float) and not value.is_integer():
+        return f"{value:.4f}" if abs(value) < 100 else f"{value:,.0f}"
+    return f"{int(value):,}" if isinstance(value, (int, float)) else str(value)
+
+
+@contextmanager
+def progress(console: Console, devices: int, label: str) -> Iterator[session.Progress]:
+    """Show progress on ``console``: a bar on a terminal, a plain line now and then elsewhere.
+
+    Yields
+    ------
+    callable
+        Takes the number of answers so far.
+    """
+    if console.is_terminal:
+        columns = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn()
+        with Progress(*columns, console=console, transient=True) as bar:
+            task = bar.add_task(label, total=devices)
+            yield lambda answers: bar.update(task, completed=answers)
+        return
+    said = time.monotonic()
+
+    def line(answers: int) -> None:
+        nonlocal said
+        if time.monotonic() - said >= EVERY:
+            said = time.monotonic()
+            console.print(f"{label}: {answers:,} of {devices:,} devices answered", highlight=False)
+
+    yield line

@@ -1,0 +1,152 @@
+"""Results: a run as the flat record that `--json` prints and pandas opens."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from actors.ratings import BlockRatings, StoredRatings
+from coordinator.moments import BlockParameters, SketchMoments, maxsense_moments
+from coordinator.protocol.budget import as_float, as_json
+from coordinator.protocol.coins import derive
+from scenarios.catalogue import score_advice, what_clusters_follow
+from scenarios.config import Scenario
+from scenarios.experiment import Run, design_of
+from scenarios.metrics import clustering_scores
+from scenarios.populations import class_shares, cluster_sizes
+from scenarios.prediction import predicted_accuracy
+
+TRUST_MODEL = "local"
+GUARANTEE = "epsilon-local differential privacy of all that a device holds"
+GIVEN = ("epsilon", "theta", "person_epsilon")
+"""Numbers of a result that are not measured."""
+NO_GUARANTEE = "none: epsilon is infinite, answers are not private"
+
+
+def moments_of(scenario: Scenario) -> SketchMoments:
+    """Return the exact moments of a block-model scenario's sketch."""
+    filled = scenario.complete()
+    parameters = BlockParameters(
+        rated=filled.rated or 0,
+        like=np.array(scenario.like),
+        class_shares=class_shares(scenario),
+        cluster_sizes=cluster_sizes(scenario),
+    )
+    return maxsense_moments(parameters, sensing=design_of(filled).sensing, epsilon=as_float(filled.epsilon))
+
+
+def predict(scenario: Scenario, answered: int) -> float | None:
+    """Return the predicted share of items right; None where the server looks for another number of clusters."""
+    sizes = cluster_sizes(scenario)
+    if scenario.complete().clusters != sizes.size or not answered:
+        return None
+    return predicted_accuracy(moments_of(scenario), sizes, users=answered, decoder=scenario.decoder)
+
+
+def record(run: Run, noiseless: Run | None = None) -> dict[str, Any]:
+    """Return a run's result.
+
+    Parameters
+    ----------
+    run : Run
+        What ran.
+    noiseless : Run, optional
+        With a ratings file: the same run at epsilon infinity, which its clusters are compared with.
+
+    Returns
+    -------
+    dict
+        JSON values by stable names; None where a rating file has no truth. ``seconds`` runs from the first question
+        to the decoded model.
+    """
+    scenario, statistic = run.scenario, run.statistic
+    known = _known_truth(run) if run.population.truth is not None else _real(run, noiseless or run)
+    return {
+        "design": scenario.design,
+        "decoder": scenario.decoder,
+        "items": scenario.items,
+        "rated": scenario.rated,
+        "users": scenario.users,
+        "clusters": scenario.clusters,
+        "theta": scenario.theta,
+        "epsilon": as_json(scenario.epsilon),
+        "seed": scenario.seed,
+        "trust_model": TRUST_MODEL,
+        "guarantee": NO_GUARANTEE if scenario.epsilon is None else GUARANTEE,
+        "copies_max": run.population.copies_max,
+        "person_epsilon": as_json(run.population.person_epsilon()),
+        "answered": statistic.answered,
+        "refused": statistic.refused,
+        "missing": statistic.missing,
+        **known,
+        "seconds": run.ran.seconds,
+        "devices_per_second": statistic.asked / run.ran.seconds,
+        "releases_sha256": run.outcome.releases_sha256,
+        "backend": run.backend,
+        "workers": run.workers,
+        "actors": run.ran.actors,
+        "devices_per_actor": run.devices_per_actor,
+    }
+
+
+def _known_truth(run: Run) -> dict[str, Any]:
+    population, ratings = run.population, run.population.ratings
+    assert population.truth is not None and isinstance(ratings, BlockRatings)  # noqa: PT018 (narrows types)
+    sizes = cluster_sizes(run.scenario)
+    scores = clustering_scores(run.outcome.model.cluster, population.truth)
+    liked = ratings.would_like(derive(run.scenario.seed, "devices"), run.ran.advice)
+    return {
+        "accuracy": scores.accuracy,
+        "exact": scores.exact,
+        "ari": scores.ari,
+        "nmi": scores.nmi,
+        "accuracy_predicted": predict(run.scenario, run.statistic.answered),
+        "advice_liked": float(liked[run.ran.advice >= 0].mean()),
+        "random_liked": float(class_shares(run.scenario) @ np.array(run.scenario.like) @ (sizes / sizes.sum())),
+    }
+
+
+def _real(run: Run, noiseless: Run) -> dict[str, Any]:
+    split, ratings = run.population.split, run.population.ratings
+    assert split is not None and isinstance(ratings, StoredRatings)  # noqa: PT018 (narrows types)
+    follows = what_clusters_follow(run.outcome.model.cluster, noiseless.outcome.model.cluster, split)
+    nothing = dict.fromkeys(("accuracy", "exact", "ari", "nmi", "accuracy_predicted"))
+    return {
+        **nothing,
+        "clusters_follow": follows.verdict,
+        "popularity_share": follows.popularity,
+        "taste_share": follows.taste,
+        "noiseless_ari": follows.noiseless_ari,
+        **score_advice(run.ran.advice, ratings, split),
+    }
+
+
+def summarize(records: Sequence[dict[str, Any]], confidence: float = 0.95) -> dict[str, Any]:
+    """Return means over runs of several seeds, with intervals.
+
+    Parameters
+    ----------
+    records : sequence of dict
+        Results that differ in their seed only.
+    confidence : float
+        Level of the intervals (Student's t for means).
+
+    Returns
+    -------
+    dict
+        The first record with every measured number replaced by its mean; ``intervals`` (name to low and high),
+        ``repeat``, and ``runs`` (the records themselves).
+    """
+    first = dict(records[0])
+    measured = [name for name, value in first.items() if isinstance(value, (bool, float)) and name not in GIVEN]
+    intervals = {}
+    for name in measured:
+        values = np.array([float(one[name]) for one in records])
+        first[name] = float(values.mean())
+        reach = float(stats.t.ppf((1 + confidence) / 2, values.size - 1) * stats.sem(values))
+        intervals[name] = [first[name] - reach, first[name] + reach]
+    del first["releases_sha256"]
+    return {**first, "repeat": len(records), "confidence": confidence, "intervals": intervals, "runs": list(records)}

@@ -1,0 +1,156 @@
+"""Where a run happens: in this process, or on Ray. The same devices and the same server behind both."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from actors.device import Cohort
+from actors.ratings import Ratings
+from coordinator.layout import Layout, cut
+from coordinator.protocol.arrays import Indices2
+from coordinator.protocol.budget import Epsilon
+from coordinator.protocol.messages import Model, Query, Release
+from coordinator.rounds import Learner, Outcome, conduct
+from coordinator.server import Ask, Policy, ServerState
+from coordinator.statistics import ScoreStatistic, aggregate, empty_statistic, no_release
+
+Progress = Callable[[int], None]
+"""Told how many answers are in so far."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One run as a backend needs it: the private side's share, the server's share, and the layout.
+
+    Attributes
+    ----------
+    ratings : Ratings
+        Private: goes to devices only.
+    secret : bytes
+        Private: the population's master secret.
+    budget : Fraction or None
+        Each device's budget [nats].
+    policy, learner
+        The server's.
+    layout : Layout
+        Speed only.
+    """
+
+    ratings: Ratings
+    secret: bytes
+    budget: Epsilon
+    policy: Policy
+    learner: Learner
+    layout: Layout
+
+    def first_query(self) -> Query | None:
+        """Return the query that the policy starts with, to compile what it needs; policies are pure."""
+        ask = self.policy.next_query(ServerState(devices=self.layout.devices))
+        return ask.query if ask else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ran:
+    """What a backend brings back.
+
+    Attributes
+    ----------
+    outcome : Outcome
+        The server's.
+    seconds : float
+        From the first question to the decoded model.
+    advice : ndarray of int32, shape (advised devices, k)
+        Each advised device's own top k.
+    actors : int
+        Ray actors that embodied devices; 0 in process.
+    """
+
+    outcome: Outcome
+    seconds: float
+    advice: Indices2
+    actors: int
+
+
+class Session(Protocol):
+    """A backend that is ready to run jobs."""
+
+    @property
+    def name(self) -> str:
+        """Name on the command line."""
+        ...
+
+    @property
+    def workers(self) -> int:
+        """Device blocks computed at the same time."""
+        ...
+
+    def run(self, job: Job, *, advised: int, top: int, progress: Progress) -> Ran:
+        """Run a job; let the first ``advised`` devices draw their own ``top`` recommendations from the model."""
+        ...
+
+
+class InProcess:
+    """No Ray: cohorts in this process, ``workers`` threads. For tests, debugging and small runs.
+
+    Parameters
+    ----------
+    workers : int
+        Threads.
+    """
+
+    name = "inprocess"
+
+    def __init__(self, workers: int) -> None:
+        self.workers = workers
+
+    def run(self, job: Job, *, advised: int, top: int, progress: Progress) -> Ran:
+        """Run a job; see `Session.run`."""
+        cohorts = [Cohort(job.ratings, job.secret, first, stop, job.budget) for first, stop in job.layout.cohorts]
+        if query := job.first_query():
+            cohorts[0].rehearse(query)
+            aggregate(query, no_release(query))
+        with ThreadPoolExecutor(self.workers) as threads:
+            transport = _Threads(cohorts, job.layout, threads, progress)
+            start = time.perf_counter()
+            outcome = conduct(job.policy, job.learner, transport, devices=job.layout.devices)
+            seconds = time.perf_counter() - start
+        return Ran(outcome=outcome, seconds=seconds, advice=_advise(cohorts, outcome.model, advised, top), actors=0)
+
+
+class _Threads:
+    def __init__(self, cohorts: list[Cohort], layout: Layout, threads: ThreadPoolExecutor, progress: Progress) -> None:
+        self._cohorts, self._layout, self._threads, self._progress = cohorts, layout, threads, progress
+
+    def ask(self, ask: Ask) -> tuple[ScoreStatistic, Sequence[Release]]:
+        """Ask every cohort block by block; see `coordinator.rounds.Transport`."""
+        blocks = [
+            (cohort, first, stop)
+            for cohort in self._cohorts
+            for first, stop in cut(max(cohort.first, ask.first), min(cohort.stop, ask.stop), self._layout.block)
+        ]
+        total, releases = empty_statistic(ask.query.items), list[Release]()
+        for statistic, release in self._threads.map(lambda block: _answer(ask.query, *block), blocks):
+            total += statistic
+            releases.append(release)
+            self._progress(total.asked)
+        return total, releases
+
+
+def _answer(query: Query, cohort: Cohort, first: int, stop: int) -> tuple[ScoreStatistic, Release]:
+    release = cohort.answer(query, first, stop)
+    return aggregate(query, release), release
+
+
+def _advise(cohorts: list[Cohort], model: Model, advised: int, top: int) -> Indices2:
+    parts = [
+        cohort.recommend(model, cohort.first, min(cohort.stop, advised), top)
+        for cohort in cohorts
+        if cohort.first < advised
+    ]
+    return np.concatenate(parts) if parts else np.empty((0, top), np.int32)

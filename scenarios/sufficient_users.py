@@ -1,0 +1,134 @@
+"""How many users are enough for MaxSense: Theorem 15, and when its clusters can be told apart at all."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from coordinator.protocol.arrays import Floats
+from coordinator.protocol.errors import InputError
+from scenarios.hypotheses import check_epsilon, check_shape
+
+Shares: TypeAlias = Sequence[float] | Floats | None
+BLIND = 1e-12  # a delta_min below this is a rounding error of 0
+
+
+def delta_min(
+    *, like: ArrayLike, user_shares: Shares = None, cluster_shares: Shares = None, theta: float = 1.0
+) -> float:
+    """Separation of the two item clusters that MaxSense tells apart worst.
+
+    `min_{l < l'} | sum_k alpha_k exp(-theta sum_m beta_m b[k, m]) (b[k, l] - b[k, l']) |`.
+
+    Parameters
+    ----------
+    like : array_like, shape (K, L) or (L,)
+        `b[k, l]`: probability that a user of class k likes an item of cluster l, in [0, 1].
+    user_shares : sequence of float, shape (K,), optional
+        Shares alpha of the user classes, sum 1; equal by default.
+    cluster_shares : sequence of float, shape (L,), optional
+        Shares beta of the item clusters, sum 1; equal by default.
+    theta : float
+        Sensing rate, above 0: items are sensed with probability `theta / w`.
+
+    Returns
+    -------
+    float
+        In [0, 1]; 0 (up to rounding, see `BLIND`) where MaxSense cannot separate two clusters.
+
+    Raises
+    ------
+    InputError
+        A probability, a share or theta is outside of its range.
+
+    Notes
+    -----
+    The Price of Privacy, Theorem 15 [5.1].
+
+    Examples
+    --------
+    >>> round(delta_min(like=[[0.9, 0.1]]), 4)
+    0.4852
+    >>> delta_min(like=[[0.9, 0.1], [0.1, 0.9]]) < BLIND
+    True
+    """
+    table = np.atleast_2d(np.asarray(like, dtype=np.float64))
+    if table.ndim != 2 or table.shape[1] < 2 or not ((table >= 0) & (table <= 1)).all():
+        raise InputError(f"like {table.tolist()}: give probabilities in [0, 1], a row per class, 2 clusters or more")
+    if not 0 < theta < math.inf:
+        raise InputError(f"theta {theta}: give a finite sensing rate above 0")
+    alpha = _shares("user_shares", user_shares, table.shape[0])
+    beta = _shares("cluster_shares", cluster_shares, table.shape[1])
+    seen = (alpha * np.exp(-theta * (table @ beta))) @ table
+    return float(min(abs(one - other) for one, other in itertools.combinations(seen, 2)))
+
+
+def sufficient_users(
+    *,
+    items: int,
+    rated: int,
+    epsilon: float,
+    like: ArrayLike,
+    user_shares: Shares = None,
+    cluster_shares: Shares = None,
+    theta: float = 1.0,
+    exponent: float = 1.0,
+) -> float:
+    """Users with which MaxSense labels every item right with probability at least `1 - N^-d`.
+
+    `300 N^2 (ln 2 + (1 + d) ln N) / (eps_hat^2 delta_min^2 w theta (1 - theta/w)^2)`,
+    `eps_hat = 2 tanh(eps / 2)`. An upper bound with generous constants: in the standard setting some sixty times
+    what simulation needs.
+
+    Parameters
+    ----------
+    items, rated : int
+        Number of items N (2 or more) and ratings w per user (1 to N).
+    epsilon : float
+        Privacy of a user's answer [nats], above 0; inf for none.
+    like, user_shares, cluster_shares, theta
+        As in `delta_min`; theta below `rated`.
+    exponent : float
+        The d of `1 - N^-d`, above 0; `-log(1 - success) / log(N)` for a given probability of success.
+
+    Returns
+    -------
+    float
+        Number of users.
+
+    Raises
+    ------
+    InputError
+        A value is outside of its range, or `delta_min` is 0, so that no number of users is enough.
+
+    Notes
+    -----
+    The Price of Privacy, Theorem 15 [5.1]. The paper prints 75 for 300, having dropped a factor 1/2 of its own
+    Delta_min. `O(N^2 log N / w)`, stated for `w = o(N)` and large N.
+    """
+    check_shape(items=items, rated=rated)
+    check_epsilon(epsilon)
+    if not exponent > 0:
+        raise InputError(f"exponent {exponent}: give a number above 0; success has probability 1 - items^-exponent")
+    gap = delta_min(like=like, user_shares=user_shares, cluster_shares=cluster_shares, theta=theta)
+    if theta >= rated:
+        raise InputError(f"theta {theta} at rated {rated}: Theorem 15 senses with probability theta/rated below 1")
+    if gap < BLIND:
+        raise InputError(f"delta_min {gap:.1g}: MaxSense cannot tell two clusters apart; use Pairwise-Preference")
+    effort = math.log(2) + (1 + exponent) * math.log(items)
+    signal = (2 * math.tanh(epsilon / 2) * gap * (1 - theta / rated)) ** 2 * rated * theta
+    return 300 * float(items) ** 2 * effort / signal if signal > 0 else math.inf
+
+
+def _shares(name: str, given: Shares, size: int) -> Floats:
+    if given is None:
+        return np.full(size, 1.0 / size)
+    shares = np.asarray(given, dtype=np.float64)
+    if shares.shape != (size,) or not (shares >= 0).all() or abs(shares.sum() - 1) > 1e-9:
+        raise InputError(f"{name} {shares.tolist()}: give {size} numbers of at least 0 that sum to 1")
+    return shares

@@ -1,0 +1,231 @@
+"""Exact mutual information of tiny models: planted answers, and below every bound that applies."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from coordinator.protocol.arrays import Floats
+from coordinator.protocol.errors import InputError
+from scenarios import information
+from scenarios.exact_information import (
+    bit_release,
+    chi_square_information,
+    exact_information,
+    maxsense_bits,
+    maxsense_information,
+    pairwise_information,
+    rated_equal_bits,
+)
+from scenarios.tiny_model import TinyModel, data_channel, possible_data
+
+
+def binary_entropy(chance: float) -> float:
+    return -sum(p * math.log(p) for p in (chance, 1 - chance) if p > 0)
+
+
+def private_bounds(model: TinyModel, epsilon: float) -> dict[str, float]:
+    """Every bound in nats that holds for one epsilon-LDP answer."""
+    shape = {"items": model.items, "rated": model.rated}
+    return {
+        "fano": information.fano_information(epsilon=epsilon),
+        "fano-tanh": information.tanh_information(epsilon=epsilon),
+        "capacity": information.capacity_information(epsilon=epsilon),
+        "weak-scarce": information.weak_scarce_information(**shape, epsilon=epsilon),
+        "scarce": information.scarce_information(**shape, epsilon=epsilon),
+        "contraction": information.contraction_information(**shape, epsilon=epsilon),
+        "ratings": information.ratings_information(rated=model.rated),
+    }
+
+
+def staircase(model: TinyModel, *, epsilon: float, answers: int, seed: int, share: float) -> Floats:
+    """A random epsilon-LDP channel with several answers: two odds, a factor e^epsilon apart, in every column.
+
+    Columns are paired with their complements, so that rows have equal sums.
+    """
+    rng = np.random.default_rng(seed)
+    count = len(possible_data(model)[0])
+    chosen = rng.random((count, answers)) < share
+    odds = np.where(chosen, math.exp(epsilon), 1.0)
+    odds = np.hstack([odds, 1.0 + math.exp(epsilon) - odds])
+    return np.asarray(odds / odds.sum(axis=1, keepdims=True))
+
+
+def test_channel_rows_sum_to_one_and_match_a_hand_count() -> None:
+    model = TinyModel(items=3, rated=2, like=(0.2, 0.7))
+    law = data_channel(model)
+    assert law.shape == (8, 3 * 4)
+    assert law.sum(axis=1) == pytest.approx(np.ones(8))
+    rated, ratings = possible_data(model)
+    row = int(np.flatnonzero((rated == [1, 0, 1]).all(axis=1) & (ratings == [1, 0, 0]).all(axis=1))[0])
+    labels = list(itertools.product((0, 1), repeat=3)).index((1, 0, 0))  # item 0 liked with 0.7, item 2 with 0.2
+    assert law[labels, row] == pytest.approx(0.7 * 0.8 / 3)
+
+
+def test_everything_rated_and_one_item_sensed_is_a_binary_symmetric_channel() -> None:
+    model = TinyModel(items=4, rated=4)
+    release = bit_release(maxsense_bits(model, [2]), epsilon=1.0)
+    planted = math.log(2) - binary_entropy(1 / (1 + math.e))
+    assert exact_information(model, release) == pytest.approx(planted, rel=1e-12)
+    assert pairwise_information(model, epsilon=1.0) == pytest.approx(planted, rel=1e-12)
+
+
+def test_maxsense_of_uncertain_ratings_by_hand() -> None:
+    """One of two items sensed, one rated: P(S0 = 1 | Z) is half the sensed item's like."""
+    model = TinyModel(items=2, rated=1, like=(0.1, 0.9))
+    release = bit_release(maxsense_bits(model, [0]), epsilon=2.0)
+    keep = math.exp(2) / (1 + math.exp(2))
+    ones = [keep * half + (1 - keep) * (1 - half) for half in (0.05, 0.45)]
+    planted = binary_entropy(sum(ones) / 2) - sum(map(binary_entropy, ones)) / 2
+    assert exact_information(model, release) == pytest.approx(planted, rel=1e-12)
+
+
+def test_pairwise_of_few_ratings_by_hand() -> None:
+    """Both rated with probability w(w-1)/(N(N-1)), then equal or not: a Z-shaped channel."""
+    model = TinyModel(items=5, rated=3)
+    both = 3 * 2 / (5 * 4)
+    planted = binary_entropy(both / 2) - binary_entropy(both) / 2
+    assert pairwise_information(model, epsilon=math.inf) == pytest.approx(planted, rel=1e-12)
+    assert exact_information(model, bit_release(rated_equal_bits(model, (1, 4)), epsilon=1.0)) == pytest.approx(
+        pairwise_information(model, epsilon=1.0)
+    )
+
+
+def test_random_sensing_is_the_average_over_all_sets() -> None:
+    model = TinyModel(items=4, rated=2)
+    told = 0.0
+    for sensed in itertools.chain.from_iterable(itertools.combinations(range(4), k) for k in range(5)):
+        release = bit_release(maxsense_bits(model, sensed), epsilon=1.0)
+        told += 0.25 ** len(sensed) * 0.75 ** (4 - len(sensed)) * exact_information(model, release)
+    assert maxsense_information(model, epsilon=1.0, theta=0.5) == pytest.approx(told, rel=1e-12)
+
+
+def test_full_reveal_tells_a_bit_a_rating() -> None:
+    model = TinyModel(items=5, rated=2)
+    count = len(possible_data(model)[0])
+    assert exact_information(model, np.eye(count)) == pytest.approx(2 * math.log(2))
+
+
+@pytest.mark.parametrize(("items", "rated"), [(2, 1), (2, 2), (5, 1), (5, 3), (5, 4), (8, 1), (8, 2), (8, 4), (8, 8)])
+@pytest.mark.parametrize("epsilon", [0.1, 0.6, 1.0, 3.0])
+def test_sketches_lie_below_every_bound(items: int, rated: int, epsilon: float) -> None:
+    for like in ((0.0, 1.0), (0.1, 0.9), (0.3, 0.95)):
+        model = TinyModel(items=items, rated=rated, like=like)
+        told = {
+            "maxsense": maxsense_information(model, epsilon=epsilon),
+            "pairwise": pairwise_information(model, epsilon=epsilon),
+        }
+        bounds = private_bounds(model, epsilon)
+        if rated == 1:
+            bounds["one-bit"] = information.one_bit_information(items=items)
+        for sketch, name in itertools.product(told, bounds):
+            assert told[sketch] <= bounds[name], (sketch, name, like)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    items=st.integers(2, 6),
+    data=st.data(),
+    epsilon=st.floats(0.05, 4),
+    like=st.sampled_from([(0.0, 1.0), (0.1, 0.9), (0.2, 0.3), (0.0, 0.0, 1.0), (0.1, 0.5, 1.0)]),
+    seed=st.integers(0, 10**6),
+    share=st.floats(0.02, 0.5),
+)
+def test_any_private_channel_lies_below_every_bound(
+    items: int, data: st.DataObject, epsilon: float, like: tuple[float, ...], seed: int, share: float
+) -> None:
+    rated = data.draw(st.integers(1, min(items, 4)))
+    model = TinyModel(items=items, rated=rated, like=like)
+    release = staircase(model, epsilon=epsilon, answers=3, seed=seed, share=share)
+    assert np.log(release.max(axis=0) / release.min(axis=0)).max() <= epsilon + 1e-9
+    told = exact_information(model, release)
+    assert told <= chi_square_information(model, release) + 1e-15
+    for name, bound in private_bounds(model, epsilon).items():
+        assert told <= bound + 1e-15, name
+
+
+@settings(max_examples=60, deadline=None)
+@given(items=st.integers(2, 7), seed=st.integers(0, 10**6), share=st.floats(0.05, 0.95), epsilon=st.floats(0.1, 50))
+def test_any_one_bit_sketch_of_one_rating_lies_below_theorem_10(
+    items: int, seed: int, share: float, epsilon: float
+) -> None:
+    for like in ((0.0, 1.0), (0.1, 0.7), (0.0, 0.0, 1.0)):
+        model = TinyModel(items=items, rated=1, like=like)
+        bits = (np.random.default_rng(seed).random(2 * items) < share).astype(np.uint8)
+        told = exact_information(model, bit_release(bits, epsilon=epsilon))
+        assert told <= information.one_bit_information(items=items) + 1e-15
+
+
+def test_lemma_9_in_the_form_of_the_paper() -> None:
+    """Pairs of data drawn from their law given the answer: E[2^overlap 1(consistent) - 1]."""
+    model = TinyModel(items=4, rated=2)
+    release = staircase(model, epsilon=1.5, answers=2, seed=4, share=0.3)
+    rated, ratings = possible_data(model)
+    prior = data_channel(model).mean(axis=0)
+    told = 0.0
+    for column in (prior[:, None] * release).T:
+        given_answer = column / column.sum()
+        for (a, first), (b, second) in itertools.product(enumerate(given_answer), repeat=2):
+            both = rated[a] & rated[b]
+            consistent = bool((ratings[a] == ratings[b])[both].all())
+            told += column.sum() * first * second * (2.0 ** both.sum() * consistent - 1)
+    assert chi_square_information(model, release) == pytest.approx(told, rel=1e-10)
+
+
+def test_capacity_is_reached_by_subset_selection() -> None:
+    """Everything rated: 256 answers, each e^epsilon times likelier on a window of the 256 clusterings.
+
+    The best window holds `(k - 1) / (e^eps - 1)` of them, `k = eps / (1 - e^-eps)`: 86.7 at epsilon 1.
+    """
+    model = TinyModel(items=8, rated=8)
+    window = (np.arange(256)[:, None] - np.arange(256)) % 256 < 87
+    odds = np.where(window, math.e, 1.0)
+    told = exact_information(model, odds / odds.sum(axis=1, keepdims=True))
+    capacity = information.capacity_information(epsilon=1.0)
+    assert 0.9999 * capacity < told <= capacity
+
+
+def test_contraction_is_reached_in_chi_square() -> None:
+    """w = N and the window of `1 / (1 + e^eps)`: sinh(eps/2)^2; a lone rating's private bit: tanh(eps/2)^2 / N."""
+    model = TinyModel(items=8, rated=8)
+    window = (np.arange(256)[:, None] - np.arange(256)) % 256 < round(256 / (1 + math.e))
+    odds = np.where(window, math.e, 1.0)
+    told = chi_square_information(model, odds / odds.sum(axis=1, keepdims=True))
+    bound = information.contraction_information(items=8, rated=8, epsilon=1.0)
+    assert 0.9999 * bound < told <= bound
+    lone = TinyModel(items=6, rated=1)
+    release = bit_release(maxsense_bits(lone, range(6)), epsilon=1.0)
+    assert chi_square_information(lone, release) == pytest.approx(math.tanh(0.5) ** 2 / 6)
+
+
+def test_theorem_10_is_tight_within_a_factor_of_about_two() -> None:
+    """The rating itself as the bit tells about 1/(2N): half of the bound would be violated."""
+    model = TinyModel(items=8, rated=1)
+    told = exact_information(model, bit_release(maxsense_bits(model, range(8)), epsilon=math.inf))
+    assert 0.5 < told * 8 <= 1
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        ({"items": 9, "rated": 1}, "items 9"),
+        ({"items": 4, "rated": 5}, "rated 5"),
+        ({"items": 4, "rated": 1, "like": (0.5,)}, "like"),
+        ({"items": 4, "rated": 1, "like": (0.5, 1.5)}, "like"),
+        ({"items": 8, "rated": 4, "like": (0.0, 0.5, 1.0)}, "cells"),
+    ],
+)
+def test_models_that_cannot_be_enumerated_are_refused(values: dict[str, Any], text: str) -> None:
+    with pytest.raises(InputError, match=text):
+        TinyModel(**values)
+
+
+def test_sensing_rate_outside_of_its_range_is_refused() -> None:
+    with pytest.raises(InputError, match="theta"):
+        maxsense_information(TinyModel(items=4, rated=1), epsilon=1.0, theta=1.5)

@@ -1,0 +1,123 @@
+"""Metrics against hand-computed cases, brute force over matchings and scikit-learn."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.metrics import ndcg_score
+
+from coordinator.protocol.errors import InputError
+from scenarios.metrics import clustering_scores, ranking_scores
+
+LABELS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=12)
+
+
+@settings(max_examples=150, deadline=None)
+@given(pairs=LABELS)
+def test_accuracy_is_the_best_over_all_matchings(pairs: list[tuple[int, int]]) -> None:
+    found, truth = np.array(pairs).T
+    best = max(int((np.array(names)[found] == truth).sum()) for names in itertools.permutations(range(4)))
+    scores = clustering_scores(found, truth)
+    assert scores.accuracy == pytest.approx(best / len(pairs))
+    assert scores.exact == (best == len(pairs))
+
+
+def test_relabelled_truth_is_exact() -> None:
+    scores = clustering_scores(np.array([9, 9, -4, 2, 2, 2]), np.array([1, 1, 0, 2, 2, 2]))
+    assert (scores.accuracy, scores.exact) == (1.0, True)
+    assert scores.ari == pytest.approx(1)
+    assert scores.nmi == pytest.approx(1)
+
+
+def test_hand_computed_indices() -> None:
+    """Contingency [[2, 1], [0, 1]]: pairs together in both 1, in found 3, in truth 2, of 6."""
+    scores = clustering_scores(np.array([0, 0, 0, 1]), np.array([5, 5, 6, 6]))
+    assert scores.accuracy == 0.75
+    assert not scores.exact
+    expected = 3 * 2 / 6
+    assert scores.ari == pytest.approx((1 - expected) / ((3 + 2) / 2 - expected))
+    entropy_found = -(0.75 * math.log(0.75) + 0.25 * math.log(0.25))
+    mutual = 0.5 * math.log(0.5 / 0.375) + 0.25 * math.log(0.25 / 0.375) + 0.25 * math.log(0.25 / 0.125)
+    assert scores.nmi == pytest.approx(mutual / ((entropy_found + math.log(2)) / 2))
+
+
+def test_a_split_cluster_is_not_exact() -> None:
+    scores = clustering_scores(np.array([0, 0, 1, 2]), np.array([0, 0, 1, 1]))
+    assert (scores.accuracy, scores.exact) == (0.75, False)
+
+
+def test_labels_must_fit() -> None:
+    for found, truth in (([0, 1], [0]), ([], [])):
+        with pytest.raises(InputError):
+            clustering_scores(np.array(found, dtype=np.int64), np.array(truth, dtype=np.int64))
+
+
+def test_ranking_by_hand() -> None:
+    """Hits at ranks 1 and 3 of three held out; a miss; a user without held-out items; a hit at rank 2 of one."""
+    recommended = np.array([[5, 1, 7], [0, 1, 2], [0, 1, 2], [-1, 4, -1]])
+    scores = ranking_scores(recommended, np.array([0, 3, 4, 4, 5]), np.array([7, 5, 9, 3, 4]))
+    first = (1 + 1 / 2) / (1 + 1 / math.log2(3) + 1 / 2)
+    values = np.array([first, 0, 1 / math.log2(3)])
+    assert scores.evaluated == 3
+    assert scores.hit_rate == pytest.approx(2 / 3)
+    assert scores.hit_rate_error == pytest.approx(math.sqrt(2 / 9 / 3))
+    assert scores.ndcg == pytest.approx(values.mean())
+    assert scores.ndcg_error == pytest.approx(values.std() / math.sqrt(3))
+
+
+def test_another_users_held_out_item_is_no_hit() -> None:
+    """Nor is an item above all held-out ones, here 7, read as item 3 of the next user."""
+    for recommended in ([[3], [1]], [[7], [0]]):
+        scores = ranking_scores(np.array(recommended), np.array([0, 1, 2]), np.array([1, 3]))
+        assert (scores.hit_rate, scores.ndcg) == (0, 0)
+
+
+def test_empty_places_never_hit() -> None:
+    """-1 in the second user's row must not be read as the largest item of the first."""
+    scores = ranking_scores(np.array([[0, -1], [-1, -1]]), np.array([0, 1, 2]), np.array([4, 0]))
+    assert scores.hit_rate == 0
+
+
+@settings(max_examples=50, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), places=st.integers(1, 8))
+def test_ndcg_equals_scikit_learn(seed: int, places: int) -> None:
+    rng = np.random.default_rng(seed)
+    held = rng.random((20, 12)) < 0.3
+    held[0, 0] = True
+    order = rng.permuted(np.tile(np.arange(12), (20, 1)), axis=1)
+    ranks = np.argsort(order, axis=1)
+    offsets = np.concatenate(([0], held.sum(axis=1).cumsum()))
+    scores = ranking_scores(order[:, :places].astype(np.int32), offsets, np.nonzero(held)[1])
+    some = held.any(axis=1)
+    assert scores.ndcg == pytest.approx(ndcg_score(held[some], -ranks[some], k=places))
+    hits = [bool(held[u, order[u, :places]].any()) for u in np.nonzero(some)[0]]
+    assert scores.hit_rate == pytest.approx(np.mean(hits))
+
+
+def test_held_out_items_told_twice_count_once() -> None:
+    scores = ranking_scores(np.array([[2, 0]]), np.array([0, 2]), np.array([2, 2]))
+    assert scores.ndcg == 1
+
+
+@pytest.mark.parametrize(
+    ("recommended", "indptr", "items"),
+    [
+        ([[1, 1]], [0, 1], [1]),
+        ([[1, 2]], [0, 0], []),
+        ([[1, 2]], [0, 1, 1], [1]),
+        ([[1, 2]], [0, 2], [1]),
+        ([[1], [2]], [0, 2, 1], [1]),
+        ([[]], [0, 1], [1]),
+        ([[1, 2]], [0, 1], [-1]),
+    ],
+)
+def test_wrong_rankings_are_refused(recommended: list[list[int]], indptr: list[int], items: list[int]) -> None:
+    arrays = (np.array(values, dtype=np.int64) for values in (recommended, indptr, items))
+    with pytest.raises(InputError) as caught:
+        ranking_scores(*arrays)
+    assert "\n" not in str(caught.value)
