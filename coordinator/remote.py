@@ -8,18 +8,22 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import ray
 
+from coordinator.decoders import kmeans_on_line
 from coordinator.layout import Layout, cut
-from coordinator.protocol.messages import Release
+from coordinator.protocol.messages import Query, Release
 from coordinator.rounds import Learner, Outcome, conduct
 from coordinator.server import Ask, Policy
-from coordinator.statistics import ScoreStatistic, aggregate
+from coordinator.statistics import ScoreStatistic, aggregate, no_release
 
 WINDOW = 3
 """Blocks in flight for each worker: enough to keep both sides busy, few enough to keep memory flat."""
 FAN_IN = 8
-"""Statistics that one merging task adds up."""
+"""Statistics that one merge adds up."""
+CPUS = 0.5
+"""What an aggregator sets aside: a worker's block is computed once on the devices' side, once here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,16 +42,17 @@ class Cohorts:
     hosts: list[Any]
 
 
-def merge(*statistics: ScoreStatistic) -> ScoreStatistic:
-    """Return the sum of statistics: one node of the reduction tree."""
-    first, *others = statistics
-    return sum(others, start=first)
+class Aggregator:
+    """A process of the server side that adds releases up; it keeps nothing, so a repeated call does no harm."""
 
+    def aggregate(self, query: Query, release: Release) -> ScoreStatistic:
+        """Return one block's statistic."""
+        return aggregate(query, release)
 
-def _share(cpus: float) -> tuple[Any, Any]:
-    """Return the server side's tasks, aggregate and merge, as Ray tasks that set ``cpus`` aside."""
-    remote = ray.remote(num_cpus=cpus)
-    return remote(aggregate), remote(merge)
+    def merge(self, *statistics: ScoreStatistic) -> ScoreStatistic:
+        """Return the sum of statistics: one node of the reduction tree."""
+        first, *others = statistics
+        return sum(others, start=first)
 
 
 class Coordinator:
@@ -67,8 +72,17 @@ class Coordinator:
 
     def __init__(self, policy: Policy, learner: Learner, cohorts: Cohorts, layout: Layout) -> None:
         self._policy, self._learner, self._cohorts, self._layout = policy, learner, cohorts, layout
-        self._aggregate, self._merge = _share(0.5)
+        actor: Any = ray.remote(num_cpus=CPUS, max_restarts=-1, max_task_retries=-1, scheduling_strategy="SPREAD")(
+            Aggregator
+        )
+        self._pool = [actor.remote() for _ in range(layout.workers)]
+        self._load = dict.fromkeys(range(layout.workers), 0)
         self._answers = 0
+
+    def warm_up(self, query: Query) -> None:
+        """Start the server's processes and compile what ``query`` will need, before the clock runs."""
+        ray.get([aggregator.aggregate.remote(query, no_release(query)) for aggregator in self._pool])
+        kmeans_on_line(np.arange(4.0), 2)
 
     def progress(self) -> int:
         """Return how many answers have been aggregated so far, over all rounds."""
@@ -86,21 +100,23 @@ class Coordinator:
         waiting = self._blocks(ask)
         releases: list[Release] = []
         partial: deque[Any] = deque()
-        flying: dict[Any, Any] = {}
+        flying: dict[Any, tuple[Any, int]] = {}
         while True:
             while len(flying) < WINDOW * self._layout.workers and (block := next(waiting, None)):
                 host, first, stop = block
                 answer = host.answer.remote(query, first, stop)
-                flying[self._aggregate.remote(query, answer)] = answer
+                worker = min(self._load, key=self._load.__getitem__)
+                self._load[worker] += 1
+                flying[self._pool[worker].aggregate.remote(query, answer)] = answer, worker
             if not flying:
-                break
+                return self._reduce(partial, to=1), releases
             (done, *_), _ = ray.wait(list(flying), num_returns=1)
-            release: Release = ray.get(flying.pop(done))
-            releases.append(release)
+            answer, worker = flying.pop(done)
+            self._load[worker] -= 1
+            releases.append(ray.get(answer))
+            self._answers += releases[-1].count
             partial.append(done)
-            self._answers += release.count
-            self._reduce(partial)
-        return self._total(partial), releases
+            self._reduce(partial, to=FAN_IN)
 
     def _blocks(self, ask: Ask) -> Iterator[tuple[Any, int, int]]:
         """Yield (host, first, stop) of every call, cohorts in turn, so that all hosts work from the start."""
@@ -112,15 +128,12 @@ class Coordinator:
             for queue in calls:
                 yield queue.popleft()
 
-    def _reduce(self, partial: deque[Any]) -> None:
-        if len(partial) >= FAN_IN:
-            partial.append(self._merge.remote(*[partial.popleft() for _ in range(FAN_IN)]))
-
-    def _total(self, partial: deque[Any]) -> ScoreStatistic:
-        while len(partial) > 1:
-            partial.append(self._merge.remote(*[partial.popleft() for _ in range(min(FAN_IN, len(partial)))]))
-        statistic: ScoreStatistic = ray.get(partial.popleft())
-        return statistic
+    def _reduce(self, partial: deque[Any], *, to: int) -> Any:
+        """Merge statistics, `FAN_IN` at a time, until at most ``to`` are left; return the last one where that is 1."""
+        while len(partial) > to:
+            few = [partial.popleft() for _ in range(min(FAN_IN, len(partial)))]
+            partial.append(self._pool[0].merge.remote(*few))
+        return ray.get(partial[0]) if to == 1 else None
 
 
 def start_coordinator(policy: Policy, learner: Learner, cohorts: Cohorts, layout: Layout) -> Any:
@@ -130,5 +143,5 @@ def start_coordinator(policy: Policy, learner: Learner, cohorts: Cohorts, layout
     -------
     ray.actor.ActorHandle
     """
-    actor: Any = ray.remote(num_cpus=0, max_concurrency=2)(Coordinator)
-    return actor.remote(policy, learner, cohorts, layout)
+    actor: Any = ray.remote(Coordinator)
+    return actor.options(num_cpus=0, max_concurrency=2).remote(policy, learner, cohorts, layout)

@@ -18,9 +18,8 @@ import scenarios
 from actors.remote import start_host
 from coordinator.protocol.arrays import Indices2
 from coordinator.protocol.errors import BlindrecError, InputError
-from coordinator.protocol.messages import Model, Query
+from coordinator.protocol.messages import Model
 from coordinator.remote import Cohorts, start_coordinator
-from coordinator.statistics import aggregate, no_release
 from scenarios.session import Job, Progress, Ran
 
 MOST_ACTORS = 64
@@ -56,7 +55,7 @@ class OnRay:
         server = start_coordinator(job.policy, job.learner, cohorts, job.layout)
         try:
             if query := job.first_query():
-                _warm_up(hosts, query, self.workers)
+                ray.get([*(host.warm_up.remote(query) for host in hosts), server.warm_up.remote(query)])
             outcome, seconds = _follow(server, progress)
             advice = _advise(cohorts, outcome.model, advised, top)
         finally:
@@ -72,13 +71,6 @@ def _start_hosts(job: Job, workers: int) -> list[Any]:
     groups = [bounds[start : start + each] for start in range(0, len(bounds), each)]
     cpus = int(min(1.0, _CPU_SHARE * workers / len(groups)) * 1000) / 1000
     return [start_host(group, ratings, job.secret, job.budget, cpus) for group in groups]
-
-
-def _warm_up(hosts: list[Any], query: Query, workers: int) -> None:
-    """Start every process and compile every kernel before the clock runs."""
-    task = ray.remote(num_cpus=_CPU_SHARE)(aggregate)
-    ray.get([host.warm_up.remote(query) for host in hosts])
-    ray.get([task.remote(query, no_release(query)) for _ in range(workers)])
 
 
 def _follow(server: Any, progress: Progress) -> Any:

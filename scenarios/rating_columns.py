@@ -120,7 +120,7 @@ def _identities(column: pa.ChunkedArray, name: str, place: Place) -> tuple[Indic
 
 
 def _decode(column: pa.ChunkedArray) -> tuple[Indices, pa.Array]:
-    array = column.unify_dictionaries().combine_chunks()
+    array = column.combine_chunks()
     return array.indices.to_numpy(zero_copy_only=False).astype(np.int32, copy=False), array.dictionary
 
 
