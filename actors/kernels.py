@@ -9,14 +9,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import uint8, uint64
+from numba import uint8, uint32, uint64
 
-from actors.seeds import ratings_stream
-from coordinator.protocol.arrays import Bits, Bools2, Indices, Indices2, Ints, Words
-from coordinator.protocol.coins import device_stream
+from actors.seeds import ratings_streams
+from coordinator.protocol.arrays import Bits, Bools2, Counts, Indices, Indices2, Ints, Words
+from coordinator.protocol.coins import device_streams
 from coordinator.protocol.compiled import compiled
 from coordinator.protocol.hashing import draw
-from coordinator.protocol.sensing import sense
+from coordinator.protocol.sensing import CHUNK, SensingTable, sense
 
 _LOW = np.uint64(0xFFFFFFFF)
 _LIKES = np.uint64(1 << 63)
@@ -55,14 +55,14 @@ def device_class(stream: np.uint64, class_marks: Words) -> int:
 
 
 @compiled
-def likes_item(stream: np.uint64, item: np.uint64, threshold: np.uint64) -> bool:
+def likes_item(stream: np.uint64, item: int, threshold: np.uint64) -> bool:
     """Return the rating of a rated item: Bernoulli(threshold / 2**63), a coin of its own for every item."""
-    word = draw(stream, _LIKES + item)
+    word = draw(stream, _LIKES + uint64(item))
     return bool((word >> uint64(1)) < threshold)
 
 
 @compiled
-def mark_subset(stream: np.uint64, items: int, size: int, marks: Bits, stamp: int, buffer: Words) -> None:
+def mark_subset(stream: np.uint64, items: int, size: int, marks: Bits, stamp: int, buffer: Counts) -> None:
     """Mark a uniform subset of ``size`` of the items.
 
     Candidates are the halves of the stream's words, lanes 1 on, each made uniform over the items by multiplication
@@ -79,8 +79,8 @@ def mark_subset(stream: np.uint64, items: int, size: int, marks: Bits, stamp: in
         for k in range(words):
             word = draw(stream, lane + uint64(k))
             low, high = (word & _LOW) * many, (word >> uint64(32)) * many
-            buffer[2 * k] = (low >> uint64(32)) if (low & _LOW) >= rejected else many
-            buffer[2 * k + 1] = (high >> uint64(32)) if (high & _LOW) >= rejected else many
+            buffer[2 * k] = uint32(low >> uint64(32)) if (low & _LOW) >= rejected else uint32(many)
+            buffer[2 * k + 1] = uint32(high >> uint64(32)) if (high & _LOW) >= rejected else uint32(many)
         lane += uint64(words)
         for k in range(missing):
             found += marks[buffer[k]] != ours
@@ -98,7 +98,7 @@ def next_stamp(marks: Bits, stamp: int) -> int:
 
 @compiled
 def block_model_maxsense(
-    model: BlockModelRatings, master: Words, key: Words, table: Words, first: int, bits: Bits
+    model: BlockModelRatings, master: Words, key: Words, table: SensingTable, first: int, bits: Bits
 ) -> None:
     """Write MaxSense's private bit of synthetic devices ``first``, ``first + 1``, ...: 1 if a sensed item was liked.
 
@@ -108,17 +108,17 @@ def block_model_maxsense(
     size = items - model.rated if inverted else model.rated
     marks, stamp = np.zeros(items + 1, np.uint8), 0
     buffer, words, sensed = (
-        np.empty(size + 2, np.uint64),
-        np.empty(64, np.uint64),
-        np.empty(items + 1, np.uint64),
+        np.empty(size + 2, np.uint32),
+        np.empty(CHUNK, np.uint64),
+        np.empty(items + 1, np.uint32),
     )
+    secret, public = ratings_streams(master, first, bits.size), device_streams(key, first, bits.size)
     for k in range(bits.size):
-        stamp = next_stamp(marks, stamp)
-        stream = ratings_stream(master, first + k)
+        stamp, stream = next_stamp(marks, stamp), secret[k]
         mark_subset(stream, items, size, marks, stamp, buffer)
         like = model.like[device_class(stream, model.class_marks)]
         bits[k] = 0
-        for j in range(sense(device_stream(key, first + k), items, table, words, sensed)):
+        for j in range(sense(public[k], items, table, words, sensed)):
             item = sensed[j]
             if (marks[item] == stamp) != inverted and likes_item(stream, item, like[model.clusters[item]]):
                 bits[k] = 1
@@ -126,16 +126,17 @@ def block_model_maxsense(
 
 
 @compiled
-def stored_maxsense(likes: StoredLikes, key: Words, table: Words, first: int, bits: Bits) -> None:
+def stored_maxsense(likes: StoredLikes, key: Words, table: SensingTable, first: int, bits: Bits) -> None:
     """Write MaxSense's private bit of real devices ``first``, ``first + 1``, ... (rows 0, 1, ... of ``likes``)."""
     marks, stamp = np.zeros(likes.items, np.uint8), 0
-    words, sensed = np.empty(64, np.uint64), np.empty(likes.items + 1, np.uint64)
+    words, sensed = np.empty(CHUNK, np.uint64), np.empty(likes.items + 1, np.uint32)
+    public = device_streams(key, first, bits.size)
     for k in range(bits.size):
         stamp = next_stamp(marks, stamp)
         for item in likes.liked[likes.starts[k] : likes.starts[k + 1]]:
             marks[item] = stamp
         bits[k] = 0
-        for j in range(sense(device_stream(key, first + k), likes.items, table, words, sensed)):
+        for j in range(sense(public[k], likes.items, table, words, sensed)):
             if marks[sensed[j]] == stamp:
                 bits[k] = 1
                 break
@@ -146,26 +147,28 @@ def block_model_rated(model: BlockModelRatings, master: Words, first: int, items
     """Write the rated items of synthetic devices, ascending, and whether each was liked: shapes (devices, w)."""
     many, inverted = model.items, 2 * model.rated > model.items
     size = many - model.rated if inverted else model.rated
-    marks, buffer = np.zeros(many + 1, np.uint8), np.empty(size + 2, np.uint64)
+    marks, buffer = np.zeros(many + 1, np.uint8), np.empty(size + 2, np.uint32)
+    secret = ratings_streams(master, first, items.shape[0])
     for k in range(items.shape[0]):
         marks[:] = 0
-        stream = ratings_stream(master, first + k)
+        stream = secret[k]
         mark_subset(stream, many, size, marks, 1, buffer)
         like = model.like[device_class(stream, model.class_marks)]
         found = 0
         for item in range(many):
             if (marks[item] == 1) != inverted:
                 items[k, found] = item
-                likes[k, found] = likes_item(stream, uint64(item), like[model.clusters[item]])
+                likes[k, found] = likes_item(stream, item, like[model.clusters[item]])
                 found += 1
 
 
 @compiled
 def block_model_would_like(model: BlockModelRatings, master: Words, first: int, items: Indices2, likes: Bools2) -> None:
     """Write how synthetic devices would rate ``items``, shape (devices, k), rated or not; -1 is never liked."""
+    secret = ratings_streams(master, first, items.shape[0])
     for k in range(items.shape[0]):
-        stream = ratings_stream(master, first + k)
+        stream = secret[k]
         like = model.like[device_class(stream, model.class_marks)]
         for j in range(items.shape[1]):
             item = items[k, j]
-            likes[k, j] = item >= 0 and likes_item(stream, uint64(item), like[model.clusters[item]])
+            likes[k, j] = item >= 0 and likes_item(stream, item, like[model.clusters[item]])

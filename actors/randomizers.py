@@ -2,27 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from actors.seeds import release_coin
+from actors.seeds import release_coins
 from coordinator.protocol.arrays import Bits2, Words
 from coordinator.protocol.channels import bit_channel
-from coordinator.protocol.compiled import compiled
 from coordinator.protocol.messages import Query
-
-
-@compiled
-def _flip(
-    bits: Bits2,
-    master: Words,
-    query_id: Words,
-    first: int,
-    threshold: np.uint64,
-) -> None:
-    for k in range(bits.shape[0]):
-        for question in range(bits.shape[1]):
-            coin = release_coin(master, first + k, query_id, question)
-            bits[k, question] ^= np.uint8(coin < threshold)
 
 
 def randomize(bits: Bits2, query: Query, master: Words, first: int) -> None:
@@ -46,4 +29,6 @@ def randomize(bits: Bits2, query: Query, master: Words, first: int) -> None:
     """
     threshold = bit_channel(query.epsilon_per_question).threshold
     if threshold:
-        _flip(bits, master, query.words, first, threshold)
+        for question in range(query.questions):
+            coins = release_coins(master, first, bits.shape[0], query.words, question)
+            bits[:, question] ^= coins < threshold

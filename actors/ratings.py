@@ -21,6 +21,7 @@ from actors.kernels import (
 )
 from coordinator.protocol.arrays import Bits, Bools, Bools2, Floats, Indices, Indices2, Ints, Words
 from coordinator.protocol.coins import as_words
+from coordinator.protocol.sensing import SensingTable
 
 
 class Ratings(Protocol):
@@ -36,7 +37,7 @@ class Ratings(Protocol):
         """Number of users U that have ratings here: devices 0 to U - 1."""
         ...
 
-    def maxsense(self, master: Words, key: Words, table: Words, first: int, count: int) -> Bits:
+    def maxsense(self, master: Words, key: Words, table: SensingTable, first: int, count: int) -> Bits:
         """Return MaxSense's private bits of ``count`` devices from ``first`` on: 1 if a sensed item was liked."""
         ...
 
@@ -85,7 +86,7 @@ class BlockRatings:
         like = np.array([[_in_63_bits(b) for b in row] for row in self.like.tolist()], np.uint64)
         return BlockModelRatings(self.items, self.rated_items, np.array(ends, np.uint64), like, self.clusters)
 
-    def maxsense(self, master: Words, key: Words, table: Words, first: int, count: int) -> Bits:
+    def maxsense(self, master: Words, key: Words, table: SensingTable, first: int, count: int) -> Bits:
         """Return MaxSense's private bits; see `Ratings.maxsense`."""
         bits = np.empty(count, np.uint8)
         block_model_maxsense(self._model(), master, key, table, first, bits)
@@ -142,7 +143,7 @@ class StoredRatings:
         index = np.arange(starts[-1]) - np.repeat(starts[:-1] - self.starts[users], sizes)
         return starts, self.rated_items[index], self.likes[index]
 
-    def maxsense(self, master: Words, key: Words, table: Words, first: int, count: int) -> Bits:
+    def maxsense(self, master: Words, key: Words, table: SensingTable, first: int, count: int) -> Bits:
         """Return MaxSense's private bits; see `Ratings.maxsense`."""
         starts, items, likes = self.rated(master, first, count)
         kept = np.concatenate([[0], np.cumsum(likes)])[starts]

@@ -3,7 +3,7 @@
 A population holds one master secret; a device's own secret is two words of SipHash-2-4 under it, so a million
 devices need no memory and no Python call each. Coins are SipHash-2-4 under the device's secret: the same question
 always meets the same coin, whatever the layout, and a retry cannot draw again. What these coins are not is written
-in docs/coins.md.
+in docs/coins.md. All functions work on a block of devices at once, which the compiler turns into vector code.
 """
 
 from __future__ import annotations
@@ -22,21 +22,33 @@ RELEASE = np.uint64(2)
 
 
 @compiled
-def device_secret(master: Words, device: int) -> tuple[np.uint64, np.uint64]:
-    """Return the two words of one device's secret."""
-    first = uint64(2) * uint64(device)
-    return siphash1(master[0], master[1], first), siphash1(master[0], master[1], first + uint64(1))
+def device_secrets(master: Words, first: int, count: int) -> tuple[Words, Words]:
+    """Return the secrets of ``count`` devices from ``first`` on: two arrays of uint64, one word each."""
+    low, high = np.empty(count, np.uint64), np.empty(count, np.uint64)
+    key0, key1, start = master[0], master[1], uint64(2) * uint64(first)
+    for k in range(count):
+        low[k] = siphash1(key0, key1, start + uint64(2) * uint64(k))
+    for k in range(count):
+        high[k] = siphash1(key0, key1, start + uint64(2) * uint64(k) + uint64(1))
+    return low, high
 
 
 @compiled
-def ratings_stream(master: Words, device: int) -> np.uint64:
-    """Return the stream behind one synthetic device's ratings; they are the same in every query."""
-    secret0, secret1 = device_secret(master, device)
-    return siphash1(secret0, secret1, RATINGS)
+def ratings_streams(master: Words, first: int, count: int) -> Words:
+    """Return the streams behind synthetic devices' ratings, uint64; they are the same in every query."""
+    low, high = device_secrets(master, first, count)
+    streams = np.empty(count, np.uint64)
+    for k in range(count):
+        streams[k] = siphash1(low[k], high[k], RATINGS)
+    return streams
 
 
 @compiled
-def release_coin(master: Words, device: int, query_id: Words, question: int) -> np.uint64:
-    """Return the 64-bit coin of one question: keyed by (device secret, purpose, query id, question)."""
-    secret0, secret1 = device_secret(master, device)
-    return siphash4(secret0, secret1, RELEASE, query_id[0], query_id[1], uint64(question))
+def release_coins(master: Words, first: int, count: int, query_id: Words, question: int) -> Words:
+    """Return each device's 64-bit coin of one question, keyed by (device secret, purpose, query id, question)."""
+    low, high = device_secrets(master, first, count)
+    coins = np.empty(count, np.uint64)
+    id0, id1, asked = query_id[0], query_id[1], uint64(question)
+    for k in range(count):
+        coins[k] = siphash4(low[k], high[k], RELEASE, id0, id1, asked)
+    return coins

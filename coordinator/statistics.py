@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numba import uint32, uint64
+from numba import uint32
 
 from coordinator.protocol.arrays import Bits, Ints, Words
-from coordinator.protocol.coins import device_stream, round_key
+from coordinator.protocol.coins import device_streams, round_key
 from coordinator.protocol.compiled import compiled
 from coordinator.protocol.messages import Query, Release
-from coordinator.protocol.sensing import sense, sensing_table
+from coordinator.protocol.sensing import CHUNK, SensingTable, sense, sensing_table
 
 _FLUSH = 65_535
 """Devices after which half a word of counts could overflow."""
@@ -75,11 +75,12 @@ def no_release(query: Query) -> Release:
 
 @compiled
 def _add_up(
-    items: int, key: Words, table: Words, first: int, bits: Bits, answered: Bits, sensed: Ints, scores: Ints
+    items: int, key: Words, table: SensingTable, first: int, bits: Bits, answered: Bits, sensed: Ints, scores: Ints
 ) -> None:
     """Regenerate every answering device's sensing set and count; both counts share a word, one addition an item."""
     counts, since = np.zeros(items, np.uint32), 0
-    words, members = np.empty(64, np.uint64), np.empty(items + 1, np.uint64)
+    words, members = np.empty(CHUNK, np.uint64), np.empty(items + 1, np.uint32)
+    streams = device_streams(key, first, bits.size)
     for k in range(bits.size + 1):
         if k == bits.size or since == _FLUSH:
             sensed += counts & uint32(0xFFFF)
@@ -89,8 +90,8 @@ def _add_up(
         if k < bits.size and answered[k]:
             since += 1
             unit = uint32(1) + (uint32(bits[k]) << uint32(16))
-            for j in range(sense(device_stream(key, first + k), items, table, words, members)):
-                counts[uint64(members[j])] += unit
+            for j in range(sense(streams[k], items, table, words, members)):
+                counts[members[j]] += unit
 
 
 def aggregate(query: Query, release: Release) -> ScoreStatistic:

@@ -12,6 +12,8 @@ Bools: TypeAlias = NDArray[np.bool_]
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
 Indices: TypeAlias = NDArray[np.int32]
+Halves: TypeAlias = NDArray[np.uint16]
+Counts: TypeAlias = NDArray[np.uint32]
 Words: TypeAlias = NDArray[np.uint64]
 
 Bits2: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.uint8]]

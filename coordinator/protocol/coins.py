@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 
 import numpy as np
+from numba import uint64
 
 from coordinator.protocol.arrays import Words
 from coordinator.protocol.compiled import compiled
@@ -48,6 +49,10 @@ def round_key(public_seed: bytes, round_number: int) -> Words:
 
 
 @compiled
-def device_stream(key: Words, device: int) -> np.uint64:
-    """Return the public stream of one device in one round; `hashing.draw` gives its lanes."""
-    return siphash1(key[0], key[1], np.uint64(device))
+def device_streams(key: Words, first: int, count: int) -> Words:
+    """Return the public streams of ``count`` devices in one round, uint64; `hashing.draw` gives a stream's lanes."""
+    streams = np.empty(count, np.uint64)
+    key0, key1 = key[0], key[1]
+    for k in range(count):
+        streams[k] = siphash1(key0, key1, uint64(first) + uint64(k))
+    return streams

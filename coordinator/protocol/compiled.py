@@ -1,4 +1,4 @@
-"""One way to compile an inner loop: typed for the type checker, cached on disk, free of the interpreter lock."""
+"""How inner loops are compiled: typed for the type checker, cached on disk, free of the interpreter lock."""
 
 from __future__ import annotations
 
@@ -25,3 +25,19 @@ def compiled(function: Callable[P, R]) -> Callable[P, R]:
         The same function, compiled; releases the interpreter lock while it runs.
     """
     return cast("Callable[P, R]", numba.njit(cache=True, nogil=True)(function))
+
+
+def inlined(function: Callable[P, R]) -> Callable[P, R]:
+    """Compile ``function`` into each of its callers, so that a loop around it can become vector code.
+
+    Parameters
+    ----------
+    function : callable
+        A small function, as for `compiled`.
+
+    Returns
+    -------
+    callable
+        The same function, compiled.
+    """
+    return cast("Callable[P, R]", numba.njit(cache=True, nogil=True, inline="always")(function))

@@ -10,14 +10,14 @@ from __future__ import annotations
 import numpy as np
 from numba import uint64
 
-from coordinator.protocol.compiled import compiled
+from coordinator.protocol.compiled import inlined
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _A = np.uint64(0xBF58476D1CE4E5B9)
 _B = np.uint64(0x94D049BB133111EB)
 
 
-@compiled
+@inlined
 def draw(stream: np.uint64, lane: np.uint64) -> np.uint64:
     """Return the 64-bit word of ``lane`` in ``stream``: a counter-based draw, in any order, at no state."""
     word = stream + (uint64(lane) + uint64(1)) * GOLDEN
@@ -26,12 +26,12 @@ def draw(stream: np.uint64, lane: np.uint64) -> np.uint64:
     return word ^ (word >> uint64(31))
 
 
-@compiled
+@inlined
 def _rotate(word: np.uint64, by: int) -> np.uint64:
     return (word << uint64(by)) | (word >> uint64(64 - by))
 
 
-@compiled
+@inlined
 def _round(
     v0: np.uint64, v1: np.uint64, v2: np.uint64, v3: np.uint64
 ) -> tuple[np.uint64, np.uint64, np.uint64, np.uint64]:
@@ -48,7 +48,7 @@ def _round(
     return v0, v1, v2, v3
 
 
-@compiled
+@inlined
 def _start(key0: np.uint64, key1: np.uint64) -> tuple[np.uint64, np.uint64, np.uint64, np.uint64]:
     return (
         uint64(0x736F6D6570736575) ^ key0,
@@ -58,7 +58,7 @@ def _start(key0: np.uint64, key1: np.uint64) -> tuple[np.uint64, np.uint64, np.u
     )
 
 
-@compiled
+@inlined
 def _absorb(
     v0: np.uint64, v1: np.uint64, v2: np.uint64, v3: np.uint64, word: np.uint64
 ) -> tuple[np.uint64, np.uint64, np.uint64, np.uint64]:
@@ -68,7 +68,7 @@ def _absorb(
     return v0 ^ word, v1, v2, v3
 
 
-@compiled
+@inlined
 def _finish(v0: np.uint64, v1: np.uint64, v2: np.uint64, v3: np.uint64, length: int) -> np.uint64:
     v0, v1, v2, v3 = _absorb(v0, v1, v2, v3, uint64(length) << uint64(56))
     v2 = v2 ^ uint64(0xFF)
@@ -79,7 +79,7 @@ def _finish(v0: np.uint64, v1: np.uint64, v2: np.uint64, v3: np.uint64, length: 
     return v0 ^ v1 ^ v2 ^ v3
 
 
-@compiled
+@inlined
 def siphash1(key0: np.uint64, key1: np.uint64, word: np.uint64) -> np.uint64:
     """Return SipHash-2-4 of one 64-bit word (8 bytes, little-endian) under the 128-bit key ``(key0, key1)``."""
     v0, v1, v2, v3 = _start(key0, key1)
@@ -87,7 +87,7 @@ def siphash1(key0: np.uint64, key1: np.uint64, word: np.uint64) -> np.uint64:
     return _finish(v0, v1, v2, v3, 8)
 
 
-@compiled
+@inlined
 def siphash4(
     key0: np.uint64, key1: np.uint64, first: np.uint64, second: np.uint64, third: np.uint64, fourth: np.uint64
 ) -> np.uint64:

@@ -3,28 +3,39 @@
 An item's inclusion is not drawn item by item: the gaps between sensed items are geometric, so a set costs one draw
 for each sensed item. A gap comes from an alias table of 256 symbols: 0 to 254 unsensed items and then a sensed one,
 or an escape, 255 unsensed items and no end of the gap yet (the geometric law has no memory). The table is made in
-whole numbers, so that every machine makes the same one; each symbol's probability is exact to 2**-54.
+whole numbers, so that every machine makes the same one; each symbol's probability is exact to 2**-64.
 
-A table entry is one 64-bit word: threshold (46 bits), the entry's own code (9 bits), its alias's code (9 bits). A
-code is ``2 * step + sensed``. A draw's low 8 bits choose the entry, its high 46 bits are held against the threshold.
+A draw's low 8 bits choose an entry, its high 56 bits are held against the entry's threshold: below it the entry's own
+symbol counts, else its alias's. A symbol's code is ``2 * step + sensed``.
 """
 
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 from numba import uint64
 
-from coordinator.protocol.arrays import Words
+from coordinator.protocol.arrays import Counts, Halves, Words
 from coordinator.protocol.compiled import compiled
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.hashing import draw
 
 SYMBOLS = 256
 ESCAPE = SYMBOLS - 1
-_FULL = 1 << 46
-_CHUNK = 64
+_FULL = 1 << 56
+CHUNK = 32
+"""Draws made at a time; a speed parameter."""
+
+
+class SensingTable(NamedTuple):
+    """Alias table of the gaps between sensed items."""
+
+    thresholds: Words
+    """Thresholds, shape (256,), in units of 2**-64."""
+    codes: Halves
+    """Codes, shape (512,): of entry i's alias at 2 i, of its own symbol at 2 i + 1."""
 
 
 def _weights(probability: Fraction) -> list[int]:
@@ -44,7 +55,7 @@ def _code(symbol: int) -> int:
     return 2 * ESCAPE if symbol == ESCAPE else 2 * (symbol + 1) + 1
 
 
-def sensing_table(probability: float) -> Words:
+def sensing_table(probability: float) -> SensingTable:
     """Return the alias table of the gaps between sensed items.
 
     Parameters
@@ -54,8 +65,7 @@ def sensing_table(probability: float) -> Words:
 
     Returns
     -------
-    ndarray of uint64, shape (256,)
-        One entry a symbol, packed as the module's text says.
+    SensingTable
 
     Raises
     ------
@@ -76,15 +86,14 @@ def sensing_table(probability: float) -> Words:
             large.pop()
             if left[high] < _FULL:
                 small.append(high)
-    entries = [
-        (min(threshold[symbol], _FULL - 1) << 18) | (_code(symbol) << 9) | _code(alias[symbol])
-        for symbol in range(SYMBOLS)
-    ]
-    return np.array(entries, dtype=np.uint64)
+    return SensingTable(
+        thresholds=np.array([min(part, _FULL - 1) << 8 for part in threshold], np.uint64),
+        codes=np.array([_code(place) for own in range(SYMBOLS) for place in (alias[own], own)], np.uint16),
+    )
 
 
 @compiled
-def sense(stream: np.uint64, items: int, table: Words, words: Words, sensed: Words) -> int:
+def sense(stream: np.uint64, items: int, table: SensingTable, words: Words, sensed: Counts) -> int:
     """Write the sensing set of one device, ascending.
 
     Parameters
@@ -93,11 +102,11 @@ def sense(stream: np.uint64, items: int, table: Words, words: Words, sensed: Wor
         The device's public stream, `coins.device_stream`.
     items : int
         Number of items N; items are 0 to N - 1.
-    table : ndarray of uint64, shape (256,)
+    table : SensingTable
         `sensing_table` of the sensing probability.
-    words : ndarray of uint64, shape (64,)
+    words : ndarray of uint64, shape (CHUNK,)
         Scratch.
-    sensed : ndarray of uint64, shape (N + 1,)
+    sensed : ndarray of uint32, shape (N + 1,)
         Receives the sensed items; what lies behind them is scratch.
 
     Returns
@@ -107,14 +116,13 @@ def sense(stream: np.uint64, items: int, table: Words, words: Words, sensed: Wor
     """
     past, found, end, lane = uint64(0), uint64(0), uint64(items), uint64(0)
     while True:
-        for k in range(_CHUNK):
+        for k in range(CHUNK):
             words[k] = draw(stream, lane + uint64(k))
-        lane += uint64(_CHUNK)
-        for k in range(_CHUNK):
+        lane += uint64(CHUNK)
+        for k in range(CHUNK):
             word = words[k]
-            entry = table[word & uint64(255)]
-            own = uint64((word >> uint64(18)) < (entry >> uint64(18)))
-            code = (entry >> (own * uint64(9))) & uint64(511)
+            entry = word & uint64(255)
+            code = uint64(table.codes[(entry << uint64(1)) + uint64(word < table.thresholds[entry])])
             past += code >> uint64(1)
             if past > end:
                 return int(found)

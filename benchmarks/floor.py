@@ -1,0 +1,47 @@
+"""The floor: the random numbers and additions that no implementation of a MaxSense round could avoid."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+from numba import uint64
+
+from coordinator.layout import cut
+from coordinator.protocol.arrays import Ints
+from coordinator.protocol.compiled import compiled
+from coordinator.protocol.hashing import draw
+
+
+@compiled
+def floor_kernel(first: int, stop: int, items: int, rated: int, sensed: int, counts: Ints) -> np.uint64:
+    """Draw ``rated`` words for a device's ratings; draw one word and add one for each sensed item.
+
+    No set is kept distinct, no gap is geometric, no key is strong, and nothing is released: only the work that stays.
+    """
+    mixed = uint64(0)
+    for device in range(first, stop):
+        stream = draw(uint64(device), uint64(0))
+        for lane in range(rated):
+            mixed ^= draw(stream, uint64(lane))
+        for lane in range(sensed):
+            word = draw(stream, uint64(rated + lane)) >> uint64(32)
+            counts[(word * uint64(items)) >> uint64(32)] += 1
+    return mixed
+
+
+def floor_seconds(*, users: int, items: int, rated: int, sensed: int, threads: int) -> float:
+    """Return the seconds of the floor kernel over ``users`` devices on ``threads`` threads."""
+    pieces = cut(0, users, -(-users // threads))
+    counts = [np.zeros(items, np.int64) for _ in pieces]
+    floor_kernel(0, 1, items, rated, sensed, counts[0])
+    with ThreadPoolExecutor(threads) as pool:
+        start = time.perf_counter()
+        jobs = [
+            pool.submit(floor_kernel, first, stop, items, rated, sensed, mine)
+            for (first, stop), mine in zip(pieces, counts, strict=True)
+        ]
+        for job in jobs:
+            job.result()
+        return time.perf_counter() - start

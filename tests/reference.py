@@ -1,0 +1,215 @@
+"""The oracle: every documented coin, set and bit once more, in plain Python integers and as slow as can be.
+
+Nothing here is imported from the project. Only the alias table of sensing gaps is handed in, because its law is what is
+documented, and not which table has it; `gap_law` computes the law of any table exactly.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+WORD = (1 << 64) - 1
+COINS = 1 << 64
+UNIT = 1 << 63
+"""Probabilities of the block model are whole numbers of this many parts."""
+GOLDEN = 0x9E3779B97F4A7C15
+LIKES_LANE = 1 << 63
+RATINGS_PURPOSE, RELEASE_PURPOSE = 1, 2
+
+Key = tuple[int, int]
+Gaps = Sequence[tuple[int, int, int]]
+"""An alias table: threshold (a multiple of 256), the entry's own code, its alias's; a code is 2 * step + sensed."""
+
+
+def _rotate(word: int, by: int) -> int:
+    return ((word << by) | (word >> (64 - by))) & WORD
+
+
+def _sip_rounds(v: list[int], count: int) -> None:
+    for _ in range(count):
+        v[0] = (v[0] + v[1]) & WORD
+        v[1] = _rotate(v[1], 13) ^ v[0]
+        v[0] = _rotate(v[0], 32)
+        v[2] = (v[2] + v[3]) & WORD
+        v[3] = _rotate(v[3], 16) ^ v[2]
+        v[0] = (v[0] + v[3]) & WORD
+        v[3] = _rotate(v[3], 21) ^ v[0]
+        v[2] = (v[2] + v[1]) & WORD
+        v[1] = _rotate(v[1], 17) ^ v[2]
+        v[2] = _rotate(v[2], 32)
+
+
+def siphash(key: Key, message: bytes) -> int:
+    """SipHash-2-4 (Aumasson and Bernstein, 2012, section 2), of a message of any length."""
+    v = [
+        key[0] ^ 0x736F6D6570736575,
+        key[1] ^ 0x646F72616E646F6D,
+        key[0] ^ 0x6C7967656E657261,
+        key[1] ^ 0x7465646279746573,
+    ]
+    padded = message + bytes(7 - len(message) % 8) + bytes([len(message) % 256])
+    for start in range(0, len(padded), 8):
+        word = int.from_bytes(padded[start : start + 8], "little")
+        v[3] ^= word
+        _sip_rounds(v, 2)
+        v[0] ^= word
+    v[2] ^= 0xFF
+    _sip_rounds(v, 4)
+    return v[0] ^ v[1] ^ v[2] ^ v[3]
+
+
+def siphash_words(key: Key, *words: int) -> int:
+    """SipHash-2-4 of 64-bit words, little-endian."""
+    return siphash(key, b"".join(word.to_bytes(8, "little") for word in words))
+
+
+def draw(stream: int, lane: int) -> int:
+    """Output number ``lane`` (from 0) of SplitMix64 seeded with ``stream`` (Steele, Lea and Flood, 2014)."""
+    word = (stream + (lane + 1) * GOLDEN) & WORD
+    word = ((word ^ (word >> 30)) * 0xBF58476D1CE4E5B9) & WORD
+    word = ((word ^ (word >> 27)) * 0x94D049BB133111EB) & WORD
+    return word ^ (word >> 31)
+
+
+def derive(parent: bytes | int, purpose: str) -> bytes:
+    """Keyed BLAKE2b of the purpose, sixteen bytes; a whole number is keyed by its decimal digits."""
+    key = parent if isinstance(parent, bytes) else str(parent).encode()
+    return hashlib.blake2b(purpose.encode(), key=key, digest_size=16).digest()
+
+
+def as_key(seed: bytes) -> Key:
+    """Sixteen bytes as two little-endian words."""
+    return int.from_bytes(seed[:8], "little"), int.from_bytes(seed[8:], "little")
+
+
+@functools.cache
+def device_secret(secret: bytes, device: int) -> Key:
+    """A device's own secret under the population's."""
+    master = as_key(secret)
+    return siphash_words(master, 2 * device), siphash_words(master, 2 * device + 1)
+
+
+def release_coin(secret: bytes, device: int, query_id: bytes, question: int) -> int:
+    """The coin of one question: keyed by (device secret, purpose, query id, question)."""
+    return siphash_words(device_secret(secret, device), RELEASE_PURPOSE, *as_key(query_id), question)
+
+
+def gap_law(table: Gaps) -> dict[tuple[int, int], Fraction]:
+    """The exact law of an alias table: probability of each (step, sensed)."""
+    law: dict[tuple[int, int], Fraction] = {}
+    for threshold, own, alias in table:
+        share = Fraction(threshold >> 8, 1 << 56)
+        for code, weight in ((own, share), (alias, 1 - share)):
+            step = (code // 2, code % 2)
+            law[step] = law.get(step, Fraction(0)) + weight / len(table)
+    return law
+
+
+def sensing_set(public_seed: bytes, round_number: int, device: int, items: int, table: Gaps) -> list[int]:
+    """The device's public sensing set, ascending: one gap a draw.
+
+    A draw's low 8 bits choose an entry, its high 56 bits are held against the entry's threshold.
+    """
+    stream = siphash_words(as_key(derive(public_seed, f"round {round_number}")), device)
+    past, sensed = 0, list[int]()
+    for lane in itertools.count():
+        word = draw(stream, lane)
+        threshold, own, alias = table[word % 256]
+        code = own if word >> 8 < threshold >> 8 else alias
+        past += code // 2
+        if past > items:
+            break
+        if code % 2:
+            sensed.append(past - 1)
+    return sensed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """A block model and the master secret of its devices; ``clusters`` has one entry an item."""
+
+    secret: bytes
+    rated: int
+    like: tuple[tuple[float, ...], ...]
+    shares: tuple[float, ...]
+    clusters: tuple[int, ...]
+
+    @property
+    def items(self) -> int:
+        """Number of items N."""
+        return len(self.clusters)
+
+    def stream(self, device: int) -> int:
+        """The stream behind the device's ratings."""
+        return siphash_words(device_secret(self.secret, device), RATINGS_PURPOSE)
+
+    def user_class(self, device: int) -> int:
+        """The device's class: lane 0 against the cumulated shares."""
+        marks = [round(Fraction(mark) * UNIT) for mark in itertools.accumulate(self.shares)]
+        word = draw(self.stream(device), 0) >> 1
+        return next((k for k, mark in enumerate(marks[:-1]) if word < mark), len(marks) - 1)
+
+    def rated_items(self, device: int) -> list[int]:
+        """The device's uniform subset, ascending; its complement is drawn where it holds more than half."""
+        items = set(range(self.items))
+        if 2 * self.rated > self.items:
+            return sorted(items - subset(self.stream(device), self.items, self.items - self.rated))
+        return sorted(subset(self.stream(device), self.items, self.rated))
+
+    def would_like(self, device: int, items: Iterable[int]) -> dict[int, bool]:
+        """How the device rates items: Bernoulli(b[class, cluster]), a coin of its own for every item."""
+        stream, row = self.stream(device), self.like[self.user_class(device)]
+        marks = [round(Fraction(chance) * UNIT) for chance in row]
+        return {item: draw(stream, LIKES_LANE + item) >> 1 < marks[self.clusters[item]] for item in items}
+
+    def ratings(self, device: int) -> dict[int, bool]:
+        """What the device rated, ascending, and whether it liked it."""
+        return self.would_like(device, self.rated_items(device))
+
+
+def _candidates(words: Iterator[int], missing: int, items: int) -> list[int]:
+    """Halves of words, low before high, over the items by multiplication with rejection (Lemire, 2019)."""
+    halves = [half for _ in range((missing + 1) // 2) for word in [next(words)] for half in (word % 2**32, word >> 32)]
+    products = [half * items for half in halves[:missing]]
+    return [product >> 32 for product in products if product % 2**32 >= 2**32 % items]
+
+
+def subset(stream: int, items: int, size: int) -> set[int]:
+    """A uniform subset: as many halves as items are missing, lanes 1 on, until none is missing."""
+    words = (draw(stream, lane) for lane in itertools.count(1))
+    found: set[int] = set()
+    while len(found) < size:
+        found.update(_candidates(words, size - len(found), items))
+    return found
+
+
+def maxsense_bit(ratings: dict[int, bool], sensed: Sequence[int]) -> int:
+    """1 if some sensed item was rated and liked (Banerjee et al., Figure 2)."""
+    return int(any(ratings.get(item, False) for item in sensed))
+
+
+def exp_bounds(exponent: Fraction) -> tuple[Fraction, Fraction]:
+    """Rational bounds on e**exponent, for 0 <= exponent <= 32: Taylor's series of a 64th of it, and its remainder.
+
+    Terms are rounded down to a grid, so the sum is a lower bound; 200 steps of the grid pay for all of the rounding.
+    """
+    small, grid = exponent / 64, 1 << 400
+    term = total = Fraction(1)
+    for n in range(1, 70):
+        term = Fraction(-(-term * small / n * grid // 1), grid)
+        total += term
+    high = total + 2 * term + Fraction(200, grid)
+    return total**64, high**64
+
+
+def flips(epsilon: Fraction) -> int:
+    """Coins of 2**64 that flip a bit: 2**64 / (1 + e**epsilon), rounded up."""
+    most, least = (-(-COINS // (1 + bound)) for bound in exp_bounds(epsilon))
+    if most != least:
+        raise ArithmeticError("the bounds on exp are too wide")
+    return most
