@@ -11,19 +11,18 @@ from typing import Any
 import numpy as np
 import ray
 
+from coordinator.aggregator import start_aggregators
 from coordinator.decoders import kmeans_on_line
 from coordinator.layout import Layout, cut
 from coordinator.protocol.messages import Query, Release
 from coordinator.rounds import Learner, Outcome, conduct
 from coordinator.server import Ask, Policy
-from coordinator.statistics import ScoreStatistic, aggregate, no_release
+from coordinator.statistics import ScoreStatistic, no_release
 
 WINDOW = 3
 """Blocks in flight for each worker: enough to keep both sides busy, few enough to keep memory flat."""
 FAN_IN = 8
 """Statistics that one merge adds up."""
-CPUS = 0.5
-"""What an aggregator sets aside: a worker's block is computed once on the devices' side, once here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,19 +39,6 @@ class Cohorts:
 
     bounds: list[tuple[int, int]]
     hosts: list[Any]
-
-
-class Aggregator:
-    """A process of the server side that adds releases up; it keeps nothing, so a repeated call does no harm."""
-
-    def aggregate(self, query: Query, release: Release) -> ScoreStatistic:
-        """Return one block's statistic."""
-        return aggregate(query, release)
-
-    def merge(self, *statistics: ScoreStatistic) -> ScoreStatistic:
-        """Return the sum of statistics: one node of the reduction tree."""
-        first, *others = statistics
-        return sum(others, start=first)
 
 
 class Coordinator:
@@ -72,10 +58,7 @@ class Coordinator:
 
     def __init__(self, policy: Policy, learner: Learner, cohorts: Cohorts, layout: Layout) -> None:
         self._policy, self._learner, self._cohorts, self._layout = policy, learner, cohorts, layout
-        actor: Any = ray.remote(num_cpus=CPUS, max_restarts=-1, max_task_retries=-1, scheduling_strategy="SPREAD")(
-            Aggregator
-        )
-        self._pool = [actor.remote() for _ in range(layout.workers)]
+        self._pool = start_aggregators(layout.workers)
         self._load = dict.fromkeys(range(layout.workers), 0)
         self._answers = 0
 

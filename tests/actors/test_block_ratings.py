@@ -1,0 +1,154 @@
+"""Ratings that devices draw for themselves follow the block model, and are the same whoever asks and when."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+import reference
+import worlds
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reference import World
+from statistical import chi_square_fits, normal_radius, rate_fits
+
+from coordinator.protocol.arrays import Bools2, Floats, Indices2, Ints
+from coordinator.protocol.coins import as_words
+
+MASTER = as_words(worlds.SECRET)
+
+
+def drawn(world: World, count: int, first: int = 0) -> tuple[Indices2, Bools2]:
+    starts, items, likes = worlds.block_ratings(world).rated(as_words(world.secret), first, count)
+    assert starts.tolist() == [world.rated * device for device in range(count + 1)]
+    return items.reshape(count, world.rated), likes.reshape(count, world.rated)
+
+
+def subset_counts(world: World, count: int) -> Ints:
+    """How often each subset was drawn, in the order of `itertools.combinations`."""
+    codes = (1 << drawn(world, count)[0].astype(np.int64)).sum(axis=1)
+    wanted = [sum(1 << item for item in some) for some in itertools.combinations(range(world.items), world.rated)]
+    counts = np.bincount(codes, minlength=1 << world.items)
+    assert counts[wanted].sum() == count
+    return counts[wanted]
+
+
+@settings(max_examples=40, deadline=None)
+@given(data=st.data(), items=st.integers(1, 60), first=st.integers(0, 10**12))
+def test_drawn_ratings_are_the_oracles(data: st.DataObject, items: int, first: int) -> None:
+    rated = data.draw(st.integers(1, items))
+    like = ((0.0, 0.3, 1.0), (0.9, 0.5, 0.1))
+    share = data.draw(st.sampled_from([0.0, 0.25, 1.0]))
+    world = worlds.world(items=items, rated=rated, like=like, shares=(share, 1 - share))
+    chosen, likes = drawn(world, 5, first)
+    for k in range(5):
+        assert dict(zip(chosen[k].tolist(), likes[k].tolist(), strict=True)) == world.ratings(first + k)
+        assert chosen[k].tolist() == world.rated_items(first + k)
+
+
+def test_ratings_are_the_same_in_every_query() -> None:
+    """Everything is sensed and nothing flipped: a new round, another block and a repetition change no bit."""
+    world = worlds.world(items=30, rated=2)
+    ratings = worlds.block_ratings(world)
+    chosen, likes = drawn(world, 200)
+    for first, count in ((0, 200), (150, 50), (199, 1)):
+        again = ratings.rated(MASTER, first, count)
+        np.testing.assert_array_equal(again[1].reshape(count, 2), chosen[first : first + count])
+        np.testing.assert_array_equal(again[2].reshape(count, 2), likes[first : first + count])
+
+
+def test_would_like_is_the_rating_of_rated_items_and_the_oracles_of_others() -> None:
+    world = worlds.world(items=25, rated=6, like=((0.8, 0.2), (0.3, 0.6)), shares=(0.5, 0.5))
+    ratings = worlds.block_ratings(world)
+    chosen, likes = drawn(world, 60)
+    np.testing.assert_array_equal(ratings.would_like(world.secret, chosen), likes)
+    every = np.tile(np.arange(25, dtype=np.int32), (60, 1))
+    expected = [list(world.would_like(device, range(25)).values()) for device in range(60)]
+    assert ratings.would_like(world.secret, every).tolist() == expected
+    assert not ratings.would_like(world.secret, np.full((60, 3), -1, np.int32)).any()
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize(("items", "rated"), [(6, 3), (6, 4), (7, 2), (5, 4)])
+def test_subsets_are_uniform(items: int, rated: int) -> None:
+    """Chi-square over all subsets, a million devices; false alarm 1e-6.
+
+    Twin: against a law in which subsets that hold item 0 are 3 % likelier, the same counts are refused.
+    """
+    counts = subset_counts(worlds.world(items=items, rated=rated), 1_000_000)
+    assert chi_square_fits(counts, np.ones(counts.size))
+    tilted = [1.03 if 0 in some else 1.0 for some in itertools.combinations(range(items), rated)]
+    assert not chi_square_fits(counts, tilted)
+
+
+def item_fit(world: World, count: int, weights: Floats) -> float:
+    """Normal score of Pearson's statistic over items; drawn without replacement, its mean is N - 1 after scaling."""
+    chosen, _ = drawn(world, count)
+    share = world.rated / world.items
+    expected = count * world.rated * weights / weights.sum()
+    seen = np.bincount(chosen.ravel(), minlength=world.items)
+    scaled = (np.square(seen - expected) / expected).sum() / (1 - share) * (world.items - 1) / world.items
+    return float((scaled - (world.items - 1)) / math.sqrt(2 * (world.items - 1)))
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize(("items", "rated"), [(1000, 30), (1023, 700)])
+def test_items_of_a_large_catalogue_are_equally_likely(items: int, rated: int) -> None:
+    """Pearson's statistic over items as a normal, twice the radius of false alarm 1e-6 for its skew.
+
+    Twin: against weights that rise by 8 % from the first item to the last, the same counts are refused.
+    """
+    world, radius = worlds.world(items=items, rated=rated), 2 * normal_radius(1.0)
+    count = 60_000 if rated < items / 2 else 3_000
+    assert abs(item_fit(world, count, np.ones(items))) < radius
+    assert item_fit(world, count, np.linspace(0.96, 1.04, items)) > radius
+
+
+@pytest.mark.statistical
+def test_likes_follow_classes_and_clusters() -> None:
+    """Rates of single likes and of pairs of likes, 200,000 devices; false alarm 1e-6 each.
+
+    Pairs tell the class: two items of a cluster are both liked with probability sum_k alpha_k b_k^2, not the square
+    of the mean. Twin: shares of the classes wrong by 0.02 are refused.
+    """
+    shares, like = (0.3, 0.7), ((0.9, 0.2), (0.3, 0.6))
+    world = worlds.world(items=4, rated=4, like=like, shares=shares)
+    chosen, likes = drawn(world, 200_000)
+    assert (chosen == np.arange(4)).all()
+    rates = {
+        (0,): 0.3 * 0.9 + 0.7 * 0.3,
+        (3,): 0.3 * 0.2 + 0.7 * 0.6,
+        (0, 2): 0.3 * 0.81 + 0.7 * 0.09,
+        (0, 1): 0.3 * 0.18 + 0.7 * 0.18,
+        (1, 3): 0.3 * 0.04 + 0.7 * 0.36,
+        (0, 1, 2, 3): 0.3 * 0.81 * 0.04 + 0.7 * 0.09 * 0.36,
+    }
+    for items, rate in rates.items():
+        assert rate_fits(int(likes[:, list(items)].all(axis=1).sum()), 200_000, rate)
+    assert not rate_fits(int(likes[:, [0, 2]].all(axis=1).sum()), 200_000, 0.32 * 0.81 + 0.68 * 0.09)
+    assert not rate_fits(int(likes[:, 3].sum()), 200_000, 0.28 * 0.2 + 0.72 * 0.6)
+
+
+@pytest.mark.statistical
+def test_what_is_rated_says_nothing_about_how() -> None:
+    """Like rate given that item 0 is rated or not, 200,000 devices: same rate; false alarm 1e-6 each."""
+    chosen, likes = drawn(worlds.world(items=10, rated=3, like=((0.7,),)), 200_000)
+    with_zero = chosen[:, 0] == 0
+    for group in (with_zero, ~with_zero):
+        assert rate_fits(int(likes[group, 1:].sum()), 2 * int(group.sum()), 0.7)
+        assert not rate_fits(int(likes[group, 1:].sum()), 2 * int(group.sum()), 0.715)
+
+
+def test_certain_likes_are_certain() -> None:
+    _, likes = drawn(worlds.world(items=8, rated=8, like=((1.0, 0.0),)), 5_000)
+    assert likes[:, ::2].all()
+    assert not likes[:, 1::2].any()
+
+
+def test_populations_of_other_secrets_rate_other_items() -> None:
+    world = worlds.world(items=1000, rated=5)
+    other = worlds.world(items=1000, rated=5, secret=reference.derive(1, "devices"))
+    same = (drawn(world, 500)[0] == drawn(other, 500)[0]).all(axis=1)
+    assert int(same.sum()) == 0

@@ -1,0 +1,49 @@
+"""The plain class behind the actor: several cohorts in one host answer as they would alone. No Ray is started."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import worlds
+
+from actors.device import Cohort
+from actors.remote import DeviceHost
+from coordinator.protocol.messages import Model
+
+WORLD = worlds.world(items=20, rated=4)
+BOUNDS = [(10, 30), (50, 51), (60, 100)]
+QUERY = worlds.maxsense_query(items=20, sensing=0.25, epsilon=Fraction(1))
+
+
+def host() -> DeviceHost:
+    return DeviceHost(worlds.block_ratings(WORLD), WORLD.secret, BOUNDS, Fraction(1))
+
+
+@pytest.mark.parametrize(("first", "stop"), [(10, 30), (29, 30), (50, 51), (60, 61), (64, 100)])
+def test_a_host_answers_from_the_right_cohort(first: int, stop: int) -> None:
+    release = host().answer(QUERY, first, stop)
+    assert release.unpacked()[:, 0].tolist() == worlds.expected_bits(WORLD, QUERY, range(first, stop))
+
+
+@pytest.mark.parametrize(("first", "stop"), [(0, 5), (30, 40), (51, 60), (20, 51), (90, 101)])
+def test_a_host_does_not_answer_for_devices_it_lacks(first: int, stop: int) -> None:
+    with pytest.raises(IndexError):
+        host().answer(QUERY, first, stop)
+
+
+def test_each_cohort_keeps_its_own_books() -> None:
+    asked, second = host(), worlds.maxsense_query(items=20, sensing=0.25, epsilon=Fraction(1), round_number=1)
+    asked.answer(QUERY, 10, 30)
+    assert asked.answer(second, 10, 30).refused == 20
+    assert asked.answer(second, 60, 100).refused == 0
+
+
+def test_a_warm_up_is_free_and_advice_comes_from_the_right_devices() -> None:
+    asked = host()
+    asked.warm_up(QUERY)
+    assert asked.answer(QUERY, 10, 30).refused == 0
+    model = Model(cluster=np.arange(20, dtype=np.int32) % 2, score=np.arange(20.0), error=np.ones(20), clusters=2)
+    alone = Cohort(worlds.block_ratings(WORLD), WORLD.secret, 60, 70, None).recommend(model, 60, 70, 5)
+    np.testing.assert_array_equal(asked.recommend(model, 60, 70, 5), alone)

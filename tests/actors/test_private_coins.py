@@ -1,0 +1,128 @@
+"""Coins of different devices, questions, queries, purposes and seeds are the oracle's, and unrelated to each other."""
+
+from __future__ import annotations
+
+import itertools
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import reference
+import worlds
+from statistical import hoeffding_radius, normal_radius
+
+from actors.seeds import device_secrets, ratings_streams, release_coins
+from coordinator.protocol.arrays import Floats, Words
+from coordinator.protocol.coins import as_words, derive, device_streams, round_key
+from coordinator.protocol.messages import Query
+
+MANY = 1 << 16
+
+
+def query(round_number: int) -> Query:
+    return worlds.maxsense_query(items=9, sensing=0.5, epsilon=Fraction(1), round_number=round_number)
+
+
+def coins(seed: int, round_number: int = 0, question: int = 0, first: int = 0) -> Words:
+    return release_coins(as_words(derive(seed, "devices")), first, MANY, query(round_number).words, question)
+
+
+def bits_of(words: Words) -> Floats:
+    """The words' bits as -1 and 1, shape (words, 64)."""
+    return np.unpackbits(words.view(np.uint8)).reshape(-1, 64) * 2.0 - 1.0
+
+
+def families() -> dict[str, Words]:
+    """Coins that could be related if a key were built carelessly: neighbours in every part of it."""
+    master = as_words(derive(0, "devices"))
+    secrets = device_secrets(master, 0, MANY)
+    return {
+        "seed 0": coins(0),
+        "seed 1": coins(1),
+        "seed 2": coins(2),
+        "round 1": coins(0, round_number=1),
+        "question 1": coins(0, question=1),
+        "question 2": coins(0, question=2),
+        "next devices": coins(0, first=MANY),
+        "ratings": ratings_streams(master, 0, MANY),
+        "secrets, low": secrets[0],
+        "secrets, high": secrets[1],
+        "public, round 0": device_streams(round_key(derive(0, "public"), 0), 0, MANY),
+        "public, round 1": device_streams(round_key(derive(0, "public"), 1), 0, MANY),
+        "public, seed 1": device_streams(round_key(derive(1, "public"), 0), 0, MANY),
+    }
+
+
+@pytest.mark.parametrize("first", [0, 5, 2**31 - 2, 2**40])
+def test_coins_are_the_oracles(first: int) -> None:
+    secret, asked = reference.derive(7, "devices"), query(3)
+    master = as_words(secret)
+    devices = range(first, first + 4)
+    assert device_secrets(master, first, 4).T.tolist() == [list(reference.device_secret(secret, d)) for d in devices]
+    assert ratings_streams(master, first, 4).tolist() == [
+        reference.siphash_words(reference.device_secret(secret, device), 1) for device in devices
+    ]
+    for question in (0, 1, 999):
+        assert release_coins(master, first, 4, asked.words, question).tolist() == [
+            reference.release_coin(secret, device, asked.id, question) for device in devices
+        ]
+
+
+def test_no_two_coins_are_equal_anywhere() -> None:
+    """Neither within a family nor between two: no shared multiset, which a seed that is only xored in would leave.
+
+    A chance hit among 13 * 65,536 words of 64 bits has probability 2e-8.
+    """
+    everything = np.concatenate(list(families().values()))
+    assert np.unique(everything).size == everything.size
+
+
+@pytest.mark.statistical
+def test_families_are_uncorrelated_device_by_device() -> None:
+    """Share of equal bits between any two families, all bits of all devices; false alarm 1e-6 in all (Hoeffding)."""
+    signs = {name: bits_of(words) for name, words in families().items()}
+    pairs = list(itertools.combinations(signs, 2))
+    radius = 2 * hoeffding_radius(MANY * 64, false_alarm=1e-6 / len(pairs))
+    for one, other in pairs:
+        assert abs(float(np.vdot(signs[one], signs[other])) / (MANY * 64)) < radius
+    leaning = np.where(np.arange(MANY * 64).reshape(-1, 64) % 300 == 0, signs["seed 0"], signs["seed 1"])
+    assert abs(float(np.vdot(leaning, signs["seed 0"])) / (MANY * 64)) > radius
+
+
+@pytest.mark.statistical
+def test_bits_of_neighbouring_devices_and_of_one_word_are_uncorrelated() -> None:
+    """All 64 x 64 correlations at device lags 0 to 2, as normals; false alarm 1e-6 in all.
+
+    Twin: a bit that copies its neighbour in one device of twenty is found.
+    """
+    radius = normal_radius(MANY**-0.5, comparisons=3 * 64 * 64)
+    for family in ("seed 0", "ratings", "public, round 0"):
+        signs = bits_of(families()[family])
+        for lag in range(3):
+            found = signs[: MANY - lag].T @ signs[lag:] / MANY
+            off = found - np.eye(64) if lag == 0 else found
+            assert np.abs(off).max() < radius
+        assert np.abs(signs.mean(axis=0)).max() < radius
+    signs[::20, 5] = signs[::20, 6]
+    assert abs(float(signs[:, 5] @ signs[:, 6]) / MANY) > radius
+
+
+@pytest.mark.statistical
+def test_coins_are_uniform_where_flips_look() -> None:
+    """Share of coins below a threshold, from 1/4096 to 1/2; false alarm 1e-6 in all (normal radius)."""
+    for words in (coins(0), coins(1), coins(0, question=1)):
+        for power in range(1, 13):
+            share = 2.0**-power
+            radius = normal_radius((share * (1 - share) / MANY) ** 0.5, comparisons=3 * 12)
+            below = float((words < np.uint64(2 ** (64 - power))).mean())
+            assert abs(below - share) < radius
+            assert abs(below - 1.8 * share) > radius or power > 8
+
+
+def test_derived_seeds_are_the_oracles_and_one_way() -> None:
+    for parent in (0, 1, 2**64, b"sixteen bytes ok", b"x"):
+        for purpose in ("public", "devices", "round 0"):
+            assert derive(parent, purpose) == reference.derive(parent, purpose)
+    children = {derive(seed, purpose) for seed in range(50) for purpose in ("public", "devices", "world", "round 1")}
+    assert len(children) == 200
+    assert {len(child) for child in children} == {16}
