@@ -37,11 +37,12 @@ class BlockModelRatings(NamedTuple):
 
 
 class StoredLikes(NamedTuple):
-    """The liked items of a block of real devices, CSR: device i likes ``liked[starts[i]:starts[i + 1]]``."""
+    """The liked items of real users, CSR: device d likes ``liked[starts[user[d]]:starts[user[d] + 1]]``."""
 
     items: int
     starts: Ints
     liked: Indices
+    user: Indices
 
 
 @compiled
@@ -127,14 +128,15 @@ def block_model_maxsense(
 
 @compiled
 def stored_maxsense(likes: StoredLikes, key: Words, table: SensingTable, first: int, bits: Bits) -> None:
-    """Write MaxSense's private bit of real devices ``first``, ``first + 1``, ... (rows 0, 1, ... of ``likes``)."""
+    """Write MaxSense's private bit of real devices ``first``, ``first + 1``, ...: 1 if a sensed item was liked."""
     marks, stamp = np.zeros(likes.items, np.uint8), 0
     words, sensed = np.empty(CHUNK, np.uint64), np.empty(likes.items + 1, np.uint32)
     public = device_streams(key, first, bits.size)
     for k in range(bits.size):
         stamp = next_stamp(marks, stamp)
-        for item in likes.liked[likes.starts[k] : likes.starts[k + 1]]:
-            marks[item] = stamp
+        user = likes.user[first + k]
+        for place in range(likes.starts[user], likes.starts[user + 1]):
+            marks[likes.liked[place]] = stamp
         bits[k] = 0
         for j in range(sense(public[k], likes.items, table, words, sensed)):
             if marks[sensed[j]] == stamp:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -106,7 +107,7 @@ class BlockRatings:
         return likes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class StoredRatings:
     """Ratings of real users, CSR; a device may stand for the same user as another (``user``).
 
@@ -120,7 +121,7 @@ class StoredRatings:
         Items, ascending in each row.
     likes : ndarray of bool
         Whether each was liked.
-    user : ndarray of int64, shape (U,)
+    user : ndarray of int32, shape (U,)
         The file's user that each device stands for.
     """
 
@@ -128,12 +129,17 @@ class StoredRatings:
     starts: Ints = field(repr=False)
     rated_items: Indices = field(repr=False)
     likes: Bools = field(repr=False)
-    user: Ints = field(repr=False)
+    user: Indices = field(repr=False)
 
     @property
     def users(self) -> int:
         """Number of devices."""
         return self.user.size
+
+    @cached_property
+    def _liked(self) -> StoredLikes:
+        starts = np.concatenate([[0], np.cumsum(self.likes)])[self.starts]
+        return StoredLikes(self.items, starts, self.rated_items[self.likes], self.user)
 
     def rated(self, master: Words, first: int, count: int) -> tuple[Ints, Indices, Bools]:  # noqa: ARG002 (stored)
         """Return rated items and likes, CSR; see `Ratings.rated`."""
@@ -143,10 +149,15 @@ class StoredRatings:
         index = np.arange(starts[-1]) - np.repeat(starts[:-1] - self.starts[users], sizes)
         return starts, self.rated_items[index], self.likes[index]
 
-    def maxsense(self, master: Words, key: Words, table: SensingTable, first: int, count: int) -> Bits:
+    def maxsense(
+        self,
+        master: Words,  # noqa: ARG002 (stored)
+        key: Words,
+        table: SensingTable,
+        first: int,
+        count: int,
+    ) -> Bits:
         """Return MaxSense's private bits; see `Ratings.maxsense`."""
-        starts, items, likes = self.rated(master, first, count)
-        kept = np.concatenate([[0], np.cumsum(likes)])[starts]
         bits = np.empty(count, np.uint8)
-        stored_maxsense(StoredLikes(self.items, kept, items[likes]), key, table, first, bits)
+        stored_maxsense(self._liked, key, table, first, bits)
         return bits

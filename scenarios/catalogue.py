@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from scipy.special import gammaln
-from scipy.stats import rankdata
+from scipy.stats import beta
 from sklearn.metrics import adjusted_rand_score
 
 from actors.advice import recommend
@@ -21,6 +21,8 @@ FEWEST_RATERS = 5
 """Items with fewer ratings say too little of taste to be counted."""
 NOISE = 0.05
 """Clusters that agree less than this with those of the run without noise (adjusted Rand index) are noise."""
+CHANCE = 0.001
+"""Clusters are noise, too, if labels at random explain as much with at least this probability."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,34 +32,43 @@ class Following:
     Attributes
     ----------
     popularity : float
-        Share of the variance of the items' ranks by number of likes that lies between clusters, 0 to 1.
+        Share of the variance of the items' numbers of likes that lies between clusters, 0 to 1.
     taste : float
-        The same for their ranks by share of likes among their ratings, items with five ratings or more.
+        The same for the share of likes among an item's ratings, items with five ratings or more.
     noiseless_ari : float
         Adjusted Rand index with the clusters of the same run at epsilon infinity.
+    by_chance : tuple of float
+        Probability that labels at random explain as much of popularity, and of taste (F test).
     """
 
     popularity: float
     taste: float
     noiseless_ari: float
+    by_chance: tuple[float, float]
 
     @property
     def verdict(self) -> str:
         """``"noise"``, ``"popularity"`` or ``"taste"``."""
-        if self.noiseless_ari < NOISE:
+        if self.noiseless_ari < NOISE or min(self.by_chance) > CHANCE:
             return "noise"
         return "popularity" if self.popularity > self.taste else "taste"
 
 
 def share_between(values: Floats, cluster: Indices) -> float:
-    """Return the share of the variance of the values' ranks that lies between clusters (eta squared)."""
-    ranks = rankdata(values)
-    spread = ranks.var()
-    if spread == 0:
+    """Return the share of the values' variance that lies between clusters (eta squared); 0 where there is none."""
+    if values.size == 0 or (spread := values.var()) == 0:
         return 0.0
     sizes = np.bincount(cluster)
-    means = np.bincount(cluster, weights=ranks) / np.maximum(sizes, 1)
-    return float((sizes * (means - ranks.mean()) ** 2).sum() / ranks.size / spread)
+    means = np.bincount(cluster, weights=values) / np.maximum(sizes, 1)
+    return float((sizes * (means - values.mean()) ** 2).sum() / values.size / spread)
+
+
+def chance_of(share: float, cluster: Indices) -> float:
+    """Return the probability that labels at random explain at least ``share`` of a variance (F test)."""
+    groups = np.unique(cluster).size
+    if groups < 2 or cluster.size <= groups:
+        return 1.0
+    return float(beta.sf(share, (groups - 1) / 2, (cluster.size - groups) / 2))
 
 
 def what_clusters_follow(cluster: Indices, noiseless: Indices, split: Split) -> Following:
@@ -66,10 +77,13 @@ def what_clusters_follow(cluster: Indices, noiseless: Indices, split: Split) -> 
     likes = np.bincount(split.train.items[split.likes], minlength=many)
     raters = np.bincount(split.train.items, minlength=many)
     known = raters >= FEWEST_RATERS
+    popularity = share_between(likes.astype(float), cluster)
+    taste = share_between((likes / np.maximum(raters, 1))[known], cluster[known])
     return Following(
-        popularity=share_between(likes.astype(float), cluster),
-        taste=share_between((likes / np.maximum(raters, 1))[known], cluster[known]) if known.any() else 0.0,
+        popularity=popularity,
+        taste=taste,
         noiseless_ari=float(adjusted_rand_score(noiseless, cluster)),
+        by_chance=(chance_of(popularity, cluster), chance_of(taste, cluster[known])),
     )
 
 

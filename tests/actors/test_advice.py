@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from actors.advice import NOTHING, recommend
 from actors.device import Cohort, Device
+from coordinator.protocol.arrays import Bools, Indices, Ints
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.messages import Model
 
@@ -27,7 +28,7 @@ def model_of(cluster: list[int], score: list[float], clusters: int) -> Model:
     )
 
 
-def csr(users: list[User]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # type: ignore[type-arg]  # three dtypes
+def csr(users: list[User]) -> tuple[Ints, Indices, Bools]:
     items = [item for user in users for item in user]
     likes = [like for user in users for like in user.values()]
     return np.cumsum([0, *map(len, users)]), np.array(items, np.int32), np.array(likes, np.bool_)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from reference import World
 from statistical import chi_square_fits, normal_radius, rate_fits
 
+from actors.device import Cohort
 from coordinator.protocol.arrays import Bools2, Floats, Indices2, Ints
 from coordinator.protocol.coins import as_words
 
@@ -57,6 +58,10 @@ def test_ratings_are_the_same_in_every_query() -> None:
         again = ratings.rated(MASTER, first, count)
         np.testing.assert_array_equal(again[1].reshape(count, 2), chosen[first : first + count])
         np.testing.assert_array_equal(again[2].reshape(count, 2), likes[first : first + count])
+    cohort = Cohort(ratings, world.secret, 0, 200, None)
+    for round_number in range(4):
+        query = worlds.maxsense_query(items=30, sensing=1.0, round_number=round_number)
+        np.testing.assert_array_equal(cohort.answer(query, 0, 200).unpacked()[:, 0], likes.any(axis=1))
 
 
 def test_would_like_is_the_rating_of_rated_items_and_the_oracles_of_others() -> None:

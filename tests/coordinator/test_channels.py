@@ -1,0 +1,101 @@
+"""The exact channel of one bit: a channel, within its epsilon, and as close to it as 64-bit coins allow."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from decimal import Decimal, localcontext
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import reference
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from coordinator.protocol.channels import COIN, LARGEST_EPSILON, BitChannel, bit_channel
+from coordinator.protocol.errors import InputError
+
+EPSILONS = st.one_of(
+    st.fractions(min_value=Fraction(1, 10**6), max_value=30, max_denominator=10**6),
+    st.floats(min_value=1e-12, max_value=30).map(Fraction),
+    st.integers(1, 10**6).map(lambda k: Fraction(k, 2**62)),
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(EPSILONS)
+@example(Fraction(30))
+@example(Fraction(1, 2**62))
+@example(Fraction(1, 10**30))
+def test_flips_are_rounded_towards_more_noise_and_by_less_than_one_coin(epsilon: Fraction) -> None:
+    """Held against rational bounds on e**epsilon: the odds of truth stay at most that, with one coin less they do not."""
+    flips = bit_channel(epsilon).flips
+    low, high = reference.exp_bounds(epsilon)
+    assert Fraction(COIN - flips, flips) <= high
+    assert Fraction(COIN - flips + 1, flips - 1) > low
+    assert flips == reference.flips(epsilon)
+    assert flips <= COIN // 2
+
+
+@settings(max_examples=200, deadline=None)
+@given(EPSILONS)
+def test_rows_sum_to_one_and_the_largest_log_ratio_is_epsilon(epsilon: Fraction) -> None:
+    channel = bit_channel(epsilon)
+    matrix = channel.matrix
+    assert [sum(row) for row in matrix] == [1, 1]
+    assert all(0 < entry < 1 for row in matrix for entry in row)
+    ratios = [matrix[one][answer] / matrix[1 - one][answer] for one in (0, 1) for answer in (0, 1)]
+    with localcontext() as context:
+        context.prec = 50
+        largest = max((Decimal(ratio.numerator) / Decimal(ratio.denominator)).ln() for ratio in ratios)
+        asked = Decimal(epsilon.numerator) / Decimal(epsilon.denominator)
+        assert Decimal(0) <= asked - largest < Decimal("1e-6")
+        assert channel.epsilon == pytest.approx(float(largest), rel=1e-12, abs=1e-25)
+
+
+@settings(max_examples=100, deadline=None)
+@given(EPSILONS)
+def test_contrast_and_threshold_say_the_same(epsilon: Fraction) -> None:
+    channel = bit_channel(epsilon)
+    assert channel.contrast == pytest.approx(math.tanh(float(epsilon) / 2), rel=1e-9, abs=1e-18)
+    assert channel.flip_probability == Fraction(channel.flips, 2**64)
+    assert isinstance(channel.threshold, np.uint64)
+    assert int(channel.threshold) == channel.flips
+
+
+def test_known_channels() -> None:
+    assert bit_channel(Fraction(1)).flips == math.ceil(Decimal(2**64) / (1 + Decimal(1).exp()))
+    assert float(bit_channel(Fraction(1)).flip_probability) == pytest.approx(0.2689414213699951, rel=1e-15)
+    assert bit_channel(Fraction(1, 10**30)).flips == 2**63
+
+
+@given(st.fractions(min_value=Fraction(1, 100), max_value=29), st.fractions(min_value=Fraction(1, 100), max_value=1))
+def test_more_epsilon_is_less_noise(epsilon: Fraction, more: Fraction) -> None:
+    assert bit_channel(epsilon + more).flips < bit_channel(epsilon).flips
+
+
+def test_no_noise_is_the_identity() -> None:
+    channel = bit_channel(None)
+    assert channel.flips == int(channel.threshold) == 0
+    assert channel.matrix == [[1, 0], [0, 1]]
+    assert channel.epsilon == math.inf
+    assert channel.contrast == 1
+
+
+@pytest.mark.parametrize("above", [Fraction(1, 10**30), Fraction(1), Fraction(10**6)])
+def test_what_coins_cannot_express_is_refused(above: Fraction) -> None:
+    assert bit_channel(Fraction(LARGEST_EPSILON)).flips == 1_726_177
+    with pytest.raises(InputError, match=r"^epsilon .* above 30.*inf for no noise$"):
+        bit_channel(LARGEST_EPSILON + above)
+
+
+def test_an_epsilon_beyond_floats_is_refused_too() -> None:
+    with pytest.raises(InputError, match="above 30"):
+        bit_channel(Fraction(10**400))
+
+
+def test_a_channel_is_a_value() -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        bit_channel(Fraction(1)).flips = 0  # type: ignore[misc]  # what is tried
+    assert BitChannel(5) == BitChannel(5)

@@ -1,0 +1,135 @@
+"""Queries are told apart by everything they ask; bits travel packed, most significant first."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import pickle
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import worlds
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coordinator.protocol.messages import Query, Release, pack, unpack
+
+BASE = Query(
+    design="maxsense",
+    items=10,
+    round=0,
+    public_seed=bytes(16),
+    epsilon=Fraction(1),
+    questions=1,
+    parameters={"sensing": 0.25, "other": 2.0},
+)
+
+CHANGES: list[dict[str, object]] = [
+    {"design": "maxsense "},
+    {"design": 'maxsense", "items": 10'},
+    {"items": 11},
+    {"round": 1},
+    {"public_seed": bytes(15) + b"\x01"},
+    {"epsilon": Fraction(1) + Fraction(1, 10**30)},
+    {"epsilon": Fraction(10)},
+    {"epsilon": None},
+    {"questions": 2},
+    {"parameters": {"sensing": 0.25}},
+    {"parameters": {"sensing": 0.25, "other": 2.0, "more": 0.0}},
+    {"parameters": {"sensing": 2.0, "other": 0.25}},
+    {"parameters": {"sensing": math.nextafter(0.25, 1), "other": 2.0}},
+    {"parameters": {"sensing": 0.25, "other ": 2.0}},
+    {"parameters": {}},
+]
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=str)
+def test_any_change_changes_the_id(change: dict[str, object]) -> None:
+    changed = replace(BASE, **change)  # type: ignore[arg-type]  # one field at a time
+    assert changed.id != BASE.id
+    assert len(changed.id) == 16
+
+
+def test_all_changes_have_different_ids() -> None:
+    ids = {replace(BASE, **change).id for change in CHANGES}  # type: ignore[arg-type]  # one field at a time
+    assert len(ids) == len(CHANGES)
+
+
+def test_every_field_of_a_query_is_in_its_id() -> None:
+    """A field added later must get a change above: the list must name them all."""
+    assert {field.name for field in dataclasses.fields(Query)} == {name for change in CHANGES for name in change}
+
+
+@pytest.mark.parametrize(
+    "same",
+    [
+        {"parameters": {"other": 2.0, "sensing": 0.25}},
+        {"parameters": {"sensing": 1 / 4, "other": 2}},
+        {"parameters": {"sensing": np.float64(0.25), "other": np.float32(2)}},
+        {"epsilon": Fraction(3, 3)},
+        {},
+    ],
+    ids=str,
+)
+def test_what_says_the_same_has_the_same_id(same: dict[str, object]) -> None:
+    assert replace(BASE, **same).id == BASE.id  # type: ignore[arg-type]  # one field at a time
+
+
+@given(st.floats(min_value=0, exclude_min=True, max_value=1), st.floats(min_value=0, exclude_min=True, max_value=1))
+def test_equal_floats_and_no_others_have_equal_ids(one: float, other: float) -> None:
+    ids = [worlds.maxsense_query(items=3, sensing=value).id for value in (one, other)]
+    assert (ids[0] == ids[1]) == (one == other)
+
+
+def test_an_id_survives_the_journey_and_is_coin_keys() -> None:
+    again = pickle.loads(pickle.dumps(BASE))
+    assert again == BASE
+    assert again.id == BASE.id
+    assert BASE.words.tolist() == [int.from_bytes(BASE.id[:8], "little"), int.from_bytes(BASE.id[8:], "little")]
+
+
+def test_shares_of_questions_are_exact() -> None:
+    assert replace(BASE, questions=3).epsilon_per_question == Fraction(1, 3)
+    assert replace(BASE, questions=3, epsilon=None).epsilon_per_question is None
+
+
+def test_a_query_shows_what_it_is_in_one_line() -> None:
+    text = str(replace(BASE, round=7, epsilon=Fraction(1, 2)))
+    assert "query 7" in text
+    assert "maxsense" in text
+    assert "0.5" in text
+    assert "\n" not in text
+
+
+@given(st.lists(st.integers(0, 1), max_size=70))
+def test_packed_bits_come_back(bits: list[int]) -> None:
+    packed = pack(np.array(bits, np.uint8))
+    assert len(packed) == -(-len(bits) // 8)
+    assert unpack(packed, len(bits)).tolist() == bits
+    assert int.from_bytes(packed, "big") == int("".join(map(str, bits)).ljust(8 * len(packed), "0") or "0", 2)
+
+
+def test_bits_are_packed_device_by_device() -> None:
+    table = np.array([[1, 0, 0], [0, 1, 1], [1, 1, 1]], np.uint8)
+    release = Release(query_id=BASE.id, first=4, count=3, questions=3, bits=pack(table))
+    assert release.bits == bytes([0b10001111, 0b10000000])
+    np.testing.assert_array_equal(release.unpacked(), table)
+    assert release.unpacked().dtype == np.uint8
+
+
+def test_the_mask_tells_who_answered() -> None:
+    everybody = worlds.release_of(BASE, [1] * 11)
+    assert everybody.answered_mask().tolist() == [True] * 11
+    some = worlds.release_of(BASE, [1] * 11, silent=[0, 10])
+    assert some.answered_mask().tolist() == [False, *[True] * 9, False]
+    assert some.answered_mask().dtype == np.bool_
+    assert some.unpacked()[:, 0].tolist() == [0, *[1] * 9, 0]
+
+
+def test_messages_cannot_be_changed() -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        BASE.epsilon = None  # type: ignore[misc]  # what is tried
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        worlds.release_of(BASE, [1]).bits = b""  # type: ignore[misc]  # what is tried
