@@ -8,7 +8,7 @@ from actors.advice import recommend
 from actors.ledger import Ledger
 from actors.randomizers import randomize
 from actors.ratings import Ratings
-from actors.sketches import private_bits
+from actors.sketches import check, private_bits
 from coordinator.protocol.arrays import Bits, Indices, Indices2
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.coins import as_words
@@ -53,7 +53,13 @@ class Cohort:
         -------
         Release
             All that leaves the devices.
+
+        Raises
+        ------
+        InputError
+            If the query cannot be answered as it stands; nothing is charged then.
         """
+        check(query, self._ratings)
         refused = self.ledger.charge(query, first, stop)
         bits = private_bits(query, self._ratings, self._master, first, stop - first)
         randomize(bits, query, self._master, first)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from threading import Lock
 
 from coordinator.protocol.budget import Epsilon, add, as_float, within
 from coordinator.protocol.errors import BudgetError
@@ -42,11 +43,16 @@ class Ledger:
         The devices.
     budget : Fraction or None
         What each device may spend in all [nats]; None for no limit.
+
+    Notes
+    -----
+    Blocks of a cohort may be charged from several threads at once.
     """
 
     def __init__(self, first: int, stop: int, budget: Epsilon) -> None:
         self.budget = budget
         self._stretches = [Stretch(first, stop)]
+        self._lock = Lock()
 
     def charge(self, query: Query, first: int, stop: int) -> list[tuple[int, int]]:
         """Charge ``query`` to devices ``first`` to ``stop - 1``, before they answer.
@@ -71,10 +77,15 @@ class Ledger:
         """
         if not self._stretches[0].first <= first <= stop <= self._stretches[-1].stop:
             raise IndexError(f"devices {first} to {stop - 1} are not all in this ledger")
+        with self._lock:
+            return self._charge(query, first, stop)
+
+    def _charge(self, query: Query, first: int, stop: int) -> list[tuple[int, int]]:
+        query_id = query.id
         kept: list[Stretch] = []
         refused: list[tuple[int, int]] = []
         for stretch in self._split(first, stop):
-            asked = first <= stretch.first and stretch.stop <= stop and query.id not in stretch.answered
+            asked = first <= stretch.first and stretch.stop <= stop and query_id not in stretch.answered
             if asked and not within(add(stretch.spent, query.epsilon), self.budget):
                 refused.append((stretch.first, stretch.stop))
                 asked = False

@@ -3,17 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-
-import numpy as np
+from dataclasses import dataclass
 
 from actors.ratings import Ratings
 from coordinator.protocol.arrays import Bits2, Words
+from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.coins import round_key
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query
 from coordinator.protocol.sensing import sensing_table
 
-Sketch = Callable[[Query, Ratings, Words, int, int], Bits2]
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sketch:
+    """What devices know of one design.
+
+    Attributes
+    ----------
+    questions : int
+        Bits that a device answers.
+    parameters : frozenset of str
+        Names of the numbers that a query must bring, no more and no less.
+    bits : callable
+        (query, ratings, master secret, first device, count) to bits, uint8, shape (count, questions).
+    """
+
+    questions: int
+    parameters: frozenset[str]
+    bits: Callable[[Query, Ratings, Words, int, int], Bits2]
 
 
 def maxsense(query: Query, ratings: Ratings, master: Words, first: int, count: int) -> Bits2:
@@ -23,7 +40,31 @@ def maxsense(query: Query, ratings: Ratings, master: Words, first: int, count: i
     return ratings.maxsense(master, key, table, first, count).reshape(count, 1)
 
 
-SKETCHES: dict[str, Sketch] = {"maxsense": maxsense}
+SKETCHES = {"maxsense": Sketch(questions=1, parameters=frozenset({"sensing"}), bits=maxsense)}
+
+
+def check(query: Query, ratings: Ratings) -> None:
+    """Refuse a query that devices cannot answer as it stands, before anything is charged: a server may send anything.
+
+    Raises
+    ------
+    InputError
+        If the design is unknown, its catalogue, questions or parameters are not what devices know, or epsilon is not
+        above 0 or cannot be expressed.
+    """
+    if (sketch := SKETCHES.get(query.design)) is None:
+        raise InputError(f"design {query.design!r} is unknown to devices; they know {', '.join(SKETCHES)}")
+    if query.items != ratings.items:
+        raise InputError(f"{query} asks about {query.items} items, the devices' catalogue has {ratings.items}")
+    if query.questions != sketch.questions:
+        raise InputError(f"{query} asks {query.questions} questions, the design has {sketch.questions}")
+    if query.parameters.keys() != sketch.parameters:
+        raise InputError(f"{query} has parameters {sorted(query.parameters)}, not {sorted(sketch.parameters)}")
+    if query.epsilon is not None and query.epsilon <= 0:
+        raise InputError(f"{query} has an epsilon that is not above 0; a free answer would still tell something")
+    bit_channel(query.epsilon_per_question)
+    if "sensing" in query.parameters:
+        sensing_table(query.parameters["sensing"])
 
 
 def private_bits(query: Query, ratings: Ratings, master: Words, first: int, count: int) -> Bits2:
@@ -32,7 +73,7 @@ def private_bits(query: Query, ratings: Ratings, master: Words, first: int, coun
     Parameters
     ----------
     query : Query
-        What is asked.
+        What is asked; `check` has passed it.
     ratings : Ratings
         The devices' frozen ratings.
     master : ndarray of uint64, shape (2,)
@@ -43,16 +84,5 @@ def private_bits(query: Query, ratings: Ratings, master: Words, first: int, coun
     Returns
     -------
     ndarray of uint8, shape (count, query.questions)
-
-    Raises
-    ------
-    InputError
-        If devices do not know the design, or the query's catalogue is not theirs.
     """
-    if query.design not in SKETCHES:
-        raise InputError(f"design {query.design!r} is unknown to devices; they know {', '.join(SKETCHES)}")
-    if query.items != ratings.items:
-        raise InputError(f"{query} asks about {query.items} items, the devices' catalogue has {ratings.items}")
-    if count == 0:
-        return np.empty((0, query.questions), np.uint8)
-    return SKETCHES[query.design](query, ratings, master, first, count)
+    return SKETCHES[query.design].bits(query, ratings, master, first, count)

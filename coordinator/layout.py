@@ -48,8 +48,10 @@ class Layout:
 
 def plan_layout(*, devices: int, workers: int, devices_per_actor: int | None) -> Layout:
     """Return a layout; without a wish for ``devices_per_actor``, one cohort a worker."""
-    fair = -(-devices // max(workers, 1))
-    return Layout(devices=devices, workers=workers, devices_per_actor=devices_per_actor or -(-max(fair, 1) // 8) * 8)
+    if devices_per_actor is None:
+        fair = -(-max(devices, 1) // max(workers, 1))
+        devices_per_actor = -(-fair // 8) * 8
+    return Layout(devices=devices, workers=workers, devices_per_actor=devices_per_actor)
 
 
 def cut(first: int, stop: int, size: int) -> list[tuple[int, int]]:

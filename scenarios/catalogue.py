@@ -140,14 +140,14 @@ def _by_popularity(ratings: StoredRatings, split: Split, devices: int, k: int) -
 
 def _by_chance(unrated: Ints, held: Ints, k: int) -> tuple[float, float]:
     """Return expected hit rate and NDCG of k items at random out of each user's unrated ones."""
-    k = min(k, int(unrated.min()))
-    missed = np.exp(_log_choose(unrated - held, k) - _log_choose(unrated, k))
-    gains = 1 / np.log2(np.arange(2, k + 2))
-    best = np.cumsum(gains)[np.minimum(held, k) - 1]
-    return float(1 - missed.mean()), float((held / unrated * gains.sum() / best).mean())
+    places = np.minimum(k, unrated)
+    missed = np.exp(_log_choose(unrated - held, places) - _log_choose(unrated, places))
+    gains = np.cumsum(1 / np.log2(np.arange(2, k + 2)))
+    best = gains[np.minimum(held, k) - 1]
+    return float(1 - missed.mean()), float((held / unrated * gains[places - 1] / best).mean())
 
 
-def _log_choose(total: Ints, chosen: int) -> Floats:
+def _log_choose(total: Ints, chosen: Ints) -> Floats:
     known = np.maximum(total, chosen)
     choose: Floats = gammaln(known + 1) - gammaln(chosen + 1) - gammaln(known - chosen + 1)
     return np.where(total >= chosen, choose, -np.inf)

@@ -7,9 +7,10 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, NoReturn
 
 import typer
+from pydantic import ValidationError
 from rich.console import Console
 
 from coordinator.protocol.errors import BlindrecError, InputError
@@ -146,21 +147,28 @@ def _finish(finished: Finished, out: Path | None, json: str | None, title: str) 
         report.show(Console(), finished.result, title)
 
 
-def main(arguments: list[str] | None = None) -> Any:
+def main(arguments: list[str] | None = None) -> NoReturn:
     """Run the command line; bad input ends with exit code 2 and one line, Ctrl-C with 130."""
     try:
-        sys.exit(app(args=arguments, standalone_mode=False))
+        code = app(args=(sys.argv[1:] if arguments is None else arguments) or ["--help"], standalone_mode=False)
     except BlindrecError as error:
         _stop(str(error), BAD_INPUT)
-    except KeyboardInterrupt:
-        _stop("interrupted; the Ray processes of this run have ended, nothing half-done was written", INTERRUPTED)
     except Exception as error:
         explain = getattr(error, "format_message", None)  # the command-line library's own errors
         if explain is None:
             raise
-        _stop(explain(), BAD_INPUT)
+        _stop(explain() + _value(error), BAD_INPUT)
+    if code == INTERRUPTED:  # what the command-line library makes of Ctrl-C
+        _stop("interrupted; the Ray processes of this run have ended, nothing half-done was written", INTERRUPTED)
+    sys.exit(code)
 
 
-def _stop(line: str, code: int) -> None:
+def _value(error: Exception) -> str:
+    """Return the value that could not be read as a number, where the command-line library leaves it out."""
+    cause = error.__cause__
+    return f" (it is {cause.errors()[0]['input']!r})" if isinstance(cause, ValidationError) else ""
+
+
+def _stop(line: str, code: int) -> NoReturn:
     sys.stderr.write(f"blindrec: {' '.join(line.split())}\n")
     sys.exit(code)

@@ -29,6 +29,9 @@ OBJECT_STORE = 512 * 2**20
 POLL = 0.2
 _CPU_SHARE = 0.5
 _WAIT_FOR_HEAD = 5.0
+_SETTINGS = b"\x00\x00\x00\x04\x00\x00\x00\x00\x00"
+_HTTP2_HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + _SETTINGS
+"""What a client of HTTP/2, as Ray's head speaks it, says first; the answer starts with a frame of type SETTINGS."""
 _ONE_THREAD = {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
@@ -124,6 +127,8 @@ def on_ray(*, address: str | None, workers: int | None) -> Iterator[OnRay]:
         cpus = _cpus()
         if wanted and not cpus:
             raise InputError(f"Ray at {wanted} has no CPU for a single worker; add a node to it")
+        if workers and workers > cpus:
+            raise InputError(f"workers is {workers}, but Ray at {wanted} has {cpus} CPUs; ask for that many at most")
         yield OnRay(workers or cpus)
     except ray.exceptions.RayTaskError as error:
         if isinstance(error.cause, BlindrecError):
@@ -164,15 +169,22 @@ def _join(address: str, *, ship_code: bool) -> None:
 
 
 def _knock(address: str) -> None:
-    """Fail at once where nothing listens; Ray itself would try for minutes."""
+    """Fail at once where nothing listens, or something else does; Ray itself would try for minutes."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if not host:
         return
     try:
-        with socket.create_connection((host, int(port)), timeout=_WAIT_FOR_HEAD):
-            return
+        with socket.create_connection((host, int(port)), timeout=_WAIT_FOR_HEAD) as line:
+            if "RAY_USE_TLS" in os.environ:
+                return
+            line.sendall(_HTTP2_HELLO)
+            answer = line.recv(len(_SETTINGS))
     except (OSError, ValueError, OverflowError) as error:
         raise InputError(
             f"Ray address {address} does not answer ({error}); give the host:port of a running head, or leave it out "
             "to start Ray on this machine"
         ) from None
+    if answer[3:4] != _SETTINGS[3:4]:
+        raise InputError(
+            f"Ray address {address} is no Ray head's, something else listens there; give a head's host:port"
+        )

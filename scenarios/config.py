@@ -15,6 +15,10 @@ from coordinator.protocol.budget import Epsilon, parse_epsilon
 from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.errors import InputError
 
+MOST_ITEMS = 10**8
+MOST_USERS = 10**12
+"""Far more than a machine can run; above them not even the layout fits into memory."""
+
 
 def _numbers(value: Any) -> Any:
     """Read ``"0.9,0.1"`` as a tuple of numbers; leave anything else to the checks."""
@@ -66,16 +70,16 @@ class Scenario(BaseModel):
 
     design: Literal["maxsense"] = "maxsense"
     decoder: str = "centred"
-    items: Annotated[int, Field(ge=2)] | None = None
+    items: Annotated[int, Field(ge=2, le=MOST_ITEMS)] | None = None
     rated: Annotated[int, Field(ge=1)] | None = None
-    users: Annotated[int, Field(ge=1)] | None = None
+    users: Annotated[int, Field(ge=1, le=MOST_USERS)] | None = None
     clusters: Annotated[int, Field(ge=2)] | None = None
     like: Matrix = ((0.9, 0.1),)
     class_shares: Row | None = None
     cluster_shares: Row | None = None
     theta: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
     epsilon: Exact = Field(default=1, validate_default=True)
-    seed: Annotated[int, Field(ge=0)] = 0
+    seed: Annotated[int, Field(ge=0, lt=1 << 63)] = 0
     ratings: Path | None = None
     columns: tuple[str, str, str] | None = None
     like_from: float | None = None
@@ -90,8 +94,11 @@ class Scenario(BaseModel):
             name = min(theirs)
             raise ValueError(f"{name} is {getattr(self, name)!r}, but {self.ratings} brings its own; give one of them")
         _check_shares("class_shares", self.class_shares, len(self.like))
-        if len({len(row) for row in self.like}) != 1:
-            raise ValueError("like has rows of different lengths; give every user class one number an item cluster")
+        if len({len(row) for row in self.like}) != 1 or not self.like[0]:
+            raise ValueError(
+                f"like has rows of {', '.join(str(len(row)) for row in self.like)} numbers; give every user class one "
+                "number an item cluster"
+            )
         _check_shares("cluster_shares", self.cluster_shares, len(self.like[0]))
         bit_channel(self.epsilon)
         if self.ratings is None:
@@ -116,6 +123,8 @@ class Scenario(BaseModel):
         }
         if clusters > items:
             raise InputError(f"clusters is {clusters}; it must be at most the number of items, {items}")
+        if clusters < 2:
+            raise InputError(f"like has {clusters} numbers a user class; give one for each of at least 2 item clusters")
         MaxSense(items=items, rated=full["rated"], theta=self.theta)
         return self.model_copy(update=full)
 
@@ -172,5 +181,5 @@ def _first_line(error: ValidationError) -> str:
         return f"key {name!r} is unknown; known are {', '.join(Scenario.model_fields)}"
     message = first["msg"].removeprefix("Value error, ")
     if first["type"] == "value_error":
-        return message
+        return message if message.startswith(name) or not first["loc"] else f"{name}: {message}"
     return f"{name} is {first['input']!r}: {message[0].lower()}{message[1:]}"

@@ -12,6 +12,7 @@ from actors.ratings import BlockRatings, Ratings, StoredRatings
 from coordinator.protocol.arrays import Floats, Indices, Ints
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.coins import derive
+from coordinator.protocol.errors import InputError
 from scenarios.config import Scenario
 from scenarios.datasets import read_ratings
 from scenarios.likes import Split, hold_out
@@ -83,6 +84,11 @@ def block_model(scenario: Scenario) -> Population:
     """Return a population of the bipartite block model; item clusters have exact sizes and a random order."""
     filled = scenario.complete()
     sizes = cluster_sizes(scenario)
+    if not sizes.all():
+        raise InputError(
+            f"cluster_shares is {scenario.cluster_shares or 'equal'}: cluster {sizes.argmin()} of {sizes.size} would "
+            f"hold none of {filled.items} items; give it a larger share, or more items"
+        )
     world = np.random.default_rng(int.from_bytes(derive(scenario.seed, "world")))
     truth = world.permutation(np.repeat(np.arange(sizes.size), sizes)).astype(np.int32)
     ratings = BlockRatings(
@@ -97,9 +103,9 @@ def block_model(scenario: Scenario) -> Population:
 
 
 def from_file(scenario: Scenario, path: Path) -> Population:
-    """Return a population of the users of the ratings file ``path``; more users than the file has are drawn with replacement.
+    """Return a population of the users of the ratings file ``path``.
 
-    Fewer are drawn without replacement, and as many are all of them, in the file's order.
+    More users than the file has are drawn with replacement, fewer without; as many are all of them, in its order.
     """
     table = read_ratings(path, columns=scenario.columns)
     split = hold_out(table, per_user=scenario.held_out, like_from=scenario.like_from, seed=scenario.seed)

@@ -33,18 +33,34 @@ def check_targets(out: Path | None, json_target: str | None) -> None:
             raise InputError(f"output folder {out} is a file; name another one")
         if out.is_dir() and any(out.iterdir()):
             raise InputError(f"output folder {out} holds another run; name a new one")
-        _make(out)
+        _try_folder(out)
     if json_target not in (None, STDOUT):
         target = Path(str(json_target))
-        if target.is_dir() or not target.absolute().parent.is_dir():
-            raise InputError(f"json file {target} cannot be written; name a file in an existing folder")
+        if target.is_dir():
+            raise InputError(f"json file {target} is a folder; name a file")
+        _try_file(target, f"json file {target} cannot be written", "name a file in an existing folder")
 
 
-def _make(folder: Path) -> None:
+def _try_folder(folder: Path) -> None:
+    complaint = f"output folder {folder} cannot be made"
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"output folder {folder} cannot be made ({error.strerror}); name another one") from None
+        raise InputError(f"{complaint} ({error.strerror}); name another one") from None
+    _try_file(folder / "result.json", complaint, "name another one")
+
+
+def _try_file(target: Path, complaint: str, remedy: str) -> None:
+    partial = _partial(target)
+    try:
+        partial.touch()
+        partial.unlink()
+    except OSError as error:
+        raise InputError(f"{complaint} ({error.strerror}); {remedy}") from None
+
+
+def _partial(target: Path) -> Path:
+    return target.with_name(target.name + ".part")
 
 
 def versions() -> dict[str, str]:
@@ -83,17 +99,17 @@ def write_out(out: Path, scenario: Scenario, result: dict[str, Any], last: Run) 
     as_run["epsilon"] = "inf" if scenario.epsilon is None else str(scenario.epsilon)
     write_json(out / "scenario.json", as_run)
     write_json(out / "versions.json", versions())
-    partial = out / "items.parquet.part"
-    items_table(last).to_parquet(partial, index=False)
-    partial.replace(out / "items.parquet")
+    table = out / "items.parquet"
+    items_table(last).to_parquet(_partial(table), index=False)
+    _partial(table).replace(table)
     write_json(out / "result.json", result)
 
 
 def write_json(target: Path, value: dict[str, Any]) -> None:
     """Write JSON, whole or not at all."""
-    partial = target.with_name(target.name + ".part")
+    text, partial = to_json(value), _partial(target)
     with partial.open("w", encoding="utf-8") as file:
-        file.write(to_json(value))
+        file.write(text)
         file.flush()
         os.fsync(file.fileno())
     partial.replace(target)

@@ -10,6 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
 from scenarios import session
 
@@ -55,23 +56,24 @@ _LINES: tuple[tuple[str, str], ...] = (
 def show(console: Console, result: Mapping[str, Any], title: str) -> None:
     """Print a result as a table; what does not apply is left out."""
     intervals = result.get("intervals", {})
-    table = Table(title=title, show_header=False, title_justify="left")
+    table = Table(title=Text(title), show_header=False, title_justify="left")
     for name, words in _LINES:
         value = result.get(name)
         if value is not None:
             reach = f"  [{_text(intervals[name][0])}, {_text(intervals[name][1])}]" if name in intervals else ""
-            table.add_row(words, _text(value) + reach)
+            table.add_row(Text(words), _text(value) + reach)  # Text: brackets are no markup
     console.print(table)
 
 
 def show_description(console: Console, described: Mapping[str, Any], title: str) -> None:
     """Print what `scenarios.likes.describe` says as a table."""
-    table = Table(title=title, show_header=False, title_justify="left")
+    table = Table(title=Text(title), show_header=False, title_justify="left")
     for name, value in described.items():
         inner = (
             ", ".join(f"{key} {_text(number)}" for key, number in value.items()) if isinstance(value, dict) else None
         )
-        table.add_row(name.replace("_", " "), inner if inner is not None else _text(value))
+        told = "above each user's own mean" if value is None else inner or _text(value)
+        table.add_row(name.replace("_", " "), told)
     console.print(table)
 
 

@@ -97,14 +97,14 @@ def _known_truth(run: Run) -> dict[str, Any]:
     assert population.truth is not None and isinstance(ratings, BlockRatings)  # noqa: PT018 (narrows types)
     sizes = cluster_sizes(run.scenario)
     scores = clustering_scores(run.outcome.model.cluster, population.truth)
-    liked = ratings.would_like(derive(run.scenario.seed, "devices"), run.ran.advice)
+    liked = ratings.would_like(derive(run.scenario.seed, "devices"), run.ran.advice)[run.ran.advice >= 0]
     return {
         "accuracy": scores.accuracy,
         "exact": scores.exact,
         "ari": scores.ari,
         "nmi": scores.nmi,
         "accuracy_predicted": predict(run.scenario, run.statistic.answered),
-        "advice_liked": float(liked[run.ran.advice >= 0].mean()),
+        "advice_liked": float(liked.mean()) if liked.size else None,
         "random_liked": float(class_shares(run.scenario) @ np.array(run.scenario.like) @ (sizes / sizes.sum())),
     }
 
@@ -137,10 +137,12 @@ def summarize(records: Sequence[dict[str, Any]], confidence: float = 0.95) -> di
     Returns
     -------
     dict
-        The first record with every measured number replaced by its mean; ``intervals`` (name to low and high),
-        ``repeat``, and ``runs`` (the records themselves).
+        The first record with every measured number replaced by its mean, and the largest ``copies_max`` and
+        ``person_epsilon`` of all; ``intervals`` (name to low and high), ``repeat``, and ``runs`` (the records
+        themselves).
     """
-    first = dict(records[0])
+    worst = max(records, key=lambda one: int(one["copies_max"]))
+    first = {**records[0], "copies_max": worst["copies_max"], "person_epsilon": worst["person_epsilon"]}
     measured = [name for name, value in first.items() if isinstance(value, (bool, float)) and name not in GIVEN]
     intervals = {}
     for name in measured:

@@ -1,13 +1,21 @@
 """Makes what tests share importable by name: tests are imported from their files and see no directory of their own.
 
-`reference` is the oracle in plain Python, `statistical` holds error radii, `worlds` builds the project's objects.
+`reference` is the oracle in plain Python, `statistical` holds error radii, `worlds` builds the project's objects, `runs`
+small scenarios.
 """
 
 from __future__ import annotations
 
 import importlib.util
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from scenarios.cluster import OnRay
 
 
 def _share(name: str) -> None:
@@ -19,5 +27,16 @@ def _share(name: str) -> None:
     spec.loader.exec_module(module)
 
 
-for shared in ("reference", "statistical", "worlds"):
+for shared in ("reference", "statistical", "worlds", "runs"):
     _share(shared)
+
+
+@pytest.fixture(scope="session")
+def ray_session() -> Iterator[OnRay]:
+    """One Ray instance of two workers for all tests that need one."""
+    from scenarios.cluster import on_ray  # noqa: PLC0415 (importing Ray takes a second that others need not wait)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("RAY_ADDRESS", raising=False)
+        with on_ray(address=None, workers=2) as session:
+            yield session

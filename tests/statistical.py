@@ -30,6 +30,14 @@ def rate_fits(successes: int, count: int, probability: float, *, false_alarm: fl
     return low <= probability <= high
 
 
+def binomial_bounds(
+    count: int, probability: float, *, comparisons: int = 1, false_alarm: float = FALSE_ALARM
+) -> tuple[int, int]:
+    """Smallest and largest of ``comparisons`` binomial counts that do not raise an alarm, all together (Bonferroni)."""
+    tail = false_alarm / (2 * comparisons)
+    return int(stats.binom.ppf(tail, count, probability)), int(stats.binom.isf(tail, count, probability))
+
+
 def normal_radius(deviation: float, *, comparisons: int = 1, false_alarm: float = FALSE_ALARM) -> float:
     """Radius of ``comparisons`` normal variables of one standard deviation, all together (Bonferroni, two-sided)."""
     return float(stats.norm.isf(false_alarm / (2 * comparisons))) * deviation

@@ -56,8 +56,11 @@ def parse_epsilon(value: object, name: str = "epsilon") -> Epsilon:
 
 
 def as_float(epsilon: Epsilon) -> float:
-    """Return epsilon as a float in nats, infinity where there is no noise."""
-    return math.inf if epsilon is None else float(epsilon)
+    """Return epsilon as a float in nats, infinity where there is no noise or no float is large enough."""
+    try:
+        return math.inf if epsilon is None else float(epsilon)
+    except OverflowError:
+        return math.inf
 
 
 def as_json(epsilon: Epsilon) -> float | str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 
@@ -14,7 +13,7 @@ from coordinator.protocol.budget import Epsilon, as_float
 from coordinator.protocol.coins import as_words
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
     """What the server asks of every device of one round; all of it is public.
 
@@ -44,9 +43,12 @@ class Query:
     questions: int = 1
     parameters: dict[str, float] = field(default_factory=dict)
 
-    @cached_property
+    @property
     def id(self) -> bytes:
-        """Sixteen bytes: digest of the canonical content. Two queries that differ anywhere have different ids."""
+        """Sixteen bytes: digest of the canonical content. Two queries that differ anywhere have different ids.
+
+        It is computed at each look, never carried along: a device must not believe an id that a message brings.
+        """
         content = {
             "design": self.design,
             "items": self.items,

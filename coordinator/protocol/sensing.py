@@ -12,6 +12,7 @@ symbol counts, else its alias's. A symbol's code is ``2 * step + sensed``.
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -55,6 +56,7 @@ def _code(symbol: int) -> int:
     return 2 * ESCAPE if symbol == ESCAPE else 2 * (symbol + 1) + 1
 
 
+@lru_cache(maxsize=16)
 def sensing_table(probability: float) -> SensingTable:
     """Return the alias table of the gaps between sensed items.
 
@@ -86,10 +88,13 @@ def sensing_table(probability: float) -> SensingTable:
             large.pop()
             if left[high] < _FULL:
                 small.append(high)
-    return SensingTable(
+    table = SensingTable(
         thresholds=np.array([min(part, _FULL - 1) << 8 for part in threshold], np.uint64),
         codes=np.array([_code(place) for own in range(SYMBOLS) for place in (alias[own], own)], np.uint16),
     )
+    for part in table:
+        part.setflags(write=False)
+    return table
 
 
 @compiled

@@ -52,7 +52,7 @@ def released(ratings: Ratings, query: Query, first: int, stop: int, secret: byte
 def test_cohort_and_devices_release_the_oracles_bits(name: str) -> None:
     world, theta, epsilon = CASES[name]
     query = worlds.maxsense_query(items=world.items, sensing=theta / world.rated, epsilon=epsilon)
-    ratings, devices = worlds.block_ratings(world), range(10**6, 10**6 + 160)
+    ratings, devices = worlds.block_ratings(world), range(10**6, 10**6 + 100)
     expected = worlds.expected_bits(world, query, devices)
     assert released(ratings, query, devices.start, devices.stop) == expected
     for device in (devices[0], devices[7], devices[-1]):
@@ -66,20 +66,21 @@ def test_the_oracle_tells_the_cases_apart() -> None:
     mixed = 0
     for world, theta, epsilon in CASES.values():
         query = worlds.maxsense_query(items=world.items, sensing=theta / world.rated, epsilon=epsilon)
-        mixed += set(worlds.expected_bits(world, query, range(60))) == {0, 1}
+        mixed += set(worlds.expected_bits(world, query, range(30))) == {0, 1}
     assert mixed >= len(CASES) - 2
 
 
-def test_long_blocks_keep_devices_apart() -> None:
-    """Hundreds of devices in one call: scratch space of one device must not show in a later one."""
-    for rated in (2, 14):
-        world = worlds.world(items=16, rated=rated, like=((0.6, 0.3),))
-        query = worlds.maxsense_query(items=16, sensing=0.2)
-        expected = worlds.expected_bits(world, query, range(800))
-        assert released(worlds.block_ratings(world), query, 0, 800) == expected
+@pytest.mark.parametrize(("items", "rated", "sensing"), [(600, 1, 0.2), (600, 599, 0.01)])
+def test_long_blocks_keep_devices_apart(items: int, rated: int, sensing: float) -> None:
+    """Hundreds of devices in one call, and sets that hardly meet: what one device left behind must not show later."""
+    world = worlds.world(items=items, rated=rated, like=((0.9, 0.01),) if rated == 1 else ((0.2, 0.1),))
+    query = worlds.maxsense_query(items=items, sensing=sensing)
+    expected = worlds.expected_bits(world, query, range(600))
+    assert released(worlds.block_ratings(world), query, 0, 600) == expected
+    assert set(expected) == {0, 1}
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(cuts=st.lists(st.integers(0, 300), max_size=8), cohorts=st.lists(st.integers(1, 299), max_size=3, unique=True))
 def test_every_cut_into_cohorts_and_blocks_gives_the_same_bits(cuts: list[int], cohorts: list[int]) -> None:
     world = worlds.world(items=50, rated=6)

@@ -21,11 +21,11 @@ MASTER = as_words(worlds.SECRET)
 USERS = st.lists(st.dictionaries(st.integers(0, ITEMS - 1), st.booleans(), max_size=ITEMS), min_size=1, max_size=6)
 
 
-def stored(users: list[dict[int, bool]], behind: list[int]) -> StoredRatings:
+def stored(users: list[dict[int, bool]], behind: list[int], items: int = ITEMS) -> StoredRatings:
     """The users' ratings in CSR; device i stands for user ``behind[i]``."""
     rows = [dict(sorted(user.items())) for user in users]
     return StoredRatings(
-        items=ITEMS,
+        items=items,
         starts=np.cumsum([0, *(len(row) for row in rows)]),
         rated_items=np.array([item for row in rows for item in row], np.int32),
         likes=np.array([like for row in rows for like in row.values()], np.bool_),
@@ -52,15 +52,15 @@ def test_releases_of_stored_users_are_the_oracles(
 
 
 def test_long_blocks_of_stored_users_keep_devices_apart() -> None:
-    users: list[dict[int, bool]] = [{0: True, 3: False, 5: True}, {}, {7: True}, dict.fromkeys(range(ITEMS), False)]
-    behind = [(device * 7) % 4 for device in range(700)]
-    query = worlds.maxsense_query(items=ITEMS, sensing=0.3)
+    """Six hundred users who like one item each, all different: what one left behind must not show later."""
+    users = [{(7 * device) % 1000: True} for device in range(600)]
+    query = worlds.maxsense_query(items=1000, sensing=0.2)
     expected = [
-        reference.maxsense_bit(users[user], sensed)
-        for user, sensed in zip(behind, worlds.sensing_sets(query, range(700)), strict=True)
+        reference.maxsense_bit(user, sensed)
+        for user, sensed in zip(users, worlds.sensing_sets(query, range(600)), strict=True)
     ]
-    cohort = Cohort(stored(users, behind), worlds.SECRET, 0, 700, None)
-    assert cohort.answer(query, 0, 700).unpacked()[:, 0].tolist() == expected
+    cohort = Cohort(stored(users, list(range(600)), items=1000), worlds.SECRET, 0, 600, None)
+    assert cohort.answer(query, 0, 600).unpacked()[:, 0].tolist() == expected
     assert set(expected) == {0, 1}
 
 

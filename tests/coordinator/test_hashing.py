@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coordinator.protocol.coins import as_words, derive, device_streams, round_key
-from coordinator.protocol.hashing import draw, siphash1, siphash4
+from coordinator.protocol.hashing import draw
 
 KEY = bytes(range(16))
 PUBLISHED = {
@@ -34,20 +34,17 @@ def test_the_oracle_knows_the_published_vectors(length: int) -> None:
     assert reference.siphash(reference.as_key(KEY), bytes(range(length))) == PUBLISHED[length]
 
 
-def test_one_and_four_words_are_the_published_vectors() -> None:
-    key = as_words(KEY)
-    words = np.frombuffer(bytes(range(32)), "<u8")
-    assert int(siphash1(key[0], key[1], words[0])) == PUBLISHED[8]
-    assert int(siphash4(key[0], key[1], *words)) == PUBLISHED[32]
+def test_the_public_stream_of_a_device_is_a_published_vector() -> None:
+    """The device with the index 0x0706050403020100, under the authors' key."""
+    device = int.from_bytes(bytes(range(8)), "little")
+    assert device_streams(as_words(KEY), device, 1).tolist() == [PUBLISHED[8]]
 
 
 @settings(max_examples=100, deadline=None)
-@given(WORDS, WORDS, st.tuples(WORDS, WORDS, WORDS, WORDS))
-def test_any_words_hash_as_the_oracle_says(low: int, high: int, words: tuple[int, int, int, int]) -> None:
-    first, second, third, fourth = typed(*words)
-    key0, key1 = typed(low, high)
-    assert int(siphash1(key0, key1, first)) == reference.siphash_words((low, high), words[0])
-    assert int(siphash4(key0, key1, first, second, third, fourth)) == reference.siphash_words((low, high), *words)
+@given(st.binary(min_size=16, max_size=16), st.integers(0, 2**62))
+def test_streams_of_any_key_and_device_are_the_oracles(key: bytes, device: int) -> None:
+    expected = [reference.siphash_words(reference.as_key(key), device + k) for k in range(3)]
+    assert device_streams(as_words(key), device, 3).tolist() == expected
 
 
 def test_draws_are_splitmix64() -> None:

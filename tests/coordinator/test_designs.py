@@ -1,0 +1,85 @@
+"""A design turns its public parameters into queries, and refuses parameters outside their ranges by name."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from fractions import Fraction
+
+import pytest
+import worlds
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coordinator.designs import Design, MaxSense
+from coordinator.protocol.errors import InputError
+from coordinator.protocol.sensing import sensing_table
+
+
+def test_maxsense_asks_one_bit_about_items_sensed_at_theta_over_w() -> None:
+    design: Design = MaxSense(items=1000, rated=30, theta=1.5)
+    query = design.query(round_number=4, public_seed=worlds.PUBLIC, epsilon=Fraction(1, 2))
+    assert (query.design, query.items, query.round, query.questions) == ("maxsense", 1000, 4, 1)
+    assert (query.public_seed, query.epsilon) == (worlds.PUBLIC, Fraction(1, 2))
+    assert query.parameters == {"sensing": 0.05}
+    assert MaxSense(items=1000, rated=30).sensing == 1 / 30
+
+
+@given(st.integers(1, 500), st.data())
+def test_every_allowed_design_has_a_sensing_probability(items: int, data: st.DataObject) -> None:
+    rated = data.draw(st.integers(1, items))
+    theta = data.draw(st.floats(1e-6, rated))
+    design = MaxSense(items=items, rated=rated, theta=theta)
+    assert 0 < design.sensing <= 1
+    assert design.sensing == pytest.approx(theta / rated)
+
+
+def test_all_items_may_be_sensed() -> None:
+    design = MaxSense(items=5, rated=3, theta=3)
+    assert design.sensing == 1
+    sensing_table(design.sensing)
+
+
+@pytest.mark.parametrize(
+    ("items", "rated", "theta", "names", "value"),
+    [
+        (0, 1, 1.0, "items", "0"),
+        (-3, 1, 1.0, "items", "-3"),
+        (10, 0, 1.0, "rated", "0"),
+        (10, 11, 1.0, "rated", "11"),
+        (10, -1, 1.0, "rated", "-1"),
+        (10, 3, 0.0, "theta", "0"),
+        (10, 3, -0.5, "theta", "-0.5"),
+        (10, 3, 3.1, "theta", "3.1"),
+        (10, 3, math.nan, "theta", "nan"),
+        (10, 3, math.inf, "theta", "inf"),
+    ],
+)
+def test_impossible_parameters_are_refused_by_name(
+    items: int, rated: int, theta: float, names: str, value: str
+) -> None:
+    with pytest.raises(InputError) as caught:
+        MaxSense(items=items, rated=rated, theta=theta)
+    text = str(caught.value)
+    assert text.startswith(f"{names} is {value}")
+    assert "\n" not in text
+    assert any(remedy in text for remedy in ("must lie", "at least"))
+
+
+def test_rounds_seeds_and_budgets_are_different_queries() -> None:
+    design = MaxSense(items=10, rated=3)
+    queries = [
+        design.query(round_number=0, public_seed=worlds.PUBLIC, epsilon=Fraction(1)),
+        design.query(round_number=1, public_seed=worlds.PUBLIC, epsilon=Fraction(1)),
+        design.query(round_number=0, public_seed=bytes(16), epsilon=Fraction(1)),
+        design.query(round_number=0, public_seed=worlds.PUBLIC, epsilon=None),
+        MaxSense(items=10, rated=4).query(round_number=0, public_seed=worlds.PUBLIC, epsilon=Fraction(1)),
+    ]
+    assert len({query.id for query in queries}) == len(queries)
+    again = design.query(round_number=0, public_seed=worlds.PUBLIC, epsilon=Fraction(1))
+    assert again.id == queries[0].id
+
+
+def test_a_design_cannot_be_changed() -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        MaxSense(items=10, rated=3).theta = 2.0  # type: ignore[misc]  # what is tried

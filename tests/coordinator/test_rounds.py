@@ -1,0 +1,135 @@
+"""The server as a state machine, driven by a transport that answers from the oracle."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import worlds
+
+from coordinator.decoders import decode
+from coordinator.designs import MaxSense
+from coordinator.protocol.errors import InputError
+from coordinator.protocol.messages import Release
+from coordinator.rounds import Learner, conduct
+from coordinator.schedules import OneRound
+from coordinator.server import Ask, ServerState, absorb, learn, total
+from coordinator.statistics import ScoreStatistic, aggregate, empty_statistic
+from coordinator.transcript import Transcript
+
+WORLD = worlds.world(items=12, rated=6, like=((1.0, 0.0),))
+DESIGN = MaxSense(items=12, rated=6)
+POLICY = OneRound(design=DESIGN, epsilon=None, public_seed=worlds.PUBLIC)
+LEARNER = Learner(clusters=2, decoder="centred")
+
+
+@dataclass
+class Oracle:
+    """Answers from the oracle, in blocks of 40 that arrive last first, and remembers what it was asked."""
+
+    asked: list[Ask] = field(default_factory=list)
+    released: list[list[Release]] = field(default_factory=list)
+
+    def ask(self, ask: Ask) -> tuple[ScoreStatistic, Sequence[Release]]:
+        self.asked.append(ask)
+        blocks = [range(first, min(first + 40, ask.stop)) for first in range(ask.first, ask.stop, 40)]
+        releases = [
+            worlds.release_of(ask.query, worlds.expected_bits(WORLD, ask.query, block), first=block.start)
+            for block in reversed(blocks)
+        ]
+        self.released.append(releases)
+        return sum((aggregate(ask.query, one) for one in releases), start=empty_statistic(ask.query.items)), releases
+
+
+@dataclass(frozen=True)
+class ThreeRounds:
+    """Asks a hundred fresh devices a round, three times."""
+
+    def next_query(self, state: ServerState) -> Ask | None:
+        if len(state.asked) == 3:
+            return None
+        query = DESIGN.query(round_number=len(state.asked), public_seed=worlds.PUBLIC, epsilon=Fraction(3))
+        return Ask(query=query, first=state.fresh, stop=state.fresh + 100)
+
+
+def test_one_round_asks_everybody_once_and_stops() -> None:
+    state = ServerState(devices=70)
+    ask = POLICY.next_query(state)
+    assert ask is not None
+    assert (ask.first, ask.stop, ask.query.round, ask.query.design) == (0, 70, 0, "maxsense")
+    assert ask.query.id == DESIGN.query(round_number=0, public_seed=worlds.PUBLIC, epsilon=None).id
+    assert POLICY.next_query(state) == ask
+    assert POLICY.next_query(absorb(state, ask, empty_statistic(12))) is None
+
+
+def test_a_run_learns_the_planted_model_and_keeps_what_it_saw() -> None:
+    transport = Oracle()
+    outcome = conduct(POLICY, LEARNER, transport, devices=400)
+    assert outcome.model.cluster.tolist() == list(WORLD.clusters)
+    assert outcome.state.asked == tuple(transport.asked)
+    assert len(transport.asked) == 1
+    assert [statistic.asked for statistic in outcome.state.statistics] == [400]
+    whole = Transcript()
+    whole.add(transport.released[0])
+    assert outcome.releases_sha256 == whole.hexdigest()
+    bits = worlds.expected_bits(WORLD, transport.asked[0].query, range(400))
+    plain = Transcript()
+    plain.add([worlds.release_of(transport.asked[0].query, bits)])
+    assert outcome.releases_sha256 == plain.hexdigest()
+
+
+def test_rounds_go_to_fresh_devices_and_add_up() -> None:
+    transport = Oracle()
+    outcome = conduct(ThreeRounds(), LEARNER, transport, devices=300)
+    assert [(ask.first, ask.stop, ask.query.round) for ask in transport.asked] == [
+        (0, 100, 0),
+        (100, 200, 1),
+        (200, 300, 2),
+    ]
+    assert outcome.state.fresh == 300
+    merged = total(outcome.state, 12)
+    assert (merged.asked, merged.answered) == (300, 300)
+    np.testing.assert_array_equal(merged.scores, sum(one.scores for one in outcome.state.statistics))
+    model = decode(merged, sensing=DESIGN.sensing, clusters=2, decoder="centred")
+    np.testing.assert_array_equal(model.score, outcome.model.score)
+    transcript = Transcript()
+    for releases in transport.released:
+        transcript.add(releases)
+    assert outcome.releases_sha256 == transcript.hexdigest()
+
+
+@pytest.mark.parametrize("damage", ["lost", "doubled"])
+def test_lost_and_doubled_releases_do_not_pass(damage: str) -> None:
+    class Damaged(Oracle):
+        def ask(self, ask: Ask) -> tuple[ScoreStatistic, Sequence[Release]]:
+            statistic, releases = super().ask(ask)
+            return statistic, [*releases[:2], *releases[3:]] if damage == "lost" else [*releases, releases[1]]
+
+    with pytest.raises(ValueError, match="does not follow"):
+        conduct(POLICY, LEARNER, Damaged(), devices=400)
+
+
+def test_states_are_values() -> None:
+    state = ServerState(devices=10)
+    ask = POLICY.next_query(state)
+    assert ask is not None
+    later = absorb(state, ask, empty_statistic(12))
+    assert (state.asked, state.statistics, state.fresh) == ((), (), 0)
+    assert (later.asked, later.devices, later.fresh) == ((ask,), 10, 10)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        state.devices = 3  # type: ignore[misc]  # what is tried
+
+
+def test_nothing_asked_is_nothing_learned() -> None:
+    with pytest.raises(ValueError, match="asked nothing"):
+        learn(ServerState(devices=10), clusters=2, decoder="centred")
+    assert total(ServerState(devices=10), 12).asked == 0
+
+
+def test_a_wrong_learner_is_an_input_error() -> None:
+    with pytest.raises(InputError, match="decoder"):
+        conduct(POLICY, Learner(clusters=2, decoder="best"), Oracle(), devices=40)

@@ -1,0 +1,202 @@
+"""Scenarios from flags and TOML: flags win, and whatever is wrong is told in one line."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from coordinator.protocol.errors import InputError
+from scenarios.config import Scenario, load_scenario
+
+FULL = """
+design = "maxsense"
+decoder = "paper"
+items = 60
+rated = 6
+users = 700
+clusters = 3
+like = [[0.9, 0.5, 0.1], [0.2, 0.4, 0.8]]
+class_shares = [0.25, 0.75]
+cluster_shares = [0.5, 0.3, 0.2]
+theta = 2.5
+epsilon = 0.1
+seed = 7
+"""
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "scenario.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_a_file_sets_every_name_of_the_block_model(tmp_path: Path) -> None:
+    found = load_scenario(written(tmp_path, FULL), {})
+    assert dict(found) == {
+        "design": "maxsense",
+        "decoder": "paper",
+        "items": 60,
+        "rated": 6,
+        "users": 700,
+        "clusters": 3,
+        "like": ((0.9, 0.5, 0.1), (0.2, 0.4, 0.8)),
+        "class_shares": (0.25, 0.75),
+        "cluster_shares": (0.5, 0.3, 0.2),
+        "theta": 2.5,
+        "epsilon": Fraction(1, 10),
+        "seed": 7,
+        "ratings": None,
+        "columns": None,
+        "like_from": None,
+        "held_out": 1,
+    }
+
+
+def test_flags_say_the_same_as_a_file(tmp_path: Path) -> None:
+    flags = {
+        "decoder": "paper",
+        "items": 60,
+        "rated": 6,
+        "users": 700,
+        "clusters": 3,
+        "like": "0.9,0.5,0.1;0.2,0.4,0.8",
+        "class_shares": "0.25,0.75",
+        "cluster_shares": "0.5,0.3,0.2",
+        "theta": 2.5,
+        "epsilon": "0.1",
+        "seed": 7,
+        "ratings": None,
+    }
+    assert load_scenario(None, flags) == load_scenario(written(tmp_path, FULL), {})
+
+
+@pytest.mark.parametrize(("name", "flag"), [("items", 61), ("epsilon", "inf"), ("seed", 0), ("like", "1,0,0;0,0,1")])
+def test_a_flag_wins_over_the_file_and_changes_nothing_else(name: str, flag: Any, tmp_path: Path) -> None:
+    path = written(tmp_path, FULL)
+    changed, before = dict(load_scenario(path, {name: flag, "users": None})), dict(load_scenario(path, {}))
+    assert changed.pop(name) != before.pop(name)
+    assert changed == before
+
+
+def test_defaults_are_those_that_the_help_names() -> None:
+    full = Scenario().complete()
+    assert (full.items, full.rated, full.users, full.clusters) == (200, 20, 1_000_000, 2)
+    assert (full.epsilon, full.theta, full.seed, full.like) == (Fraction(1), 1.0, 0, ((0.9, 0.1),))
+    assert Scenario(items=8).complete().rated == 8
+    assert Scenario(like=((0.9, 0.5, 0.1),)).complete().clusters == 3
+
+
+def test_a_single_row_needs_no_second_bracket(tmp_path: Path) -> None:
+    assert load_scenario(written(tmp_path, "like = [0.8, 0.3]"), {}).like == ((0.8, 0.3),)
+
+
+@pytest.mark.parametrize("text", ["inf", '"inf"', "+inf"])
+def test_infinite_epsilon_means_no_noise(text: str, tmp_path: Path) -> None:
+    assert load_scenario(written(tmp_path, f"epsilon = {text}"), {}).epsilon is None
+
+
+@given(st.integers(1, 10**9), st.integers(1, 10**9))
+def test_epsilon_is_exact(upper: int, lower: int) -> None:
+    exact = Fraction(upper, lower)
+    if exact <= 30:
+        assert load_scenario(None, {"epsilon": f"{upper}/{lower}"}).epsilon == exact
+
+
+def test_a_scenario_cannot_be_changed() -> None:
+    with pytest.raises(ValidationError):
+        Scenario().items = 3  # type: ignore[misc] # frozen, which is what is tested
+
+
+WRONG: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "no item": ({"items": 0}, ["items", "0"]),
+    "one item": ({"items": 1}, ["items", "1", "2"]),
+    "items of another world": ({"items": 10**9}, ["items", "1000000000"]),
+    "no user": ({"users": 0}, ["users", "0", "1"]),
+    "fewer users than none": ({"users": -5}, ["users", "-5"]),
+    "users of another world": ({"users": 10**30}, ["users", "1" + "0" * 30]),
+    "nothing rated": ({"rated": 0}, ["rated", "0"]),
+    "more rated than there are": ({"items": 30, "rated": 31}, ["rated", "31", "30"]),
+    "one cluster": ({"clusters": 1}, ["clusters", "1", "2"]),
+    "more clusters than items": ({"items": 5, "rated": 2, "clusters": 6}, ["clusters", "6", "5"]),
+    "one column": ({"like": "0.9"}, ["like", "1", "2"]),
+    "no column": ({"like": [], "clusters": 2}, ["like", "0"]),
+    "a number too few": ({"like": "0.9,0.1;0.4"}, ["like", "2, 1"]),
+    "no list": ({"like": "high,low"}, ["like", "'high,low'", "0.9,0.1"]),
+    "an open end": ({"like": "0.9,0.1;"}, ["like", "''"]),
+    "a probability above 1": ({"like": "0.9,1.1"}, ["like", "1.1", "1"]),
+    "a probability below 0": ({"like": "0.9,-0.1"}, ["like", "-0.1", "0"]),
+    "a probability that is none": ({"like": "0.9,nan"}, ["like", "nan"]),
+    "shares above 1 in all": ({"class_shares": "0.5,0.6", "like": "1,0;0,1"}, ["class_shares", "1.1", "sum to 1"]),
+    "shares below 1 in all": ({"cluster_shares": "0.5,0.4"}, ["cluster_shares", "0.9", "sum to 1"]),
+    "shares nearly 1 in all": ({"cluster_shares": "0.5,0.499999"}, ["cluster_shares", "sum to 1"]),
+    "a share below 0": ({"cluster_shares": "-0.5,1"}, ["cluster_shares", "-0.5"]),
+    "a share too many": ({"cluster_shares": "0.5,0.25,0.25"}, ["cluster_shares", "3", "2"]),
+    "shares without classes": ({"class_shares": "0.5,0.5"}, ["class_shares", "2", "1"]),
+    "no list of shares": ({"class_shares": "half"}, ["class_shares", "'half'"]),
+    "theta above rated": ({"rated": 3, "theta": 3.5}, ["theta", "3.5", "3"]),
+    "theta 0": ({"theta": 0}, ["theta", "0"]),
+    "theta no number": ({"theta": "x"}, ["theta", "'x'"]),
+    "theta nan": ({"theta": float("nan")}, ["theta", "nan"]),
+    "theta inf": ({"theta": float("inf")}, ["theta", "inf"]),
+    "epsilon 0": ({"epsilon": "0"}, ["epsilon", "0", "above 0"]),
+    "epsilon below 0": ({"epsilon": "-1"}, ["epsilon", "-1", "above 0"]),
+    "epsilon nan": ({"epsilon": "nan"}, ["epsilon", "nan", "above 0"]),
+    "epsilon minus infinity": ({"epsilon": "-inf"}, ["epsilon", "-inf"]),
+    "epsilon no number": ({"epsilon": "much"}, ["epsilon", "much"]),
+    "epsilon above the coins": ({"epsilon": "31"}, ["epsilon", "31", "30", "inf"]),
+    "epsilon above a float": ({"epsilon": "1e400"}, ["epsilon", "30"]),
+    "seed below 0": ({"seed": -1}, ["seed", "-1"]),
+    "seed too long": ({"seed": 10**65}, ["seed", "1" + "0" * 65]),
+    "unknown design": ({"design": "minsense"}, ["design", "minsense", "maxsense"]),
+    "unknown decoder": ({"decoder": "oracle"}, ["decoder", "oracle", "centred"]),
+    "unknown key": ({"epsilom": 1}, ["epsilom", "unknown", "epsilon"]),
+    "a file and items": ({"ratings": "r.csv", "items": 9}, ["items", "9", "r.csv"]),
+    "a file and probabilities": ({"ratings": "r.csv", "like": "0.9,0.1"}, ["like", "0.9", "r.csv"]),
+    "held out below 0": ({"held_out": -1}, ["held_out", "-1"]),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_what_is_wrong_is_told_in_one_line_with_name_and_value(case: str) -> None:
+    values, words = WRONG[case]
+    with pytest.raises(InputError) as raised:
+        load_scenario(None, values)
+    line = str(raised.value)
+    assert "\n" not in line
+    assert line.startswith(words[0]) or f"key '{words[0]}'" in line
+    assert all(word in line for word in words), line
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("epsilom = 1", ["epsilom", "unknown"]),
+        ("[speed]\nworkers = 2", ["speed", "unknown"]),
+        ('items = "many"', ["items", "'many'"]),
+        ("items = 10.5", ["items", "10.5"]),
+        ("items = 10\nitems = 11", ["scenario.toml", "no TOML"]),
+        ("items: 10", ["scenario.toml", "no TOML"]),
+        ("columns = ['u', 'i']", ["columns", "['u', 'i']"]),
+        ("like = [[0.9, 0.1], 0.5]", ["like", "0.5"]),
+        ("epsilon = true", ["epsilon", "True"]),
+    ],
+)
+def test_files_that_are_wrong_are_refused(text: str, words: list[str], tmp_path: Path) -> None:
+    with pytest.raises(InputError) as raised:
+        load_scenario(written(tmp_path, text), {})
+    line = str(raised.value)
+    assert "\n" not in line
+    assert all(word in line for word in words), line
+
+
+def test_files_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "latin.toml").write_bytes(b'design = "\xff"')
+    for path in (tmp_path / "none.toml", tmp_path, tmp_path / "latin.toml"):
+        with pytest.raises(InputError, match=f"scenario file {path} "):
+            load_scenario(path, {})

@@ -1,0 +1,116 @@
+"""Records: places are tried before the run, files are whole or not there, and nothing written is lost."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from runs import here, of_file, planted_ratings, small, write_movielens
+
+from coordinator.protocol.errors import InputError
+from scenarios.records import check_targets, deliver, items_table, to_json, versions, write_json, write_out
+from scenarios.results import record
+
+
+def test_a_new_folder_is_made_and_an_empty_one_taken(tmp_path: Path) -> None:
+    out = tmp_path / "deep" / "new"
+    check_targets(out, str(out / "also.json"))
+    assert out.is_dir()
+    check_targets(out, None)
+    check_targets(None, "-")
+    check_targets(None, None)
+    assert list(out.iterdir()) == []
+
+
+def test_trying_a_file_leaves_it_alone(tmp_path: Path) -> None:
+    target = tmp_path / "old.json"
+    target.write_text("old")
+    check_targets(None, str(target))
+    assert [path.name for path in tmp_path.iterdir()] == ["old.json"]
+    assert target.read_text() == "old"
+
+
+def test_places_that_cannot_be_used_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "result.json").write_text("{}")
+    places = {
+        "output folder": [tmp_path / "file", tmp_path / "full", tmp_path / "file" / "below", Path("/proc/none")],
+        "json file": [tmp_path, tmp_path / "none" / "x.json", tmp_path / "file" / "x.json", Path("/proc/none.json")],
+    }
+    for thing, paths in places.items():
+        for path in paths:
+            with pytest.raises(InputError, match=f"^{thing} {re.escape(str(path))} .*; name ") as raised:
+                check_targets(*((path, None) if thing == "output folder" else (None, str(path))))
+            assert "\n" not in str(raised.value)
+    assert (tmp_path / "file").read_text() == "mine"
+    assert (tmp_path / "full" / "result.json").read_text() == "{}"
+
+
+def test_the_folder_of_a_run(tmp_path: Path) -> None:
+    scenario = small(epsilon="1/3", like="0.9,0.5,0.1", cluster_shares="0.5,0.25,0.25")
+    run = here(scenario)
+    result = record(run)
+    write_out(tmp_path, run.scenario, result, run)
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "result.json",
+        "scenario.json",
+        "versions.json",
+        "items.parquet",
+    }
+    assert json.loads((tmp_path / "result.json").read_text()) == result
+    as_run = json.loads((tmp_path / "scenario.json").read_text())
+    assert small(**as_run) == run.scenario == scenario.complete()
+    assert as_run["epsilon"] == "1/3"
+    assert json.loads((tmp_path / "versions.json").read_text()) == versions()
+    assert {"python", "ray", "numpy", "blindrec"} <= set(versions())
+
+
+def test_no_noise_is_a_word_in_the_scenario_as_run(tmp_path: Path) -> None:
+    run = here(small(epsilon="inf"))
+    write_out(tmp_path, run.scenario, record(run), run)
+    as_run = json.loads((tmp_path / "scenario.json").read_text())
+    assert as_run["epsilon"] == "inf"
+    assert small(**as_run) == run.scenario
+
+
+def test_the_items_table_is_the_model(tmp_path: Path) -> None:
+    run = here(small())
+    write_out(tmp_path, run.scenario, record(run), run)
+    table = pd.read_parquet(tmp_path / "items.parquet")
+    assert list(table.columns) == ["item", "score", "standard_error", "cluster"]
+    assert table["item"].tolist() == [f"item {item}" for item in range(40)]
+    model = run.outcome.model
+    assert table["score"].tolist() == model.score.tolist()
+    assert table["standard_error"].tolist() == model.error.tolist()
+    assert table["cluster"].tolist() == model.cluster.tolist()
+    assert table.groupby("cluster")["score"].mean().is_monotonic_decreasing
+    assert bool((table["standard_error"] > 0).all())
+
+
+def test_items_of_a_file_keep_their_names(tmp_path: Path) -> None:
+    rows = [(user, item * 7, value) for user, item, value in planted_ratings(users=20, items=12, each=6)]
+    table = items_table(here(of_file(write_movielens(tmp_path / "ratings.csv", rows))))
+    assert table["item"].tolist() == [str(item * 7 + 1) for item in range(12)]
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_json_is_strict_and_a_failure_leaves_the_old_file(value: float, tmp_path: Path) -> None:
+    target = tmp_path / "result.json"
+    write_json(target, {"accuracy": 0.5})
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        write_json(target, {"accuracy": value})
+    assert json.loads(target.read_text()) == {"accuracy": 0.5}
+    assert [path.name for path in tmp_path.iterdir()] == ["result.json"]
+
+
+def test_delivery(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    deliver(None, {"a": 1})
+    deliver(str(tmp_path / "a.json"), {"a": 1})
+    assert capsys.readouterr().out == ""
+    deliver("-", {"a": 1})
+    assert capsys.readouterr().out == to_json({"a": 1}) == (tmp_path / "a.json").read_text()
