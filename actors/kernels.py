@@ -1,39 +1,17 @@
-"""The compiled inner loops of devices: which items a synthetic device rated, and MaxSense's private bits.
-
-A set of items is a row of marks and a stamp: an item belongs to it where its mark equals the stamp, so the next
-device's set needs a new stamp and no clearing.
-"""
+"""MaxSense's private bits, compiled: for devices that draw their ratings, and for stored ones."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 import numpy as np
-from numba import uint8, uint32, uint64
 
+from actors.block_model import BlockModelRatings, device_class, likes_item, mark_subset, next_stamp
 from actors.seeds import ratings_streams
-from coordinator.protocol.arrays import Bits, Bools2, Counts, Indices, Indices2, Ints, Words
+from coordinator.protocol.arrays import Bits, Indices, Ints, Words
 from coordinator.protocol.coins import device_streams
 from coordinator.protocol.compiled import compiled
-from coordinator.protocol.hashing import draw
 from coordinator.protocol.sensing import CHUNK, SensingTable, sense
-
-_LOW = np.uint64(0xFFFFFFFF)
-_LIKES = np.uint64(1 << 63)
-_LAST_STAMP = 255
-
-
-class BlockModelRatings(NamedTuple):
-    """The block model as devices draw from it; probabilities are whole numbers in units of 2**-63."""
-
-    items: int
-    rated: int
-    class_marks: Words
-    """Cumulated class shares, shape (K,)."""
-    like: Words
-    """P(class k likes an item of cluster l), shape (K, L)."""
-    clusters: Indices
-    """Cluster of every item, shape (N,)."""
 
 
 class StoredLikes(NamedTuple):
@@ -43,58 +21,6 @@ class StoredLikes(NamedTuple):
     starts: Ints
     liked: Indices
     user: Indices
-
-
-@compiled
-def device_class(stream: np.uint64, class_marks: Words) -> int:
-    """Return the class k of the device: its lane 0 against the cumulated shares, in units of 2**-63."""
-    word = draw(stream, uint64(0)) >> uint64(1)
-    chosen = 0
-    while word >= class_marks[chosen]:
-        chosen += 1
-    return chosen
-
-
-@compiled
-def likes_item(stream: np.uint64, item: int, threshold: np.uint64) -> bool:
-    """Return the rating of a rated item: Bernoulli(threshold / 2**63), a coin of its own for every item."""
-    word = draw(stream, _LIKES + uint64(item))
-    return bool((word >> uint64(1)) < threshold)
-
-
-@compiled
-def mark_subset(stream: np.uint64, items: int, size: int, marks: Bits, stamp: int, buffer: Counts) -> None:
-    """Mark a uniform subset of ``size`` of the items.
-
-    Candidates are the halves of the stream's words, lanes 1 on, each made uniform over the items by multiplication
-    with rejection (Lemire, 2019); a repeated candidate counts once. ``marks`` has one place more than there are
-    items: rejected halves fall there. ``buffer`` holds at least ``size + 1`` words.
-    """
-    many, ours = uint64(items), uint8(stamp)
-    rejected = uint64((1 << 32) % items)
-    marks[items] = ours
-    found, lane = 0, uint64(1)
-    while found < size:
-        missing = size - found
-        words = (missing + 1) >> 1
-        for k in range(words):
-            word = draw(stream, lane + uint64(k))
-            low, high = (word & _LOW) * many, (word >> uint64(32)) * many
-            buffer[2 * k] = uint32(low >> uint64(32)) if (low & _LOW) >= rejected else uint32(many)
-            buffer[2 * k + 1] = uint32(high >> uint64(32)) if (high & _LOW) >= rejected else uint32(many)
-        lane += uint64(words)
-        for k in range(missing):
-            found += marks[buffer[k]] != ours
-            marks[buffer[k]] = ours
-
-
-@compiled
-def next_stamp(marks: Bits, stamp: int) -> int:
-    """Return a stamp that no mark holds; clears the marks when the stamps are used up."""
-    if stamp == _LAST_STAMP:
-        marks[:] = 0
-        return 1
-    return stamp + 1
 
 
 @compiled
@@ -142,35 +68,3 @@ def stored_maxsense(likes: StoredLikes, key: Words, table: SensingTable, first: 
             if marks[sensed[j]] == stamp:
                 bits[k] = 1
                 break
-
-
-@compiled
-def block_model_rated(model: BlockModelRatings, master: Words, first: int, items: Indices2, likes: Bools2) -> None:
-    """Write the rated items of synthetic devices, ascending, and whether each was liked: shapes (devices, w)."""
-    many, inverted = model.items, 2 * model.rated > model.items
-    size = many - model.rated if inverted else model.rated
-    marks, buffer = np.zeros(many + 1, np.uint8), np.empty(size + 2, np.uint32)
-    secret = ratings_streams(master, first, items.shape[0])
-    for k in range(items.shape[0]):
-        marks[:] = 0
-        stream = secret[k]
-        mark_subset(stream, many, size, marks, 1, buffer)
-        like = model.like[device_class(stream, model.class_marks)]
-        found = 0
-        for item in range(many):
-            if (marks[item] == 1) != inverted:
-                items[k, found] = item
-                likes[k, found] = likes_item(stream, item, like[model.clusters[item]])
-                found += 1
-
-
-@compiled
-def block_model_would_like(model: BlockModelRatings, master: Words, first: int, items: Indices2, likes: Bools2) -> None:
-    """Write how synthetic devices would rate ``items``, shape (devices, k), rated or not; -1 is never liked."""
-    secret = ratings_streams(master, first, items.shape[0])
-    for k in range(items.shape[0]):
-        stream = secret[k]
-        like = model.like[device_class(stream, model.class_marks)]
-        for j in range(items.shape[1]):
-            item = items[k, j]
-            likes[k, j] = item >= 0 and likes_item(stream, item, like[model.clusters[item]])

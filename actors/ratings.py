@@ -12,15 +12,17 @@ from typing import Protocol
 
 import numpy as np
 
-from actors.kernels import (
+from actors.block_model import (
+    DISLIKED,
+    LIKED,
+    UNRATED,
     BlockModelRatings,
-    StoredLikes,
-    block_model_maxsense,
+    block_model_opinions,
     block_model_rated,
     block_model_would_like,
-    stored_maxsense,
 )
-from coordinator.protocol.arrays import Bits, Bools, Bools2, Floats, Indices, Indices2, Ints, Words
+from actors.kernels import StoredLikes, block_model_maxsense, stored_maxsense
+from coordinator.protocol.arrays import Bits, Bits2, Bools, Bools2, Floats, Indices, Indices2, Ints, Words
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.sensing import SensingTable
 
@@ -40,6 +42,10 @@ class Ratings(Protocol):
 
     def maxsense(self, master: Words, key: Words, table: SensingTable, first: int, count: int) -> Bits:
         """Return MaxSense's private bits of ``count`` devices from ``first`` on: 1 if a sensed item was liked."""
+        ...
+
+    def opinions(self, master: Words, first: int, items: Indices2) -> Bits2:
+        """Return what devices from ``first`` on think of ``items``, shape (devices, k): unrated, disliked or liked."""
         ...
 
     def rated(self, master: Words, first: int, count: int) -> tuple[Ints, Indices, Bools]:
@@ -99,6 +105,12 @@ class BlockRatings:
         likes = np.empty((count, self.rated_items), np.bool_)
         block_model_rated(self._model(), master, first, items, likes)
         return np.arange(count + 1, dtype=np.int64) * self.rated_items, items.ravel(), likes.ravel()
+
+    def opinions(self, master: Words, first: int, items: Indices2) -> Bits2:
+        """Return what devices think of items; see `Ratings.opinions`."""
+        opinions = np.empty(items.shape, np.uint8)
+        block_model_opinions(self._model(), master, first, items, opinions)
+        return opinions
 
     def would_like(self, secret: bytes, items: Indices2) -> Bools2:
         """Return whether devices 0, 1, ... would like ``items``, shape (devices, k): the experimenter checks advice."""
@@ -161,3 +173,16 @@ class StoredRatings:
         bits = np.empty(count, np.uint8)
         stored_maxsense(self._liked, key, table, first, bits)
         return bits
+
+    def opinions(self, master: Words, first: int, items: Indices2) -> Bits2:  # noqa: ARG002 (stored)
+        """Return what devices think of items; see `Ratings.opinions`."""
+        keys, asked = self._keys, self.user[first : first + len(items), None].astype(np.int64) * self.items + items
+        place = np.minimum(np.searchsorted(keys, asked), keys.size - 1)
+        return np.where(keys[place] == asked, np.where(self.likes[place], LIKED, DISLIKED), UNRATED).astype(np.uint8)
+
+    @cached_property
+    def _keys(self) -> Ints:
+        """One ascending number a rating, user by user, item by item."""
+        user = np.repeat(np.arange(self.starts.size - 1), np.diff(self.starts))
+        keys: Ints = user * self.items + self.rated_items
+        return keys

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
+
+from actors.block_model import LIKED, UNRATED
 from actors.ratings import Ratings
-from coordinator.protocol.arrays import Bits2, Words
+from coordinator.protocol.arrays import Bits, Bits2, Bools, Words
 from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.coins import round_key
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query
+from coordinator.protocol.pairs import random_pairs
 from coordinator.protocol.sensing import sensing_table
 
 
@@ -40,7 +44,39 @@ def maxsense(query: Query, ratings: Ratings, master: Words, first: int, count: i
     return ratings.maxsense(master, key, table, first, count).reshape(count, 1)
 
 
-SKETCHES = {"maxsense": Sketch(questions=1, parameters=frozenset({"sensing"}), bits=maxsense)}
+def _both_rated_equally(one: Bits, other: Bits) -> Bools:
+    same: Bools = (one == other) & (one != UNRATED)
+    return same
+
+
+def _equal(one: Bits, other: Bits) -> Bools:
+    same: Bools = (one == LIKED) == (other == LIKED)
+    return same
+
+
+def _both_liked(one: Bits, other: Bits) -> Bools:
+    both: Bools = (one == LIKED) & (other == LIKED)
+    return both
+
+
+def _pairwise(agree: Callable[[Bits, Bits], Bools]) -> Sketch:
+    """Return Pairwise-Preference's sketch: 1 if the device agrees about its public pair (Banerjee et al., Figure 1)."""
+
+    def bits(query: Query, ratings: Ratings, master: Words, first: int, count: int) -> Bits2:
+        key = round_key(query.public_seed, query.round)
+        pairs = np.stack(random_pairs(key, first, count, query.items), axis=1)
+        opinions = ratings.opinions(master, first, pairs)
+        return agree(opinions[:, 0], opinions[:, 1]).astype(np.uint8).reshape(count, 1)
+
+    return Sketch(questions=1, parameters=frozenset(), bits=bits)
+
+
+SKETCHES = {
+    "maxsense": Sketch(questions=1, parameters=frozenset({"sensing"}), bits=maxsense),
+    "pairwise-rated-equal": _pairwise(_both_rated_equally),
+    "pairwise-equal": _pairwise(_equal),
+    "pairwise-positive": _pairwise(_both_liked),
+}
 
 
 def check(query: Query, ratings: Ratings) -> None:

@@ -6,8 +6,8 @@ from typing import Any
 
 import ray
 
+from coordinator.aggregation import Statistic, aggregate, merge
 from coordinator.protocol.messages import Query, Release
-from coordinator.statistics import ScoreStatistic, aggregate
 
 CPUS = 0.5
 """What an aggregator sets aside: a worker's block is computed once on the devices' side, once here."""
@@ -16,14 +16,13 @@ CPUS = 0.5
 class Aggregator:
     """Adds releases up and keeps nothing, so that a call repeated after a crash does no harm."""
 
-    def aggregate(self, query: Query, release: Release) -> ScoreStatistic:
+    def aggregate(self, query: Query, release: Release) -> Statistic:
         """Return one block's statistic."""
         return aggregate(query, release)
 
-    def merge(self, *statistics: ScoreStatistic) -> ScoreStatistic:
+    def merge(self, *statistics: Statistic) -> Statistic:
         """Return the sum of statistics: one node of the reduction tree."""
-        first, *others = statistics
-        return sum(others, start=first)
+        return merge(*statistics)
 
 
 def start_aggregators(count: int) -> list[Any]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
+from coordinator.pair_moments import AGREEMENTS
+from coordinator.pair_statistics import check_items
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query
@@ -21,6 +23,45 @@ class Design(Protocol):
     def query(self, *, round_number: int, public_seed: bytes, epsilon: Epsilon) -> Query:
         """Return the query of one round."""
         ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pairwise:
+    """Pairwise-Preference: a uniform pair of items each; the bit is 1 if the device agrees about them.
+
+    Source: Banerjee, Hegde, Massoulié, Figure 1 and Theorem 8 [3.4].
+
+    Attributes
+    ----------
+    items : int
+        Number of items N, 2 to `pair_statistics.MOST_ITEMS`.
+    agreement : {"rated-equal", "equal", "positive"}
+        Both rated and rated alike (the paper's analysis, the default); liked alike, where unrated counts as not liked
+        (its Figure 1 to the letter); both liked (the slides).
+
+    Raises
+    ------
+    InputError
+        If a parameter is outside its range.
+    """
+
+    items: int
+    agreement: str = "rated-equal"
+
+    def __post_init__(self) -> None:
+        check_items(self.items)
+        if self.agreement not in AGREEMENTS:
+            raise InputError(f"agreement is {self.agreement!r}; choose one of {', '.join(AGREEMENTS)}")
+
+    def query(self, *, round_number: int, public_seed: bytes, epsilon: Epsilon) -> Query:
+        """Return the query of one round."""
+        return Query(
+            design=f"pairwise-{self.agreement}",
+            items=self.items,
+            round=round_number,
+            public_seed=public_seed,
+            epsilon=epsilon,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

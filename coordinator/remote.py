@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import ray
 
+from coordinator.aggregation import Statistic, no_release
 from coordinator.aggregator import start_aggregators
 from coordinator.decoders import kmeans_on_line
 from coordinator.layout import Layout, cut
 from coordinator.protocol.messages import Query, Release
 from coordinator.rounds import Learner, Outcome, conduct
 from coordinator.server import Ask, Policy
-from coordinator.statistics import ScoreStatistic, no_release
 
 WINDOW = 3
 """Blocks in flight for each worker: enough to keep both sides busy, few enough to keep memory flat."""
@@ -77,7 +77,7 @@ class Coordinator:
         outcome = conduct(self._policy, self._learner, self, devices=self._layout.devices)
         return outcome, time.perf_counter() - start
 
-    def ask(self, ask: Ask) -> tuple[ScoreStatistic, Sequence[Release]]:
+    def ask(self, ask: Ask) -> tuple[Statistic, Sequence[Release]]:
         """Ask every device of ``ask``; see `coordinator.rounds.Transport`."""
         query = ray.put(ask.query)
         waiting = self._blocks(ask)

@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from coordinator.aggregation import Statistic
 from coordinator.protocol.messages import Model, Release
 from coordinator.server import Ask, Policy, ServerState, absorb, learn
-from coordinator.statistics import ScoreStatistic
 from coordinator.transcript import Transcript
 
 
 class Transport(Protocol):
     """Carries a question to devices and brings the releases and their statistic back."""
 
-    def ask(self, ask: Ask) -> tuple[ScoreStatistic, Sequence[Release]]:
+    def ask(self, ask: Ask) -> tuple[Statistic, Sequence[Release]]:
         """Ask every device of ``ask`` and return the merged statistic and all releases."""
         ...
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from coordinator.aggregation import Statistic, merge
 from coordinator.decoders import decode
+from coordinator.pair_statistics import PairStatistic
 from coordinator.protocol.messages import Model, Query
-from coordinator.statistics import ScoreStatistic, empty_statistic
+from coordinator.spectral import decode_pairs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,13 +31,13 @@ class ServerState:
         Number of devices that can be asked.
     asked : tuple of Ask
         Rounds so far, in order.
-    statistics : tuple of ScoreStatistic
+    statistics : tuple of Statistic
         One for each of them.
     """
 
     devices: int
     asked: tuple[Ask, ...] = ()
-    statistics: tuple[ScoreStatistic, ...] = ()
+    statistics: tuple[Statistic, ...] = ()
 
     @property
     def fresh(self) -> int:
@@ -51,14 +53,14 @@ class Policy(Protocol):
         ...
 
 
-def absorb(state: ServerState, ask: Ask, statistic: ScoreStatistic) -> ServerState:
+def absorb(state: ServerState, ask: Ask, statistic: Statistic) -> ServerState:
     """Return the state after the answers to ``ask`` came in."""
     return replace(state, asked=(*state.asked, ask), statistics=(*state.statistics, statistic))
 
 
-def total(state: ServerState, items: int) -> ScoreStatistic:
-    """Return the sum over rounds."""
-    return sum(state.statistics, start=empty_statistic(items))
+def total(state: ServerState) -> Statistic:
+    """Return the sum over rounds, at least one."""
+    return merge(*state.statistics)
 
 
 def learn(state: ServerState, *, clusters: int, decoder: str) -> Model:
@@ -71,5 +73,8 @@ def learn(state: ServerState, *, clusters: int, decoder: str) -> Model:
     """
     if not state.asked:
         raise ValueError("the server has asked nothing yet; there is nothing to learn from")
-    query = state.asked[-1].query
-    return decode(total(state, query.items), sensing=query.parameters["sensing"], clusters=clusters, decoder=decoder)
+    statistic = total(state)
+    if isinstance(statistic, PairStatistic):
+        return decode_pairs(statistic, clusters=clusters, decoder=decoder)
+    sensing = state.asked[-1].query.parameters["sensing"]
+    return decode(statistic, sensing=sensing, clusters=clusters, decoder=decoder)

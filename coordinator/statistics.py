@@ -62,17 +62,6 @@ class ScoreStatistic:
         return self.ones / self.answered if self.answered else 0.0
 
 
-def empty_statistic(items: int) -> ScoreStatistic:
-    """Return the statistic of no device at all."""
-    zeros = np.zeros(items, np.int64)
-    return ScoreStatistic(sensed=zeros, scores=zeros, asked=0, answered=0, refused=0, ones=0)
-
-
-def no_release(query: Query) -> Release:
-    """Return the release of no device: aggregating it compiles what real ones need."""
-    return Release(query_id=query.id, first=0, count=0, questions=query.questions, bits=b"")
-
-
 @compiled
 def _add_up(
     items: int, key: Words, table: SensingTable, first: int, bits: Bits, answered: Bits, sensed: Ints, scores: Ints
@@ -94,27 +83,8 @@ def _add_up(
                 counts[members[j]] += unit
 
 
-def aggregate(query: Query, release: Release) -> ScoreStatistic:
-    """Return the statistic of one block's release, regenerating the sensing sets from public coins.
-
-    Parameters
-    ----------
-    query : Query
-        The query that was asked.
-    release : Release
-        Its answer.
-
-    Returns
-    -------
-    ScoreStatistic
-
-    Raises
-    ------
-    ValueError
-        If the release answers another query.
-    """
-    if release.query_id != query.id:
-        raise ValueError(f"release of query id {release.query_id.hex()[:8]} cannot be added to {query}")
+def aggregate_scores(query: Query, release: Release) -> ScoreStatistic:
+    """Return the statistic of one block's release, regenerating the sensing sets; see `aggregation.aggregate`."""
     bits = release.unpacked()[:, 0]
     answered = release.answered_mask()
     sensed, scores = np.zeros(query.items, np.int64), np.zeros(query.items, np.int64)

@@ -64,7 +64,8 @@ def _columns(text: str | None) -> tuple[str, ...] | None:
 @app.command()
 def run(
     scenario: Annotated[Path | None, typer.Argument(help="TOML file with the same names; flags win.")] = None,
-    design: Annotated[str | None, typer.Option(help="What is asked: maxsense.")] = None,
+    design: Annotated[str | None, typer.Option(help="What is asked: maxsense or pairwise [maxsense].")] = None,
+    agreement: Annotated[str | None, typer.Option(help="Pairwise's bit: rated-equal, equal or positive.")] = None,
     decoder: Annotated[str | None, typer.Option(help="centred (ours) or paper.")] = None,
     items: Annotated[int | None, typer.Option(help="Items N of the catalogue [200].")] = None,
     users: Annotated[int | None, typer.Option(help="Users, one device each [1000000; of a file: its users].")] = None,

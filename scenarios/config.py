@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from coordinator.decoders import DECODERS
-from coordinator.designs import MaxSense
+from coordinator.designs import MaxSense, Pairwise
 from coordinator.protocol.budget import Epsilon, parse_epsilon
 from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.errors import InputError
@@ -50,6 +50,10 @@ class Scenario(BaseModel):
 
     Attributes
     ----------
+    design : {"maxsense", "pairwise"}
+        What is asked.
+    agreement : {"rated-equal", "equal", "positive"}
+        Pairwise-Preference's bit; see `coordinator.designs.Pairwise`.
     items, rated, users : int
         N, w and U. With ``ratings`` N comes from the file, ``rated`` and ``users`` default to what the file has.
     like : tuple of tuple of float
@@ -68,7 +72,8 @@ class Scenario(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
 
-    design: Literal["maxsense"] = "maxsense"
+    design: Literal["maxsense", "pairwise"] = "maxsense"
+    agreement: Literal["rated-equal", "equal", "positive"] = "rated-equal"
     decoder: str = "centred"
     items: Annotated[int, Field(ge=2, le=MOST_ITEMS)] | None = None
     rated: Annotated[int, Field(ge=1)] | None = None
@@ -125,6 +130,8 @@ class Scenario(BaseModel):
             raise InputError(f"clusters is {clusters}; it must be at most the number of items, {items}")
         if clusters < 2:
             raise InputError(f"like has {clusters} numbers a user class; give one for each of at least 2 item clusters")
+        if self.design == "pairwise":
+            Pairwise(items=items, agreement=self.agreement)
         MaxSense(items=items, rated=full["rated"], theta=self.theta)
         return self.model_copy(update=full)
 

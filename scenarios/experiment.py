@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from coordinator.designs import MaxSense
+from coordinator.aggregation import Statistic
+from coordinator.designs import Design, MaxSense, Pairwise
 from coordinator.layout import plan_layout
 from coordinator.protocol.coins import derive
 from coordinator.rounds import Learner, Outcome
 from coordinator.schedules import OneRound
 from coordinator.server import total
-from coordinator.statistics import ScoreStatistic
 from scenarios.config import Scenario
 from scenarios.populations import Population, populate
 from scenarios.session import Job, Progress, Ran, Session
@@ -56,13 +56,15 @@ class Run:
         return self.ran.outcome
 
     @property
-    def statistic(self) -> ScoreStatistic:
+    def statistic(self) -> Statistic:
         """Sums over all rounds."""
-        return total(self.outcome.state, self.scenario.items or 0)
+        return total(self.outcome.state)
 
 
-def design_of(scenario: Scenario) -> MaxSense:
+def design_of(scenario: Scenario) -> Design:
     """Return the design of a filled-in scenario."""
+    if scenario.design == "pairwise":
+        return Pairwise(items=scenario.items or 0, agreement=scenario.agreement)
     return MaxSense(items=scenario.items or 0, rated=scenario.rated or 0, theta=scenario.theta)
 
 

@@ -12,6 +12,7 @@ from scenarios.config import Scenario
 from scenarios.experiment import Run, run
 from scenarios.populations import populate
 from scenarios.results import record, summarize
+from scenarios.separability import warning
 from scenarios.session import InProcess, Session
 
 
@@ -59,6 +60,8 @@ def run_seeds(
     -------
     Finished
     """
+    if line := warning(scenario):
+        console.print(line, highlight=False)
     records: list[dict[str, Any]] = []
     for seed in range(scenario.seed, scenario.seed + repeat):
         last = _one(scenario.model_copy(update={"seed": seed}), session, devices_per_actor, console)

@@ -9,15 +9,16 @@ import numpy as np
 from scipy import stats
 
 from actors.ratings import BlockRatings, StoredRatings
-from coordinator.moments import BlockParameters, SketchMoments, maxsense_moments
+from coordinator.moments import maxsense_moments
 from coordinator.protocol.budget import as_float, as_json
 from coordinator.protocol.coins import derive
 from scenarios.catalogue import score_advice, what_clusters_follow
 from scenarios.config import Scenario
-from scenarios.experiment import Run, design_of
+from scenarios.experiment import Run
 from scenarios.metrics import clustering_scores
 from scenarios.populations import class_shares, cluster_sizes
 from scenarios.prediction import predicted_accuracy
+from scenarios.separability import block_parameters
 
 TRUST_MODEL = "local"
 GUARANTEE = "epsilon-local differential privacy of all that a device holds"
@@ -26,24 +27,18 @@ GIVEN = ("epsilon", "theta", "person_epsilon")
 NO_GUARANTEE = "none: epsilon is infinite, answers are not private"
 
 
-def moments_of(scenario: Scenario) -> SketchMoments:
-    """Return the exact moments of a block-model scenario's sketch."""
-    filled = scenario.complete()
-    parameters = BlockParameters(
-        rated=filled.rated or 0,
-        like=np.array(scenario.like),
-        class_shares=class_shares(scenario),
-        cluster_sizes=cluster_sizes(scenario),
-    )
-    return maxsense_moments(parameters, sensing=design_of(filled).sensing, epsilon=as_float(filled.epsilon))
-
-
 def predict(scenario: Scenario, answered: int) -> float | None:
-    """Return the predicted share of items right; None where the server looks for another number of clusters."""
-    sizes = cluster_sizes(scenario)
-    if scenario.complete().clusters != sizes.size or not answered:
+    """Return MaxSense's predicted share of items right.
+
+    None where nothing is predicted: another design, another number of clusters than there are, a sensing probability
+    of 1, nobody answered.
+    """
+    sizes, parameters = cluster_sizes(scenario), block_parameters(scenario)
+    sensing = scenario.theta / parameters.rated
+    if scenario.design != "maxsense" or scenario.complete().clusters != sizes.size or sensing >= 1 or not answered:
         return None
-    return predicted_accuracy(moments_of(scenario), sizes, users=answered, decoder=scenario.decoder)
+    moments = maxsense_moments(parameters, sensing=sensing, epsilon=as_float(scenario.epsilon))
+    return predicted_accuracy(moments, sizes, users=answered, decoder=scenario.decoder)
 
 
 def record(run: Run, noiseless: Run | None = None) -> dict[str, Any]:

@@ -12,13 +12,13 @@ import numpy as np
 
 from actors.device import Cohort
 from actors.ratings import Ratings
+from coordinator.aggregation import Statistic, aggregate, merge, no_release
 from coordinator.layout import Layout, cut
 from coordinator.protocol.arrays import Indices2
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.messages import Model, Query, Release
 from coordinator.rounds import Learner, Outcome, conduct
 from coordinator.server import Ask, Policy, ServerState
-from coordinator.statistics import ScoreStatistic, aggregate, empty_statistic, no_release
 
 Progress = Callable[[int], None]
 """Told how many answers are in so far."""
@@ -127,22 +127,23 @@ class _Threads:
     def __init__(self, cohorts: list[Cohort], layout: Layout, threads: ThreadPoolExecutor, progress: Progress) -> None:
         self._cohorts, self._layout, self._threads, self._progress = cohorts, layout, threads, progress
 
-    def ask(self, ask: Ask) -> tuple[ScoreStatistic, Sequence[Release]]:
+    def ask(self, ask: Ask) -> tuple[Statistic, Sequence[Release]]:
         """Ask every cohort block by block; see `coordinator.rounds.Transport`."""
         blocks = [
             (cohort, first, stop)
             for cohort in self._cohorts
             for first, stop in cut(max(cohort.first, ask.first), min(cohort.stop, ask.stop), self._layout.block)
         ]
-        total, releases = empty_statistic(ask.query.items), list[Release]()
+        total: Statistic | None = None
+        releases: list[Release] = []
         for statistic, release in self._threads.map(lambda block: _answer(ask.query, *block), blocks):
-            total += statistic
+            total = statistic if total is None else merge(total, statistic)
             releases.append(release)
             self._progress(total.asked)
-        return total, releases
+        return total or aggregate(ask.query, no_release(ask.query)), releases
 
 
-def _answer(query: Query, cohort: Cohort, first: int, stop: int) -> tuple[ScoreStatistic, Release]:
+def _answer(query: Query, cohort: Cohort, first: int, stop: int) -> tuple[Statistic, Release]:
     release = cohort.answer(query, first, stop)
     return aggregate(query, release), release
 

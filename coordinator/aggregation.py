@@ -1,0 +1,57 @@
+"""Aggregation: one block's release becomes a statistic, by the design of its query."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from coordinator.pair_statistics import PairStatistic, aggregate_pairs
+from coordinator.protocol.messages import Query, Release
+from coordinator.statistics import ScoreStatistic, aggregate_scores
+
+Statistic: TypeAlias = ScoreStatistic | PairStatistic
+"""What releases sum up to."""
+
+AGGREGATIONS: dict[str, Callable[[Query, Release], Statistic]] = {
+    "maxsense": aggregate_scores,
+    "pairwise-rated-equal": aggregate_pairs,
+    "pairwise-equal": aggregate_pairs,
+    "pairwise-positive": aggregate_pairs,
+}
+
+
+def aggregate(query: Query, release: Release) -> Statistic:
+    """Return the statistic of one block's release, regenerating what was asked from public coins.
+
+    Parameters
+    ----------
+    query : Query
+        The query that was asked.
+    release : Release
+        Its answer.
+
+    Returns
+    -------
+    ScoreStatistic or PairStatistic
+
+    Raises
+    ------
+    ValueError
+        If the release answers another query.
+    """
+    if release.query_id != query.id:
+        raise ValueError(f"release of query id {release.query_id.hex()[:8]} cannot be added to {query}")
+    return AGGREGATIONS[query.design](query, release)
+
+
+def merge(first: Statistic, *others: Statistic) -> Statistic:
+    """Return the sum of statistics of one design, in the order given."""
+    total = first
+    for other in others:
+        total = total + other  # type: ignore[operator] # all of one design
+    return total
+
+
+def no_release(query: Query) -> Release:
+    """Return the release of no device: aggregating it compiles what real ones need."""
+    return Release(query_id=query.id, first=0, count=0, questions=query.questions, bits=b"")

@@ -1,0 +1,92 @@
+"""Pairwise-Preference's statistic: for every pair of items, how many devices were asked and how many agreed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from coordinator.protocol.arrays import Floats, Ints
+from coordinator.protocol.coins import round_key
+from coordinator.protocol.errors import InputError
+from coordinator.protocol.messages import Query, Release
+from coordinator.protocol.pairs import random_pairs
+
+MOST_ITEMS = 5000
+"""The statistic holds two numbers a pair: 200 MB at this many items."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairStatistic:
+    """Sums over the devices that answered; sums of two blocks add up to that of both.
+
+    Attributes
+    ----------
+    pairs : ndarray of int64, shape (N, N)
+        Upper triangle: answering devices that were asked about the pair.
+    agreed : ndarray of int64, shape (N, N)
+        Upper triangle: those of them whose bit was 1.
+    asked, answered, refused : int
+        Devices.
+    """
+
+    pairs: Ints
+    agreed: Ints
+    asked: int
+    answered: int
+    refused: int
+
+    def __add__(self, other: PairStatistic) -> PairStatistic:
+        """Return the statistic of both blocks together."""
+        return PairStatistic(
+            pairs=self.pairs + other.pairs,
+            agreed=self.agreed + other.agreed,
+            asked=self.asked + other.asked,
+            answered=self.answered + other.answered,
+            refused=self.refused + other.refused,
+        )
+
+    @cached_property
+    def ones(self) -> int:
+        """``sum_u S_u``."""
+        return int(self.agreed.sum())
+
+    @property
+    def missing(self) -> int:
+        """Devices that neither answered nor refused."""
+        return self.asked - self.answered - self.refused
+
+    def affinity(self, centre: float) -> Floats:
+        """Return ``A``: the symmetric matrix of ``sum_u (S_u - centre)`` over the devices asked about each pair."""
+        upper = self.agreed - centre * self.pairs
+        matrix: Floats = upper + upper.T
+        return matrix
+
+
+def aggregate_pairs(query: Query, release: Release) -> PairStatistic:
+    """Return the statistic of one block's release; see `coordinator.statistics.aggregate`.
+
+    Raises
+    ------
+    InputError
+        If the catalogue has more than `MOST_ITEMS` items.
+    """
+    check_items(query.items)
+    low, high = random_pairs(round_key(query.public_seed, query.round), release.first, release.count, query.items)
+    place = low.astype(np.int64) * query.items + high
+    answered, bits = release.answered_mask(), release.unpacked()[:, 0] == 1
+    cells, shape = query.items**2, (query.items, query.items)
+    return PairStatistic(
+        pairs=np.bincount(place[answered], minlength=cells).reshape(shape),
+        agreed=np.bincount(place[bits], minlength=cells).reshape(shape),
+        asked=release.count,
+        answered=int(answered.sum()),
+        refused=release.refused,
+    )
+
+
+def check_items(items: int) -> None:
+    """Refuse a catalogue whose pairs do not fit into memory, or that has none."""
+    if not 2 <= items <= MOST_ITEMS:
+        raise InputError(f"items is {items}; pairwise needs at least 2, and at most {MOST_ITEMS} to hold all pairs")

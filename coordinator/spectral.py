@@ -1,0 +1,75 @@
+"""Spectral clustering of items: Pairwise-Preference's decoder (Banerjee et al., Figure 1)."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy.sparse.linalg import eigsh
+from sklearn.cluster import KMeans
+from threadpoolctl import threadpool_limits
+
+from coordinator.pair_statistics import PairStatistic
+from coordinator.protocol.arrays import Floats, Indices
+from coordinator.protocol.errors import InputError
+from coordinator.protocol.messages import Model
+
+CENTRES = ("centred", "paper")
+"""Decoders: sum S - mean S over a pair's devices, which takes the constant's eigenvector away, or S itself."""
+
+
+def decode_pairs(statistic: PairStatistic, *, clusters: int, decoder: str) -> Model:
+    """Return the item model that agreements about pairs tell.
+
+    The L eigenvectors of the affinity matrix with eigenvalues largest in magnitude give each item a profile; k-means
+    with k = L sorts the profiles.
+
+    Parameters
+    ----------
+    statistic : PairStatistic
+        What the devices' releases sum up to.
+    clusters : int
+        Number of item clusters L, at least 2 and below N.
+    decoder : {"centred", "paper"}
+        Whether answers are centred; centring halves the users needed (spec section 4).
+
+    Returns
+    -------
+    Model
+        The score is an item's sum of affinities, with its standard error; cluster 0 has the highest mean score.
+
+    Raises
+    ------
+    InputError
+        If the decoder is unknown or the number of clusters impossible.
+    """
+    items = len(statistic.pairs)
+    if decoder not in CENTRES:
+        raise InputError(f"decoder {decoder!r} is unknown; choose one of {', '.join(CENTRES)}")
+    if not 2 <= clusters < items:
+        raise InputError(f"clusters is {clusters}; pairwise needs at least 2 and fewer than items, {items}")
+    rate = statistic.ones / statistic.answered if statistic.answered else 0.0
+    affinity = statistic.affinity(rate if decoder == "centred" else 0.0)
+    score = affinity.sum(axis=1)
+    spread = rate * (1 - rate) if decoder == "centred" else rate
+    error = math.sqrt(statistic.answered * 2 / items * spread)
+    cluster = _by_falling_score(_profile_clusters(affinity, clusters), score)
+    return Model(cluster=cluster, score=score, error=np.full(items, error), clusters=clusters)
+
+
+def _profile_clusters(affinity: Floats, clusters: int) -> Indices:
+    if not affinity.any():
+        return np.zeros(len(affinity), np.int32)
+    with threadpool_limits(limits=1):  # one thread: sums in one order, the same labels on every machine
+        _, vectors = eigsh(affinity, k=clusters, which="LM", v0=np.ones(len(affinity)))
+        fitted = KMeans(clusters, n_init=10, tol=0, random_state=0).fit(vectors)
+    labels: Indices = fitted.labels_.astype(np.int32)
+    return labels
+
+
+def _by_falling_score(labels: Indices, score: Floats) -> Indices:
+    """Return the labels, numbered by falling mean score of their cluster."""
+    found, place = np.unique(labels, return_inverse=True)
+    means = np.bincount(place, weights=score) / np.bincount(place)
+    rank: Indices = np.argsort(np.argsort(-means, kind="stable")).astype(np.int32)
+    return rank[place] if found.size else labels

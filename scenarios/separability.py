@@ -1,0 +1,67 @@
+"""Separability: which item clusters a design cannot tell apart, whatever the number of users."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+
+from coordinator.moments import BlockParameters, maxsense_moments
+from coordinator.pair_moments import pair_agreement
+from coordinator.protocol.arrays import Floats
+from coordinator.protocol.budget import as_float
+from scenarios.config import Scenario
+from scenarios.populations import class_shares, cluster_sizes
+
+SAME = 1e-9
+"""Difference of probabilities that no number of devices will ever show."""
+
+
+def block_parameters(scenario: Scenario) -> BlockParameters:
+    """Return the block model of a scenario, as moments take it."""
+    return BlockParameters(
+        rated=scenario.complete().rated or 0,
+        like=np.array(scenario.like),
+        class_shares=class_shares(scenario),
+        cluster_sizes=cluster_sizes(scenario),
+    )
+
+
+def profiles(scenario: Scenario) -> Floats | None:
+    """Return what answers tell of each cluster's items, one row a cluster; None where they tell of none.
+
+    For MaxSense P(S = 1 | the item is sensed); for Pairwise-Preference P(S = 1) of a pair with an item of each cluster.
+    """
+    parameters, epsilon = block_parameters(scenario), as_float(scenario.epsilon)
+    if scenario.design == "pairwise":
+        return pair_agreement(parameters, agreement=scenario.agreement, epsilon=epsilon)
+    sensing = scenario.theta / parameters.rated
+    if sensing >= 1:
+        return None
+    return maxsense_moments(parameters, sensing=sensing, epsilon=epsilon).given_sensed[:, None]
+
+
+def inseparable(scenario: Scenario) -> list[tuple[int, int]]:
+    """Return the pairs of clusters (columns of ``like``) that the scenario's design cannot tell apart.
+
+    For MaxSense these are the pairs with ``delta_min = 0`` (Theorem 15).
+    """
+    rows = profiles(scenario)
+    many = len(scenario.like[0])
+    return [
+        (one, other)
+        for one, other in combinations(range(many), 2)
+        if rows is None or np.abs(rows[one] - rows[other]).max() < SAME
+    ]
+
+
+def warning(scenario: Scenario) -> str | None:
+    """Return a line that warns of clusters that cannot be told apart and names a way, or None."""
+    if scenario.ratings is not None or not (pairs := inseparable(scenario)):
+        return None
+    told = ", ".join(f"{one} and {other}" for one, other in pairs)
+    line = f"warning: {scenario.design} cannot tell clusters {told} apart, however many users answer"
+    paired = scenario.model_copy(update={"design": "pairwise", "agreement": "rated-equal"})
+    if scenario.design != "pairwise" and not inseparable(paired):
+        return f"{line}; Pairwise-Preference can (--design pairwise)"
+    return line
