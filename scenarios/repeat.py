@@ -61,7 +61,7 @@ def run_seeds(
     Finished
     """
     if line := warning(scenario):
-        console.print(line, highlight=False)
+        console.print(line, highlight=False, soft_wrap=True)
     records: list[dict[str, Any]] = []
     for seed in range(scenario.seed, scenario.seed + repeat):
         last = _one(scenario.model_copy(update={"seed": seed}), session, devices_per_actor, console)
@@ -74,7 +74,9 @@ def _one(scenario: Scenario, session: Session, devices_per_actor: int | None, co
     population = populate(scenario)
     filled = population.scenario
     if scenario.ratings is not None and scenario.rated is None:
-        console.print(f"rated is {filled.rated}, the file's median; it is public in this run", highlight=False)
+        console.print(
+            f"rated is {filled.rated}, the file's median; it is public in this run", highlight=False, soft_wrap=True
+        )
     with report.progress(console, population.ratings.users, f"seed {filled.seed}") as progress:
         return run(scenario, session, devices_per_actor=devices_per_actor, population=population, progress=progress)
 

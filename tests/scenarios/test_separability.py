@@ -1,0 +1,45 @@
+"""Which clusters a design cannot tell apart, against worked cases."""
+
+from __future__ import annotations
+
+import pytest
+
+from scenarios.config import Scenario
+from scenarios.separability import inseparable, warning
+
+CROSSED = ((0.9, 0.1), (0.1, 0.9))
+
+
+def scenario(like: tuple[tuple[float, ...], ...], **more: object) -> Scenario:
+    return Scenario.model_validate({"items": 40, "rated": 10, "users": 10, "like": like, **more})
+
+
+def test_maxsense_is_blind_where_classes_cancel_and_pairs_are_not() -> None:
+    assert inseparable(scenario(CROSSED)) == [(0, 1)]
+    assert inseparable(scenario(CROSSED, design="pairwise")) == []
+    line = warning(scenario(CROSSED))
+    assert line is not None
+    assert "clusters 0 and 1" in line
+    assert "--design pairwise" in line
+
+
+def test_unequal_classes_or_plain_clusters_are_told_apart() -> None:
+    assert warning(scenario(CROSSED, class_shares="0.6,0.4")) is None
+    assert warning(scenario(((0.9, 0.1),))) is None
+
+
+def test_only_the_clusters_that_coincide_are_named() -> None:
+    assert inseparable(scenario(((0.9, 0.5, 0.5),))) == [(1, 2)]
+
+
+@pytest.mark.parametrize("agreement", ["rated-equal", "equal", "positive"])
+def test_equal_columns_stay_one_cluster_for_every_design(agreement: str) -> None:
+    line = warning(scenario(((0.4, 0.4),), design="pairwise", agreement=agreement))
+    assert line is not None
+    assert "--design pairwise" not in line
+
+
+def test_first_order_agreement_is_blind_where_only_pairs_differ() -> None:
+    """`equal` and `positive` tell crossed classes apart by pairs; sensing every rated item tells nothing at all."""
+    assert inseparable(scenario(CROSSED, design="pairwise", agreement="positive")) == []
+    assert inseparable(scenario(((0.9, 0.1),), theta=10.0)) == [(0, 1)]
