@@ -1,7 +1,7 @@
 """Makes what tests share importable by name: tests are imported from their files and see no directory of their own.
 
 `reference` is the oracle in plain Python, `statistical` holds error radii, `worlds` builds the project's objects, `runs`
-small scenarios.
+small scenarios, `boundary` what may cross it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def _share(name: str) -> None:
     spec.loader.exec_module(module)
 
 
-for shared in ("reference", "statistical", "worlds", "runs"):
+for shared in ("reference", "statistical", "worlds", "runs", "boundary"):
     _share(shared)
 
 

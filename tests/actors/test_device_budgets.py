@@ -165,6 +165,7 @@ def test_a_design_answers_its_own_number_of_questions(questions: int) -> None:
         ("maxsense", 30, Fraction(1), {"sensing": 1.5}),
         ("maxsense", 30, Fraction(1), {"sensing": float("nan")}),
         ("maxsense", 30, Fraction(1), {}),
+        ("maxsense", 30, Fraction(1), {"sensing": 0.5, "other": 1.0}),
     ],
 )
 def test_a_query_that_cannot_be_answered_costs_nothing(

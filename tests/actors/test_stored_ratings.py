@@ -6,6 +6,7 @@ import pickle
 from fractions import Fraction
 
 import numpy as np
+import pytest
 import reference
 import worlds
 from hypothesis import given, settings
@@ -29,7 +30,7 @@ def stored(users: list[dict[int, bool]], behind: list[int], items: int = ITEMS) 
         starts=np.cumsum([0, *(len(row) for row in rows)]),
         rated_items=np.array([item for row in rows for item in row], np.int32),
         likes=np.array([like for row in rows for like in row.values()], np.bool_),
-        user=np.array(behind, np.int64),
+        user=np.array(behind, np.int32),
     )
 
 
@@ -77,6 +78,13 @@ def test_rated_returns_each_devices_own_row(users: list[dict[int, bool]], data: 
         row = dict(zip(items[own].tolist(), likes[own].tolist(), strict=True))
         assert row == users[behind[first + k]]
         assert items[own].tolist() == sorted(row)
+
+
+@pytest.mark.parametrize(("first", "stop"), [(0, 3), (2, 3), (-1, 2)])
+def test_a_cohort_of_devices_without_ratings_is_refused(first: int, stop: int) -> None:
+    """Answering for them would read memory that is not theirs."""
+    with pytest.raises((IndexError, ValueError)):
+        Cohort(stored([{3: True}], [0, 0]), worlds.SECRET, first, stop, None)
 
 
 def test_devices_of_one_user_flip_by_their_own_coins() -> None:

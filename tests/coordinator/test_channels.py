@@ -70,6 +70,7 @@ def test_known_channels() -> None:
     assert bit_channel(Fraction(1, 10**30)).flips == 2**63
 
 
+@settings(deadline=None)
 @given(st.fractions(min_value=Fraction(1, 100), max_value=29), st.fractions(min_value=Fraction(1, 100), max_value=1))
 def test_more_epsilon_is_less_noise(epsilon: Fraction, more: Fraction) -> None:
     assert bit_channel(epsilon + more).flips < bit_channel(epsilon).flips

@@ -11,7 +11,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import worlds
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coordinator.protocol.messages import Query, Release, pack, unpack
@@ -77,6 +77,7 @@ def test_what_says_the_same_has_the_same_id(same: dict[str, object]) -> None:
     assert replace(BASE, **same).id == BASE.id  # type: ignore[arg-type]  # one field at a time
 
 
+@settings(deadline=None)
 @given(st.floats(min_value=0, exclude_min=True, max_value=1), st.floats(min_value=0, exclude_min=True, max_value=1))
 def test_equal_floats_and_no_others_have_equal_ids(one: float, other: float) -> None:
     ids = [worlds.maxsense_query(items=3, sensing=value).id for value in (one, other)]
@@ -103,6 +104,7 @@ def test_a_query_shows_what_it_is_in_one_line() -> None:
     assert "\n" not in text
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 1), max_size=70))
 def test_packed_bits_come_back(bits: list[int]) -> None:
     packed = pack(np.array(bits, np.uint8))

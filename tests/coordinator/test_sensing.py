@@ -36,7 +36,7 @@ def inclusion(query: Query, devices: int) -> Bools:
             starts=np.array([0, 1]),
             rated_items=np.array([item], np.int32),
             likes=np.array([True]),
-            user=np.zeros(devices, np.int64),
+            user=np.zeros(devices, np.int32),
         )
         release = Cohort(ratings, worlds.SECRET, 0, devices, None).answer(query, 0, devices)
         senses[:, item] = release.unpacked()[:, 0]
@@ -79,6 +79,12 @@ def test_impossible_probabilities_are_refused_in_one_line(sensing: float) -> Non
         sensing_table(sensing)
     assert str(sensing) in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_table_cannot_be_changed_for_the_next_one_who_asks() -> None:
+    for part in sensing_table(0.25):
+        with pytest.raises(ValueError, match="read-only"):
+            part[0] = 0
 
 
 @pytest.mark.parametrize("sensing", [1.0, 0.5, 0.03, 1e-5])

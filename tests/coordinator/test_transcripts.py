@@ -62,6 +62,7 @@ def test_rounds_follow_each_other(one: list[int], two: list[int], cuts: list[int
     assert digest(*rounds) == expected((one, set()), (two, {0}))
 
 
+@settings(deadline=None)
 @given(data=st.data(), table=st.lists(st.lists(st.integers(0, 1), min_size=3, max_size=3), min_size=2, max_size=12))
 def test_several_questions_a_device(data: st.DataObject, table: list[list[int]]) -> None:
     cut = data.draw(st.integers(1, len(table) - 1))
@@ -82,6 +83,7 @@ def test_a_mask_of_ones_is_no_mask() -> None:
     assert digest([full]) == digest(pieces(QUERY, bits, set(), [])) == expected((bits, set()))
 
 
+@settings(deadline=None)
 @given(bits=BITS, place=st.integers(0, 59))
 def test_any_bit_and_any_silence_changes_the_digest(bits: list[int], place: int) -> None:
     place %= len(bits)

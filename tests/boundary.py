@@ -1,0 +1,85 @@
+"""What may cross the trust boundary: an allow-list of types and fields, and a search for secrets in bytes."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from fractions import Fraction
+
+import numpy as np
+from ray import cloudpickle
+from ray.actor import ActorHandle
+
+from coordinator.designs import MaxSense
+from coordinator.layout import Layout
+from coordinator.protocol.coins import derive
+from coordinator.protocol.messages import Model, Query, Release
+from coordinator.remote import Cohorts
+from coordinator.rounds import Learner, Outcome
+from coordinator.schedules import OneRound
+from coordinator.server import Ask, ServerState
+from coordinator.statistics import ScoreStatistic
+
+SEED = 0x1234_5678_9ABC_DEF1
+"""A run's seed that no other number is likely to look like."""
+ALLOWED: dict[type, set[str]] = {
+    Query: {"design", "items", "round", "public_seed", "epsilon", "questions", "parameters"},
+    Release: {"query_id", "first", "count", "questions", "bits", "answered", "refused"},
+    Model: {"cluster", "score", "error", "clusters"},
+    Ask: {"query", "first", "stop"},
+    ServerState: {"devices", "asked", "statistics"},
+    ScoreStatistic: {"sensed", "scores", "asked", "answered", "refused", "ones"},
+    Outcome: {"state", "model", "releases_sha256"},
+    OneRound: {"design", "epsilon", "public_seed"},
+    MaxSense: {"items", "rated", "theta"},
+    Learner: {"clusters", "decoder"},
+    Layout: {"devices", "workers", "devices_per_actor"},
+    Cohorts: {"bounds", "hosts"},
+}
+"""What the untrusted side may hold, and the names of its fields."""
+ATOMS = (int, float, str, bytes, Fraction, type(None), ActorHandle)
+"""An actor's handle is an address; what lies behind it stays there."""
+
+
+def leaves(value: object, items: int) -> Iterator[object]:
+    """Walk through all that a value holds; fail at a type or a field that is not on the list."""
+    kind = type(value)
+    if kind in ALLOWED:
+        held = {name: getattr(value, name) for name in ALLOWED[kind]}
+        assert {part.name for part in dataclasses.fields(value)} == set(held)  # type: ignore[arg-type] # on the list
+        assert set(getattr(value, "__dict__", {})) <= set(held), "something was put beside the fields"
+        for part in held.values():
+            yield from leaves(part, items)
+    elif kind in {tuple, list}:
+        for part in value:  # type: ignore[attr-defined] # tuple or list
+            yield from leaves(part, items)
+    elif kind is dict:
+        for name, part in value.items():  # type: ignore[attr-defined] # dict
+            assert (type(name), type(part)) == (str, float)
+            yield part
+    elif kind is np.ndarray:
+        assert value.shape == (items,)  # type: ignore[attr-defined] # array
+        assert value.dtype.kind in "if"  # type: ignore[attr-defined] # array
+        yield value
+    else:
+        assert kind in ATOMS, f"{kind} crossed"
+        yield value
+
+
+def secrets(seed: int) -> list[bytes]:
+    """The run's seed and the devices' secret in every form that bytes could show."""
+    master = derive(seed, "devices")
+    return [
+        *(part[::step] for part in (master, master[:8], master[8:]) for step in (1, -1)),
+        master.hex().encode(),
+        seed.to_bytes(8, "little"),
+        seed.to_bytes(8, "big"),
+        str(seed).encode(),
+        f"{seed:x}".encode(),
+    ]
+
+
+def shows_a_secret(held: object, seed: int) -> bool:
+    """Whether a pickle of ``held`` holds the seed or the secret."""
+    stream = cloudpickle.dumps(held)
+    return any(secret in stream for secret in secrets(seed))

@@ -1,0 +1,176 @@
+"""On Ray: the same answers as in this process, errors as they were raised, and no actor left behind."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import psutil
+import pytest
+import ray
+from boundary import SEED, leaves, shows_a_secret
+from runs import alive, below, here, holds_within, small
+
+from coordinator.layout import plan_layout
+from coordinator.protocol.coins import derive
+from coordinator.protocol.errors import InputError
+from coordinator.protocol.messages import Query
+from coordinator.rounds import Learner
+from coordinator.schedules import OneRound
+from coordinator.server import Ask, ServerState
+from scenarios import cluster
+from scenarios.cluster import OnRay, on_ray
+from scenarios.experiment import Run, design_of, run, silent
+from scenarios.populations import populate
+from scenarios.session import Job
+
+pytestmark = pytest.mark.cluster
+SCENARIO = small(users=30_001, like="0.9,0.1;0.3,0.6", class_shares="0.3,0.7", seed=SEED)
+OURS = ("ray::DeviceHost", "ray::Coordinator", "ray::Aggregator")
+
+
+@dataclass
+class Watched:
+    """A run, and what was seen of it from outside."""
+
+    finished: Run | None = None
+    told: list[int] = field(default_factory=list)
+    constructor: list[Any] = field(default_factory=list)
+    processes: dict[psutil.Process, str] = field(default_factory=dict)
+    loaded: dict[str, list[str]] = field(default_factory=dict)
+
+    @property
+    def run(self) -> Run:
+        """The run."""
+        assert self.finished is not None
+        return self.finished
+
+
+@pytest.fixture(scope="module")
+def watched(ray_session: OnRay) -> Watched:
+    """One run on Ray, with everything that tests look at."""
+    seen = Watched()
+    actors: dict[str, Any] = {}
+
+    def progress(answers: int) -> None:
+        seen.told.append(answers)
+        seen.processes |= {one: line for one, line in below(psutil.Process()).items() if line.startswith(OURS)}
+        if not seen.loaded:
+            asked = {name: actor.__ray_call__.remote(lambda _: list(sys.modules)) for name, actor in actors.items()}
+            seen.loaded = {name: ray.get(answer) for name, answer in asked.items()}
+
+    def recording(*arguments: Any) -> Any:
+        seen.constructor.extend(arguments)
+        actors["device"] = arguments[2].hosts[0]
+        actors["server"] = start(*arguments)
+        return actors["server"]
+
+    start = cluster.start_coordinator
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cluster, "start_coordinator", recording)
+        seen.finished = run(SCENARIO, ray_session, progress=progress)
+    return seen
+
+
+def same(one: Run, other: Run) -> bool:
+    """Whether digest, sums, model and advice are equal to the last bit."""
+    return (
+        one.outcome.releases_sha256 == other.outcome.releases_sha256
+        and np.array_equal(one.statistic.sensed, other.statistic.sensed)
+        and np.array_equal(one.statistic.scores, other.statistic.scores)
+        and np.array_equal(one.outcome.model.cluster, other.outcome.model.cluster)
+        and np.array_equal(one.outcome.model.score, other.outcome.model.score)
+        and np.array_equal(one.ran.advice, other.ran.advice)
+    )
+
+
+def test_ray_repeats_the_run_in_process(watched: Watched) -> None:
+    assert same(watched.run, here(SCENARIO))
+    assert (watched.run.backend, watched.run.workers, watched.run.ran.actors) == ("ray", 2, 2)
+    assert watched.run.ran.advice.shape == (1000, 10)
+
+
+def test_progress_is_told_to_the_end(watched: Watched) -> None:
+    assert watched.told == sorted(watched.told)
+    assert watched.told[-1] == 30_001
+
+
+def test_devices_and_server_are_processes_of_their_own_and_end_with_the_run(watched: Watched) -> None:
+    names = [line.removeprefix("ray::").split(".")[0].strip() for line in watched.processes.values()]
+    assert sorted(names) == ["Aggregator", "Aggregator", "Coordinator", "DeviceHost", "DeviceHost"]
+    assert holds_within(20, lambda: not alive(watched.processes))
+
+
+def test_the_coordinator_is_handed_nothing_private(watched: Watched) -> None:
+    """Its arguments hold public numbers and the hosts' addresses; neither seed nor secret is in their bytes."""
+    assert len(list(leaves(watched.constructor, items=40))) > 10
+    assert not shows_a_secret(watched.constructor, SEED)
+    assert not shows_a_secret(watched.run.outcome, SEED)
+    assert shows_a_secret([*watched.constructor, SCENARIO], SEED)
+
+
+def test_neither_process_loads_experiments(watched: Watched) -> None:
+    """Ray itself loads the class behind a handle, so the server's process does hold `actors.remote`: code, no data."""
+    assert "coordinator.remote" in watched.loaded["server"]
+    assert "actors.remote" in watched.loaded["device"]
+    for loaded in watched.loaded.values():
+        assert not [name for name in loaded if name.partition(".")[0] == "scenarios"]
+
+
+def test_devices_load_of_the_server_only_what_is_public(watched: Watched) -> None:
+    theirs = [name for name in watched.loaded["device"] if name.startswith("coordinator.")]
+    assert all(name.startswith("coordinator.protocol") for name in theirs), theirs
+
+
+def test_one_device_an_actor(ray_session: OnRay) -> None:
+    scenario = SCENARIO.model_copy(update={"users": 9})
+    single = run(scenario, ray_session, devices_per_actor=1)
+    assert single.ran.actors == 9
+    assert same(single, here(scenario))
+
+
+def test_more_cohorts_than_actors_and_one_worker(
+    ray_session: OnRay, watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster, "MOST_ACTORS", 2)
+    crowded = run(SCENARIO, OnRay(1), devices_per_actor=1000)
+    assert crowded.ran.actors == 2
+    assert same(crowded, watched.run)
+
+
+def asked_again(second: Callable[[], Query]) -> Job:
+    """A job of twenty devices whose server asks once as usual and then what ``second`` says, in its own process."""
+    scenario = small(users=20)
+    usual = OneRound(design=design_of(scenario), epsilon=scenario.epsilon, public_seed=derive(0, "public"))
+
+    class Curious:  # defined here, it travels to the server's process with its code
+        def next_query(self, state: ServerState) -> Ask | None:
+            return usual.next_query(state) or Ask(query=second(), first=0, stop=20)
+
+    return Job(
+        ratings=populate(scenario).ratings,
+        secret=derive(0, "devices"),
+        budget=None,
+        policy=Curious(),
+        learner=Learner(clusters=2, decoder="centred"),
+        layout=plan_layout(devices=20, workers=1, devices_per_actor=None),
+    )
+
+
+def test_an_error_of_the_devices_arrives_as_it_was_raised(ray_session: OnRay, monkeypatch: pytest.MonkeyPatch) -> None:
+    wrong = design_of(small(items=41)).query(round_number=1, public_seed=bytes(16), epsilon=None)
+    with pytest.raises(InputError, match=r"asks about 41 items, the devices' catalogue has 40$") as raised:
+        enter_and_run(asked_again(lambda: wrong), monkeypatch)
+    assert type(raised.value) is InputError
+
+
+def enter_and_run(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run a job in a session as `on_ray` yields it, within the instance that runs already."""
+    monkeypatch.setattr(cluster, "_start", lambda workers: None)
+    monkeypatch.setattr("ray.shutdown", lambda: None)
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    with on_ray(address=None, workers=1) as session:
+        session.run(job, advised=0, top=10, progress=silent)

@@ -1,0 +1,151 @@
+"""The trust boundary: who may import whom, and everything that crosses in a run, held against an allow-list."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+from boundary import SEED, leaves, shows_a_secret
+from runs import here, of_file, planted_ratings, small, write_movielens
+
+from actors.device import Cohort
+from coordinator.protocol.coins import derive
+from coordinator.protocol.messages import Query, Release
+from coordinator.statistics import ScoreStatistic, aggregate
+from scenarios import session
+from scenarios.config import Scenario
+from scenarios.experiment import Run
+
+IMPORT_ALL = """
+import importlib, json, pkgutil, sys
+package = importlib.import_module(sys.argv[1])
+walked = [found.name for found in pkgutil.walk_packages(package.__path__, package.__name__ + ".")]
+for name in walked:
+    importlib.import_module(name)
+ours = [name for name in sys.modules if name.partition(".")[0] in {"actors", "coordinator", "scenarios"}]
+print(json.dumps([walked, ours]))
+"""
+
+
+def loaded_with(package: str) -> tuple[set[str], set[str]]:
+    """The modules of a package, and all of ours that a fresh interpreter holds once it has imported them."""
+    said = subprocess.run([sys.executable, "-c", IMPORT_ALL, package], capture_output=True, text=True, check=True)
+    walked, ours = json.loads(said.stdout)
+    return set(walked), set(ours)
+
+
+def test_the_server_never_loads_devices_or_experiments() -> None:
+    walked, ours = loaded_with("coordinator")
+    assert {"coordinator.remote", "coordinator.aggregator", "coordinator.protocol.messages"} <= walked
+    assert ours == walked | {"coordinator"}
+
+
+def test_devices_load_of_the_server_what_is_public_and_of_experiments_nothing() -> None:
+    walked, ours = loaded_with("actors")
+    assert {"actors.remote", "actors.device"} <= walked
+    others = ours - walked - {"actors", "coordinator"}
+    assert all(name == "coordinator.protocol" or name.startswith("coordinator.protocol.") for name in others), others
+
+
+class Wire:
+    """All that crossed in a run: what devices were handed and gave back, and what the server was handed."""
+
+    def __init__(self) -> None:
+        self.crossed: list[Any] = []
+
+
+@pytest.fixture
+def wire(monkeypatch: pytest.MonkeyPatch) -> Wire:
+    """A tap on both sides of every run in this process."""
+    tap = Wire()
+
+    class Tapped(Cohort):
+        def answer(self, query: Query, first: int, stop: int) -> Release:
+            release = super().answer(query, first, stop)
+            tap.crossed += [query, first, stop, release]
+            return release
+
+    def tapped(query: Query, release: Release) -> ScoreStatistic:
+        statistic = aggregate(query, release)
+        tap.crossed += [query, release, statistic]
+        return statistic
+
+    monkeypatch.setattr(session, "Cohort", Tapped)
+    monkeypatch.setattr(session, "aggregate", tapped)
+    monkeypatch.setattr("coordinator.layout.SMALLEST_BLOCK", 64)
+    return tap
+
+
+def all_of(run: Run, tap: Wire) -> list[object]:
+    """What crossed, and what the server holds at the end."""
+    return [*tap.crossed, run.outcome]
+
+
+@pytest.mark.parametrize("scenario", [small(seed=SEED, like="0.9,0.2;0.1,0.7"), small(seed=SEED, epsilon="inf")])
+def test_nothing_crosses_but_what_is_on_the_list(scenario: Scenario, wire: Wire) -> None:
+    run = here(scenario, workers=2, devices_per_actor=500)
+    kinds = {type(value) for value in wire.crossed}
+    assert kinds == {Query, int, Release, ScoreStatistic}
+    assert len([value for value in wire.crossed if type(value) is Release]) > 30
+    found = [leaf for value in all_of(run, wire) for leaf in leaves(value, items=40)]
+    assert len(found) > 500
+
+
+def test_ratings_of_a_file_stay_with_the_devices(wire: Wire, tmp_path: Any) -> None:
+    rows = planted_ratings(users=100, items=40, each=12)
+    file = write_movielens(tmp_path / "ratings.csv", rows)
+    run = here(of_file(file, seed=SEED), devices_per_actor=30)
+    assert sum(1 for value in all_of(run, wire) for _ in leaves(value, items=40)) > 50
+    assert not shows_a_secret(all_of(run, wire), SEED)
+    assert str(file).encode() not in pickle.dumps(all_of(run, wire))
+
+
+def test_a_release_is_one_bit_a_device_and_no_more(wire: Wire) -> None:
+    here(small(users=1001), devices_per_actor=300)
+    releases = {value.first: value for value in wire.crossed if type(value) is Release}
+    assert sum(release.count for release in releases.values()) == 1001
+    for release in releases.values():
+        assert len(release.bits) == -(-release.count // 8)
+        assert release.answered is None
+        assert (release.questions, release.refused) == (1, 0)
+        padding = int.from_bytes(release.bits, "big") & ((1 << -release.count % 8) - 1)
+        assert padding == 0
+
+
+def test_no_seed_and_no_secret_is_in_what_crosses(wire: Wire) -> None:
+    run = here(small(seed=SEED), devices_per_actor=500)
+    assert not shows_a_secret(all_of(run, wire), SEED)
+    assert not shows_a_secret([repr(value) for value in all_of(run, wire)], SEED)
+
+
+def test_the_search_for_secrets_would_find_them() -> None:
+    assert shows_a_secret(small(seed=SEED), SEED)
+    assert shows_a_secret({"key": derive(SEED, "devices")}, SEED)
+    assert shows_a_secret(np.frombuffer(derive(SEED, "devices"), "<u8"), SEED)
+    assert not shows_a_secret(derive(SEED, "public"), SEED)
+
+
+def test_the_list_would_stop_ratings_and_other_strangers() -> None:
+    run = here(small())
+    strangers = [run.population, run.population.ratings, run.scenario, np.zeros(41), np.zeros(40, bool), {1: 0.5}, {0}]
+    for stranger in strangers:
+        with pytest.raises(AssertionError):
+            list(leaves([stranger], items=40))
+
+
+def test_the_server_holds_no_true_cluster_and_no_memory_of_the_private_side() -> None:
+    run = here(small(seed=SEED, users=500))
+    truth = run.population.truth
+    assert truth is not None
+    arrays = [leaf for leaf in leaves(run.outcome, items=40) if isinstance(leaf, np.ndarray)]
+    assert len(arrays) == 5
+    for array in arrays:
+        assert not np.shares_memory(array, truth)
+        assert not np.array_equal(array, truth)
+        assert not np.array_equal(array, 1 - truth)
+    assert truth.tobytes() not in pickle.dumps(run.outcome)
