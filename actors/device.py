@@ -28,9 +28,16 @@ class Cohort:
         The devices of this cohort, ``first`` to ``stop - 1``.
     budget : Fraction or None
         What each device may spend in all [nats]; None for no limit.
+
+    Raises
+    ------
+    IndexError
+        If a device has no ratings.
     """
 
     def __init__(self, ratings: Ratings, secret: bytes, first: int, stop: int, budget: Epsilon) -> None:
+        if not 0 <= first <= stop <= ratings.users:
+            raise IndexError(f"devices {first} to {stop - 1} are not all among the {ratings.users} that have ratings")
         self.first, self.stop = first, stop
         self.ledger = Ledger(first, stop, budget)
         self._ratings = ratings

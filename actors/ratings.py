@@ -61,12 +61,12 @@ def _in_63_bits(probability: float) -> int:
 class BlockRatings:
     """Ratings that each device draws from the bipartite stochastic block model by its own seed; no memory a device.
 
-    Source: Banerjee, Hegde, Massoulié, section 2 (the spec's section 1). ``W_u`` is a uniform ``rated``-subset of
+    Source: Banerjee, Hegde, Massoulié, section 2 (the spec's section 1). ``W_u`` is a uniform ``rated_items``-subset of
     the items, a rating is Bernoulli(``like[k, l]``).
 
     Attributes
     ----------
-    users, rated : int
+    users, rated_items : int
         Number of users U, and of items w that each rated.
     like : ndarray of float64, shape (K, L)
         P(a user of class k likes an item of cluster l).
@@ -147,6 +147,17 @@ class StoredRatings:
     def users(self) -> int:
         """Number of devices."""
         return self.user.size
+
+    def __post_init__(self) -> None:
+        """Refuse arrays that compiled code, which checks no bounds, would read or write astray."""
+        rows, items = self.starts.size - 1, self.rated_items
+        whole = rows >= 0 and self.starts[0] == 0 and self.starts[-1] == items.size == self.likes.size
+        if not whole or (np.diff(self.starts) < 0).any():
+            raise ValueError("starts do not cut the ratings into rows")
+        if items.size and not 0 <= items.min() <= items.max() < self.items:
+            raise ValueError(f"rated items lie outside 0 to {self.items - 1}")
+        if self.user.size and not 0 <= self.user.min() <= self.user.max() < rows:
+            raise ValueError(f"a device stands for a user outside 0 to {rows - 1}")
 
     @cached_property
     def _liked(self) -> StoredLikes:

@@ -72,10 +72,11 @@ def aggregate_pairs(query: Query, release: Release) -> PairStatistic:
     InputError
         If the catalogue has more than `MOST_ITEMS` items.
     """
+    release.require(query)
     check_items(query.items)
     low, high = random_pairs(round_key(query.public_seed, query.round), release.first, release.count, query.items)
     place = low.astype(np.int64) * query.items + high
-    answered, bits = release.answered_mask(), release.unpacked()[:, 0] == 1
+    answered, bits = release.answered_mask(), release.unpacked()[:, 0] & release.answered_mask() == 1
     cells, shape = query.items**2, (query.items, query.items)
     return PairStatistic(
         pairs=np.bincount(place[answered], minlength=cells).reshape(shape),

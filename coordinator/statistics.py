@@ -85,8 +85,9 @@ def _add_up(
 
 def aggregate_scores(query: Query, release: Release) -> ScoreStatistic:
     """Return the statistic of one block's release, regenerating the sensing sets; see `aggregation.aggregate`."""
-    bits = release.unpacked()[:, 0]
+    release.require(query)
     answered = release.answered_mask()
+    bits = release.unpacked()[:, 0] & answered
     sensed, scores = np.zeros(query.items, np.int64), np.zeros(query.items, np.int64)
     key, table = round_key(query.public_seed, query.round), sensing_table(query.parameters["sensing"])
     _add_up(query.items, key, table, release.first, bits, answered.view(np.uint8), sensed, scores)

@@ -14,9 +14,10 @@ from boundary import SEED, leaves, shows_a_secret
 from runs import here, of_file, planted_ratings, small, write_movielens
 
 from actors.device import Cohort
+from coordinator.aggregation import Statistic, aggregate
 from coordinator.protocol.coins import derive
 from coordinator.protocol.messages import Query, Release
-from coordinator.statistics import ScoreStatistic, aggregate
+from coordinator.statistics import ScoreStatistic
 from scenarios import session
 from scenarios.config import Scenario
 from scenarios.experiment import Run
@@ -70,7 +71,7 @@ def wire(monkeypatch: pytest.MonkeyPatch) -> Wire:
             tap.crossed += [query, first, stop, release]
             return release
 
-    def tapped(query: Query, release: Release) -> ScoreStatistic:
+    def tapped(query: Query, release: Release) -> Statistic:
         statistic = aggregate(query, release)
         tap.crossed += [query, release, statistic]
         return statistic

@@ -14,6 +14,7 @@ from coordinator.protocol.arrays import Bits
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.messages import Query, Release, pack
 from coordinator.protocol.sensing import sensing_table
+from coordinator.statistics import ScoreStatistic
 
 SECRET = reference.derive(0, "devices")
 PUBLIC = reference.derive(0, "public")
@@ -99,3 +100,9 @@ def release_of(query: Query, bits: Sequence[int], *, first: int = 0, silent: Seq
         answered=pack(heard) if len(silent) else None,
         refused=len(silent),
     )
+
+
+def empty_statistic(items: int) -> ScoreStatistic:
+    """The statistic of no device at all."""
+    zeros = np.zeros(items, np.int64)
+    return ScoreStatistic(sensed=zeros, scores=zeros, asked=0, answered=0, refused=0, ones=0)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from fractions import Fraction
 from typing import TypeAlias
 
 from coordinator.protocol.errors import InputError
 
+LARGEST_EXPONENT = 1000
+"""Powers of ten beyond this are no privacy parameters."""
 Epsilon: TypeAlias = Fraction | None
 """A privacy parameter in nats, exact; None means infinite: no noise, and no privacy."""
 
@@ -42,17 +44,24 @@ def parse_epsilon(value: object, name: str = "epsilon") -> Epsilon:
     """
     text = str(value).strip()
     try:
-        if "/" in text:
-            exact = Fraction(text)
-        elif (number := Decimal(text)).is_infinite() and number > 0:
-            return None
-        else:
-            exact = Fraction(number)
-    except (InvalidOperation, ValueError, OverflowError, ZeroDivisionError):
+        exact = _read(text)
+    except (ArithmeticError, ValueError):
         raise InputError(f"{name} is {text}; give a number above 0, or inf for no noise") from None
-    if exact <= 0:
+    if exact is not None and exact <= 0:
         raise InputError(f"{name} is {text}; it must be above 0 (inf means no noise)")
     return exact
+
+
+def _read(text: str) -> Epsilon:
+    """Read a number exactly; one whose digits would fill the memory is an OverflowError."""
+    if "/" in text:
+        return Fraction(text)
+    number = Decimal(text)
+    if number.is_infinite() and number > 0:
+        return None
+    if number.is_finite() and abs(number.adjusted()) > LARGEST_EXPONENT:
+        raise OverflowError(text)
+    return Fraction(number)
 
 
 def as_float(epsilon: Epsilon) -> float:

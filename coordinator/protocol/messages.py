@@ -104,6 +104,11 @@ class Release:
     answered: bytes | None = None
     refused: int = 0
 
+    def require(self, query: Query) -> None:
+        """Raise ValueError if this is no release of ``query``."""
+        if self.query_id != query.id:
+            raise ValueError(f"release of query id {self.query_id.hex()[:8]} is no answer to {query}")
+
     def answered_mask(self) -> Bools:
         """Return which devices answered, bool, shape (count,)."""
         return (

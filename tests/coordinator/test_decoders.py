@@ -18,7 +18,8 @@ from coordinator.decoders import DECODERS, decode, kmeans_on_line
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import InputError
-from coordinator.statistics import ScoreStatistic, aggregate, empty_statistic
+from coordinator.statistics import ScoreStatistic
+from coordinator.statistics import aggregate_scores as aggregate
 
 
 def statistic_of(world: World, sensing: float, epsilon: Epsilon, devices: int, round_number: int = 0) -> ScoreStatistic:
@@ -70,7 +71,7 @@ def test_standard_errors_are_the_documented_formulas() -> None:
     variance = 900 * 0.2 * 0.8 * 0.25
     assert DECODERS["paper"](statistic, 0.2)[1] == pytest.approx(variance**0.5)
     assert DECODERS["centred"](statistic, 0.2)[1] == pytest.approx((variance * 0.75) ** 0.5)
-    assert [decoder(empty_statistic(3), 0.2)[1] for decoder in DECODERS.values()] == [0, 0]
+    assert [decoder(worlds.empty_statistic(3), 0.2)[1] for decoder in DECODERS.values()] == [0, 0]
 
 
 def scatter(decoder: str) -> tuple[Floats, float]:
@@ -134,16 +135,16 @@ def test_equal_statistics_decode_equally() -> None:
 
 def test_an_unknown_decoder_is_refused_by_name() -> None:
     with pytest.raises(InputError, match=r"^decoder 'best' is unknown; choose one of centred, paper$"):
-        decode(empty_statistic(5), sensing=0.5, clusters=2, decoder="best")
+        decode(worlds.empty_statistic(5), sensing=0.5, clusters=2, decoder="best")
 
 
 @pytest.mark.parametrize("clusters", [-1, 0, 1, 6])
 def test_impossible_numbers_of_clusters_are_refused_by_name(clusters: int) -> None:
     with pytest.raises(InputError, match=rf"^clusters is {clusters}; .*5$"):
-        decode(empty_statistic(5), sensing=0.5, clusters=clusters, decoder="paper")
+        decode(worlds.empty_statistic(5), sensing=0.5, clusters=clusters, decoder="paper")
 
 
 def test_nobody_answered_is_one_cluster_and_no_error() -> None:
-    model = decode(empty_statistic(5), sensing=0.5, clusters=2, decoder="centred")
+    model = decode(worlds.empty_statistic(5), sensing=0.5, clusters=2, decoder="centred")
     assert model.cluster.tolist() == [0] * 5
     assert model.score.tolist() == model.error.tolist() == [0] * 5

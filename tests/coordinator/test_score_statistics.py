@@ -11,8 +11,10 @@ import worlds
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from coordinator.aggregation import no_release
 from coordinator.protocol.messages import Query
-from coordinator.statistics import ScoreStatistic, aggregate, empty_statistic, no_release
+from coordinator.statistics import ScoreStatistic
+from coordinator.statistics import aggregate_scores as aggregate
 
 SEEN = ("asked", "answered", "refused", "ones")
 
@@ -69,7 +71,7 @@ def test_blocks_merge_to_the_whole_in_any_order_and_grouping(data: st.DataObject
     whole = as_numbers(aggregate(query, worlds.release_of(query, bits)))
     for one, two, three in itertools.permutations(parts):
         assert as_numbers((one + two) + three) == as_numbers(one + (two + three)) == whole
-    assert as_numbers(sum(parts, start=empty_statistic(7))) == whole
+    assert as_numbers(sum(parts, start=worlds.empty_statistic(7))) == whole
 
 
 def test_merging_changes_neither_part() -> None:
@@ -78,7 +80,7 @@ def test_merging_changes_neither_part() -> None:
     before = as_numbers(one)
     assert as_numbers(one + two)["scores"] == [2] * 4
     assert as_numbers(one) == before
-    empty = empty_statistic(4)
+    empty = worlds.empty_statistic(4)
     assert as_numbers(empty + one) == before
     assert not empty.sensed.any()
 
@@ -110,7 +112,7 @@ def test_large_blocks_equal_their_pieces() -> None:
         aggregate(query, worlds.release_of(query, bits[first : first + 9_001], first=first))
         for first in range(0, 150_000, 9_001)
     ]
-    assert as_numbers(sum(pieces, start=empty_statistic(5))) == as_numbers(whole)
+    assert as_numbers(sum(pieces, start=worlds.empty_statistic(5))) == as_numbers(whole)
     assert int(whole.sensed.max()) > 2 * 65_535
 
 
@@ -124,7 +126,7 @@ def test_a_release_of_another_query_is_refused() -> None:
 def test_no_device_at_all() -> None:
     query = worlds.maxsense_query(items=4, sensing=0.5)
     nobody = aggregate(query, no_release(query))
-    assert as_numbers(nobody) == as_numbers(empty_statistic(4))
+    assert as_numbers(nobody) == as_numbers(worlds.empty_statistic(4))
     assert nobody.answer_rate == 0
     everybody_silent = aggregate(query, worlds.release_of(query, [1, 1], silent=[0, 1]))
     assert everybody_silent.answer_rate == 0
