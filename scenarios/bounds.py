@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass
 
 import pandas as pd
 
-from scenarios import lower_bounds, scarce_bounds
-from scenarios.hypotheses import Setting
-from scenarios.lower_bounds import OutOfRangeError
+from scenarios.theory import lower_bounds, scarce_bounds
+from scenarios.theory.hypotheses import Setting
+from scenarios.theory.lower_bounds import OutOfRangeError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""The command line: `blindrec demo`, `blindrec run`, `blindrec data`."""
+"""The command line: `blindrec demo`, `blindrec run`, `blindrec data`, `blindrec bounds`."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ import typer
 from pydantic import ValidationError
 from rich.console import Console
 
+from coordinator.protocol.budget import as_float, parse_epsilon
 from coordinator.protocol.errors import BlindrecError, InputError
 from scenarios import report
+from scenarios.bounds import all_bounds, bounds_table
 from scenarios.config import Scenario, load_scenario
 from scenarios.datasets import read_ratings
 from scenarios.likes import describe
@@ -131,6 +133,34 @@ def data(
     deliver(json, described)
     if json != STDOUT:
         report.show_description(Console(), described, f"blindrec data {file.name}")
+
+
+@app.command()
+def bounds(
+    items: Annotated[int, typer.Option(help="Items N, up to 10^9 and more.")],
+    rated: Annotated[int, typer.Option(help="Items w that a user rated.")],
+    epsilon: Annotated[str, typer.Option(help="Privacy of a user's answer in nats; inf for none.")] = "1",
+    clusters: Annotated[int, typer.Option(help="Item clusters.")] = 2,
+    failure: Annotated[float, typer.Option(help="Probability of failure that is allowed.")] = 0.5,
+    mistakes: Annotated[int, typer.Option(help="Wrong items that still count as success.")] = 0,
+    ours: Annotated[bool, typer.Option(help="Add two bounds that are not in the paper.")] = False,
+    json: Annotated[str | None, typer.Option(help="File for the JSON result, or - for standard output.")] = None,
+) -> None:
+    """Tell how many users any learner needs: every lower bound of the Price of Privacy, and which one binds."""
+    check_targets(None, json)
+    found = all_bounds(
+        items=items,
+        rated=rated,
+        epsilon=as_float(parse_epsilon(epsilon)),
+        clusters=clusters,
+        failure=failure,
+        mistakes=mistakes,
+        ours=ours,
+    )
+    rows = [{str(name): value for name, value in row.items()} for row in bounds_table(found).to_dict("records")]
+    deliver(json, {"bounds": rows})
+    if json != STDOUT:
+        report.show_bounds(Console(), rows)
 
 
 DEMO = Scenario(items=200, rated=20, users=2_000_000)

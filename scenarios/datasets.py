@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from coordinator.protocol.arrays import Floats, Indices, Ints
 from coordinator.protocol.errors import InputError
-from scenarios.rating_columns import RatingColumns
-from scenarios.rating_files import open_ratings
-from scenarios.rating_readers import read_columns
+from scenarios.formats.columns import RatingColumns
+from scenarios.formats.opening import open_ratings
+from scenarios.formats.readers import read_columns
 
 _INTEGER = r"^-?[0-9]{1,18}$"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -75,6 +75,16 @@ def show_description(console: Console, described: Mapping[str, Any], title: str)
         told = "above each user's own mean" if value is None else inner or _text(value)
         table.add_row(name.replace("_", " "), told)
     console.print(table)
+
+
+def show_bounds(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Print lower bounds as a table; the one that binds is marked."""
+    table = Table("bound", "users", "holds for", "source", title="users that any learner needs", title_justify="left")
+    for row in rows:
+        users = f"{row['users']:,.0f}" if row["valid"] else "out of range"
+        table.add_row(row["name"] + (" *" if row["binds"] else ""), users, row["range"], row["source"])
+    console.print(table)
+    console.print("* the one that binds")
 
 
 def _text(value: Any) -> str:

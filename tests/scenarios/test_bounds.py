@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coordinator.protocol.errors import InputError
-from scenarios import information, lower_bounds, scarce_bounds
+from scenarios.theory import information, lower_bounds, scarce_bounds
 from scenarios.bounds import Bound, all_bounds, binding, bounds_table
-from scenarios.hypotheses import Setting
+from scenarios.theory.hypotheses import Setting
 
 
 def by_name(bounds: list[Bound]) -> dict[str, Bound]:

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.errors import InputError
-from scenarios import information
-from scenarios.exact_information import (
+from scenarios.theory import information
+from scenarios.theory.exact_information import (
     bit_release,
     chi_square_information,
     exact_information,
@@ -23,7 +23,7 @@ from scenarios.exact_information import (
     pairwise_information,
     rated_equal_bits,
 )
-from scenarios.tiny_model import TinyModel, data_channel, possible_data
+from scenarios.theory.tiny_model import TinyModel, data_channel, possible_data
 
 
 def binary_entropy(chance: float) -> float:

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scenarios import information
-from scenarios.hypotheses import log2_ball, log2_hypotheses, log_binomial
+from scenarios.theory import information
+from scenarios.theory.hypotheses import log2_ball, log2_hypotheses, log_binomial
 
 SHAPES = [(2, 1), (2, 2), (3, 2), (4, 2), (7, 4), (9, 5), (60, 8), (60, 29), (60, 31), (1000, 30), (5000, 70)]
 SHAPES += [(5000, 400), (10**6, 3), (10**9, 1), (10**9, 2), (10**9, 100), (10**9, 10**5)]

@@ -9,7 +9,7 @@ import pytest
 
 from coordinator.protocol.errors import InputError
 from scenarios.bounds import all_bounds
-from scenarios.sufficient_users import delta_min, sufficient_users
+from scenarios.theory.sufficient_users import delta_min, sufficient_users
 
 
 def test_delta_min_by_hand() -> None:

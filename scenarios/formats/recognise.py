@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from coordinator.protocol.errors import InputError
-from scenarios.rating_files import RatingFile
+from scenarios.formats.opening import RatingFile
 
 Columns = tuple[str, str, str]
 

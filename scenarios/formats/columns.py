@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from coordinator.protocol.arrays import Bools, Floats, Indices
 from coordinator.protocol.errors import InputError
-from scenarios.rating_formats import RatingFormat
+from scenarios.formats.recognise import RatingFormat
 
 Place = Callable[[int], str]
 

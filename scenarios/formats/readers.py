@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from coordinator.protocol.errors import InputError
-from scenarios.rating_columns import Place, RatingColumns, from_table, numbers
-from scenarios.rating_files import UNREADABLE, RatingFile, unreadable
-from scenarios.rating_formats import Columns, RatingFormat, choose_fields, recognise_text
-from scenarios.rating_text import need_ratings, parse_text, text_place
+from scenarios.formats.columns import Place, RatingColumns, from_table, numbers
+from scenarios.formats.opening import UNREADABLE, RatingFile, unreadable
+from scenarios.formats.recognise import Columns, RatingFormat, choose_fields, recognise_text
+from scenarios.formats.text import need_ratings, parse_text, text_place
 
 _UNRATED = 99.0  # Jester's mark of a joke that was not rated
 

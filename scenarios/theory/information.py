@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from scenarios.hypotheses import check_epsilon, check_shape
+from scenarios.theory.hypotheses import check_epsilon, check_shape
 
 
 class Overlap(NamedTuple):

@@ -1,15 +1,15 @@
 """Lower bounds on the number of users that grow where each user rated few items, one function a row.
 
-Conventions as in `scenarios.lower_bounds`: a `Setting` in, a number of users out, 0 where the bound says nothing.
+Conventions as in `scenarios.theory.lower_bounds`: a `Setting` in, a number of users out, 0 where the bound says nothing.
 """
 
 from __future__ import annotations
 
 import math
 
-from scenarios import information
-from scenarios.hypotheses import Setting
-from scenarios.lower_bounds import OutOfRangeError, users_by_fano
+from scenarios.theory import information
+from scenarios.theory.hypotheses import Setting
+from scenarios.theory.lower_bounds import OutOfRangeError, users_by_fano
 
 
 def _single_rating(setting: Setting, name: str) -> None:

@@ -8,9 +8,9 @@ import pyarrow as pa
 import pyarrow.csv
 
 from coordinator.protocol.errors import InputError
-from scenarios.rating_columns import Place
-from scenarios.rating_files import RatingFile, unreadable
-from scenarios.rating_formats import RatingFormat
+from scenarios.formats.columns import Place
+from scenarios.formats.opening import RatingFile, unreadable
+from scenarios.formats.recognise import RatingFormat
 
 _TEXT = pa.dictionary(pa.int32(), pa.string())
 _BLOCK = 1 << 24  # bytes parsed at a time

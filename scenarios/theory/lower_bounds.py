@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 
 from coordinator.protocol.errors import InputError
-from scenarios import information
-from scenarios.hypotheses import Setting
+from scenarios.theory import information
+from scenarios.theory.hypotheses import Setting
 
 
 class OutOfRangeError(InputError):

@@ -10,8 +10,8 @@ from scipy.stats import binom
 
 from coordinator.protocol.arrays import Bits, Floats
 from coordinator.protocol.errors import InputError
-from scenarios.hypotheses import check_epsilon
-from scenarios.tiny_model import TinyModel, data_channel, possible_data
+from scenarios.theory.hypotheses import check_epsilon
+from scenarios.theory.tiny_model import TinyModel, data_channel, possible_data
 
 
 def maxsense_bits(model: TinyModel, sensed: Sequence[int]) -> Bits:

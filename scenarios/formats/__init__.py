@@ -1,0 +1,1 @@
+"""Formats of rating files: recognised, opened, read and checked."""
