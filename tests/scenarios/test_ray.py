@@ -18,6 +18,7 @@ from coordinator.layout import plan_layout
 from coordinator.protocol.coins import derive
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query
+from coordinator.remote import start_coordinator
 from coordinator.rounds import Learner
 from coordinator.schedules import OneRound
 from coordinator.server import Ask, ServerState
@@ -65,12 +66,11 @@ def watched(ray_session: OnRay) -> Watched:
     def recording(*arguments: Any) -> Any:
         seen.constructor.extend(arguments)
         actors["device"] = arguments[2].hosts[0]
-        actors["server"] = start(*arguments)
+        actors["server"] = start_coordinator(*arguments)
         return actors["server"]
 
-    start = cluster.start_coordinator
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cluster, "start_coordinator", recording)
+        patch.setattr("scenarios.cluster.start_coordinator", recording)
         seen.finished = run(SCENARIO, ray_session, progress=progress)
     return seen
 
@@ -169,7 +169,7 @@ def test_an_error_of_the_devices_arrives_as_it_was_raised(ray_session: OnRay, mo
 
 def enter_and_run(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     """Run a job in a session as `on_ray` yields it, within the instance that runs already."""
-    monkeypatch.setattr(cluster, "_start", lambda workers: None)
+    monkeypatch.setattr(cluster, "_start", lambda _: None)
     monkeypatch.setattr("ray.shutdown", lambda: None)
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     with on_ray(address=None, workers=1) as session:
