@@ -56,7 +56,7 @@ _LINES: tuple[tuple[str, str], ...] = (
 def show(console: Console, result: Mapping[str, Any], title: str) -> None:
     """Print a result as a table; what does not apply is left out."""
     intervals = result.get("intervals", {})
-    table = Table(title=Text(title), show_header=False, title_justify="left")
+    table = _table(title)
     for name, words in _LINES:
         value = result.get(name)
         if value is not None:
@@ -67,7 +67,7 @@ def show(console: Console, result: Mapping[str, Any], title: str) -> None:
 
 def show_description(console: Console, described: Mapping[str, Any], title: str) -> None:
     """Print what `scenarios.likes.describe` says as a table."""
-    table = Table(title=Text(title), show_header=False, title_justify="left")
+    table = _table(title)
     for name, value in described.items():
         inner = (
             ", ".join(f"{key} {_text(number)}" for key, number in value.items()) if isinstance(value, dict) else None
@@ -85,6 +85,14 @@ def show_bounds(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
         table.add_row(row["name"] + (" *" if row["binds"] else ""), users, row["range"], row["source"])
     console.print(table)
     console.print("* the one that binds")
+
+
+def _table(title: str) -> Table:
+    """Return an empty table of two columns; a long value goes on in the next line, digests are not cut off."""
+    table = Table(title=Text(title), show_header=False, title_justify="left")
+    table.add_column()
+    table.add_column(overflow="fold")
+    return table
 
 
 def _text(value: Any) -> str:

@@ -81,5 +81,5 @@ def secrets(seed: int) -> list[bytes]:
 
 def shows_a_secret(held: object, seed: int) -> bool:
     """Whether a pickle of ``held`` holds the seed or the secret."""
-    stream = cloudpickle.dumps(held)
+    stream: bytes = cloudpickle.dumps(held)  # type: ignore[no-untyped-call] # Ray gives it no types
     return any(secret in stream for secret in secrets(seed))

@@ -1,7 +1,7 @@
 """Makes what tests share importable by name: tests are imported from their files and see no directory of their own.
 
-`reference` is the oracle in plain Python, `statistical` holds error radii, `worlds` builds the project's objects, `runs`
-small scenarios, `boundary` what may cross it.
+`reference` is the oracle in plain Python, `statistical` holds error radii, `worlds` builds the project's objects,
+`runs` starts small scenarios and commands, `boundary` knows what may cross it.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
+    from runs import Command
+
     from scenarios.cluster import OnRay
 
 
@@ -29,6 +31,35 @@ def _share(name: str) -> None:
 
 for shared in ("reference", "statistical", "worlds", "runs", "boundary"):
     _share(shared)
+
+
+@pytest.fixture
+def blindrec(capsys: pytest.CaptureFixture[str]) -> Command:
+    """Run the command line in this process."""
+    from runs import Ended  # noqa: PLC0415 (importable only since the loop above)
+
+    from scenarios import cli  # noqa: PLC0415 (not needed by most tests)
+
+    def run(*arguments: object) -> Ended:
+        with pytest.raises(SystemExit) as ended:
+            cli.main([str(argument) for argument in arguments])
+        out, err = capsys.readouterr()
+        code = ended.value.code or 0
+        assert isinstance(code, int)
+        return Ended(code, out, err)
+
+    return run
+
+
+@pytest.fixture
+def nobody_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fail where a device is asked."""
+
+    def asked(*_: object) -> None:
+        raise AssertionError("a device was asked")
+
+    monkeypatch.setattr("actors.device.Cohort.answer", asked)
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
 
 
 @pytest.fixture(scope="session")

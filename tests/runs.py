@@ -2,20 +2,52 @@
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import psutil
+import pytest
 
 from scenarios.config import Scenario
+from scenarios.datasets import RatingTable
 from scenarios.experiment import Run, run, silent
+from scenarios.likes import Split
 from scenarios.session import InProcess, Progress
 
 Rating = tuple[int, int, float]
 """User, item, rating."""
+
+
+class Ended(NamedTuple):
+    """What a command left: exit code, standard output and standard error."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def result(self) -> dict[str, Any]:
+        """Standard output as the one strict JSON value that it must be."""
+        value: dict[str, Any] = json.loads(self.out, parse_constant=pytest.fail)
+        return value
+
+
+Command = Callable[..., Ended]
+"""`blindrec` with arguments."""
+
+
+def refused(command: Command, *arguments: object) -> str:
+    """The one line that a command is refused with."""
+    ended = command(*arguments)
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.startswith("blindrec: ")
+    assert ended.err.endswith("\n")
+    assert ended.err.count("\n") == 1
+    return ended.err.removeprefix("blindrec: ")
 
 
 def small(**changes: Any) -> Scenario:
@@ -36,7 +68,7 @@ def here(
 
 
 def planted_ratings(*, users: int, items: int, each: int, seed: int = 0) -> list[Rating]:
-    """Ratings of users who like (4 or 5) the first half of the items, but for one in ten, and dislike (1 to 3) the rest."""
+    """Ratings in a mixed order: users like (4, 5) the first half of the items and not (1 to 3) the rest, mostly."""
     world = np.random.default_rng(seed)
     rows = [
         (user, int(item), float(world.choice([4, 5] if (item < items // 2) == (world.random() < 0.9) else [1, 2, 3])))
@@ -51,6 +83,25 @@ def write_movielens(path: Path, rows: Iterable[Rating]) -> Path:
     lines = [f"{user + 1},{item + 1},{rating},964982703\n" for user, item, rating in rows]
     path.write_text("userId,movieId,rating,timestamp\n" + "".join(lines), encoding="utf-8")
     return path
+
+
+def split_of(rows: Sequence[Sequence[tuple[int, bool]]], held: Sequence[Sequence[int]], items: int) -> Split:
+    """A split of users who rated (item, liked), with these held-out items."""
+    flat = [pair for row in rows for pair in sorted(row)]
+    train = RatingTable(
+        indptr=np.cumsum([0, *map(len, rows)]),
+        items=np.array([item for item, _ in flat], np.int32),
+        values=np.array([float(liked) for _, liked in flat]),
+        user_labels=np.array([str(user) for user in range(len(rows))], np.object_),
+        item_labels=np.array([str(item) for item in range(items)], np.object_),
+        source="planted",
+    )
+    return Split(
+        train=train,
+        likes=np.array([liked for _, liked in flat], np.bool_),
+        held_indptr=np.cumsum([0, *map(len, held)]),
+        held_items=np.array([item for row in held for item in row], np.int32),
+    )
 
 
 def holds_within(seconds: float, condition: Callable[[], bool]) -> bool:

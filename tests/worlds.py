@@ -10,6 +10,7 @@ import reference
 from reference import Gaps, World
 
 from actors.ratings import BlockRatings
+from coordinator.aggregation import Statistic
 from coordinator.protocol.arrays import Bits
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.messages import Query, Release, pack
@@ -100,6 +101,12 @@ def release_of(query: Query, bits: Sequence[int], *, first: int = 0, silent: Seq
         answered=pack(heard) if len(silent) else None,
         refused=len(silent),
     )
+
+
+def scores_of(statistic: Statistic) -> ScoreStatistic:
+    """The statistic, which is MaxSense's."""
+    assert isinstance(statistic, ScoreStatistic)
+    return statistic
 
 
 def empty_statistic(items: int) -> ScoreStatistic:

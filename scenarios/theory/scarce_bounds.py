@@ -1,6 +1,7 @@
 """Lower bounds on the number of users that grow where each user rated few items, one function a row.
 
-Conventions as in `scenarios.theory.lower_bounds`: a `Setting` in, a number of users out, 0 where the bound says nothing.
+Conventions as in `scenarios.theory.lower_bounds`: a `Setting` in, a number of users out, 0 where the bound says
+nothing.
 """
 
 from __future__ import annotations

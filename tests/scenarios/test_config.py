@@ -110,7 +110,7 @@ def test_epsilon_is_exact(upper: int, lower: int) -> None:
 
 def test_a_scenario_cannot_be_changed() -> None:
     with pytest.raises(ValidationError):
-        Scenario().items = 3  # type: ignore[misc] # frozen, which is what is tested
+        Scenario().items = 3
 
 
 WRONG: dict[str, tuple[dict[str, Any], list[str]]] = {

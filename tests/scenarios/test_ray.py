@@ -11,6 +11,7 @@ import numpy as np
 import psutil
 import pytest
 import ray
+import worlds
 from boundary import SEED, leaves, shows_a_secret
 from runs import alive, below, here, holds_within, small
 
@@ -18,6 +19,7 @@ from coordinator.layout import plan_layout
 from coordinator.protocol.coins import derive
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query
+from coordinator.remote import start_coordinator
 from coordinator.rounds import Learner
 from coordinator.schedules import OneRound
 from coordinator.server import Ask, ServerState
@@ -65,12 +67,11 @@ def watched(ray_session: OnRay) -> Watched:
     def recording(*arguments: Any) -> Any:
         seen.constructor.extend(arguments)
         actors["device"] = arguments[2].hosts[0]
-        actors["server"] = start(*arguments)
+        actors["server"] = start_coordinator(*arguments)
         return actors["server"]
 
-    start = cluster.start_coordinator
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cluster, "start_coordinator", recording)
+        patch.setattr("scenarios.cluster.start_coordinator", recording)
         seen.finished = run(SCENARIO, ray_session, progress=progress)
     return seen
 
@@ -79,8 +80,8 @@ def same(one: Run, other: Run) -> bool:
     """Whether digest, sums, model and advice are equal to the last bit."""
     return (
         one.outcome.releases_sha256 == other.outcome.releases_sha256
-        and np.array_equal(one.statistic.sensed, other.statistic.sensed)
-        and np.array_equal(one.statistic.scores, other.statistic.scores)
+        and np.array_equal(worlds.scores_of(one.statistic).sensed, worlds.scores_of(other.statistic).sensed)
+        and np.array_equal(worlds.scores_of(one.statistic).scores, worlds.scores_of(other.statistic).scores)
         and np.array_equal(one.outcome.model.cluster, other.outcome.model.cluster)
         and np.array_equal(one.outcome.model.score, other.outcome.model.score)
         and np.array_equal(one.ran.advice, other.ran.advice)
@@ -169,7 +170,7 @@ def test_an_error_of_the_devices_arrives_as_it_was_raised(ray_session: OnRay, mo
 
 def enter_and_run(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     """Run a job in a session as `on_ray` yields it, within the instance that runs already."""
-    monkeypatch.setattr(cluster, "_start", lambda workers: None)
+    monkeypatch.setattr(cluster, "_start", lambda _: None)
     monkeypatch.setattr("ray.shutdown", lambda: None)
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     with on_ray(address=None, workers=1) as session:

@@ -19,30 +19,11 @@ from scenarios.populations import populate
 from scenarios.records import to_json
 from scenarios.results import predict, record, summarize
 
-PROMISED = set(
-    [
-        "design",
-        "decoder",
-        "items",
-        "rated",
-        "users",
-        "clusters",
-        "epsilon",
-        "seed",
-        "trust_model",
-        "answered",
-        "refused",
-        "missing",
-        "accuracy",
-        "exact",
-        "ari",
-        "nmi",
-        "accuracy_predicted",
-        "seconds",
-        "devices_per_second",
-        "releases_sha256",
-    ]
-)
+PROMISED = {
+    *("design", "decoder", "items", "rated", "users", "clusters", "epsilon", "seed", "trust_model"),
+    *("answered", "refused", "missing", "accuracy", "exact", "ari", "nmi", "accuracy_predicted"),
+    *("seconds", "devices_per_second", "releases_sha256"),
+}
 NEEDS_TRUTH = {"accuracy", "exact", "ari", "nmi", "accuracy_predicted"}
 
 

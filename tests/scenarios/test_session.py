@@ -8,6 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+import worlds
 from runs import here, small
 
 from actors.device import Device
@@ -53,8 +54,8 @@ def same(one: Run, other: Run) -> bool:
     return all(
         (
             one.outcome.releases_sha256 == other.outcome.releases_sha256,
-            np.array_equal(one.statistic.sensed, other.statistic.sensed),
-            np.array_equal(one.statistic.scores, other.statistic.scores),
+            np.array_equal(worlds.scores_of(one.statistic).sensed, worlds.scores_of(other.statistic).sensed),
+            np.array_equal(worlds.scores_of(one.statistic).scores, worlds.scores_of(other.statistic).scores),
             one.statistic.ones == other.statistic.ones,
             np.array_equal(one.outcome.model.cluster, other.outcome.model.cluster),
             np.array_equal(one.outcome.model.score, other.outcome.model.score),
@@ -131,8 +132,8 @@ def test_devices_without_the_budget_all_refuse_and_the_run_ends_all_the_same(eps
     ran = InProcess(1).run(job(Fraction(1), epsilon=epsilon), advised=50, top=10, progress=silent)
     (statistic,) = ran.outcome.state.statistics
     assert (statistic.asked, statistic.answered, statistic.refused, statistic.missing) == (50, 0, 50, 0)
-    assert not statistic.sensed.any()
-    assert not statistic.scores.any()
+    assert not worlds.scores_of(statistic).sensed.any()
+    assert not worlds.scores_of(statistic).scores.any()
     assert ran.outcome.releases_sha256 == hashlib.sha256(bytes(7) + bytes(7)).hexdigest()
 
 

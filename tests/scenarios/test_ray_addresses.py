@@ -1,0 +1,77 @@
+"""Ray addresses that lead nowhere are refused at once, in one line, before any device is asked."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+from runs import Command, refused
+
+from coordinator.protocol.errors import InputError
+from scenarios import cluster
+from scenarios.cluster import on_ray
+
+pytestmark = pytest.mark.usefixtures("nobody_asks")
+
+
+@pytest.fixture
+def port() -> int:
+    """A port where nothing listens."""
+    with closing(socket.socket()) as free:
+        free.bind(("127.0.0.1", 0))
+        number: int = free.getsockname()[1]
+    return number
+
+
+@pytest.fixture
+def stranger() -> Iterator[int]:
+    """A port where something listens that is no Ray head: it answers whatever it is told with a line of text."""
+    with closing(socket.create_server(("127.0.0.1", 0))) as server:
+
+        def serve() -> None:
+            line, _ = server.accept()
+            with closing(line):
+                line.recv(100)
+                line.sendall(b"HTTP/1.0 400 Bad Request\r\n\r\n")
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield server.getsockname()[1]
+        thread.join(timeout=10)
+
+
+def test_a_ray_address_where_nothing_listens(blindrec: Command, port: int) -> None:
+    line = refused(blindrec, "run", "--users", 100, "--address", f"127.0.0.1:{port}")
+    assert f"Ray address 127.0.0.1:{port} does not answer" in line
+    assert "give the host:port of a running head" in line
+
+
+def test_a_ray_address_from_the_environment(blindrec: Command, port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", f"127.0.0.1:{port}")
+    assert f"Ray address 127.0.0.1:{port} does not answer" in refused(blindrec, "run", "--users", 100)
+
+
+def test_a_ray_address_where_something_else_listens(blindrec: Command, stranger: int) -> None:
+    line = refused(blindrec, "run", "--users", 100, "--address", f"127.0.0.1:{stranger}")
+    assert f"Ray address 127.0.0.1:{stranger}" in line
+    assert "something else listens there" in line
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:head", "127.0.0.1:99999", "no such host:6379"])
+def test_a_ray_address_that_is_none(address: str, blindrec: Command) -> None:
+    line = refused(blindrec, "run", "--users", 100, "--address", address)
+    assert f"Ray address {address} does not answer" in line
+
+
+def test_more_workers_than_an_instance_has_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They would wait for CPUs that never come."""
+    monkeypatch.setattr(cluster, "_join", lambda _, ship_code: ship_code)
+    monkeypatch.setattr(cluster, "_cpus", lambda: 2)
+    monkeypatch.setattr("ray.shutdown", lambda: None)
+    with pytest.raises(InputError, match=r"^workers is 3, but Ray at head:1 has 2 CPUs; ask for that many"):
+        on_ray(address="head:1", workers=3).__enter__()
+    with on_ray(address="head:1", workers=None) as session:
+        assert session.workers == 2
