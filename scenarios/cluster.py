@@ -164,7 +164,8 @@ def _join(address: str, *, ship_code: bool) -> None:
     except (ConnectionError, RuntimeError, ValueError) as error:
         line = str(error).strip().splitlines()[0]
         raise InputError(
-            f"Ray address {address} cannot be joined ({line}); start a head there or leave it out"
+            f"Ray address {address} cannot be joined ({line}); start a head there, set RAY_AUTH_MODE=token and "
+            "RAY_AUTH_TOKEN_PATH if it asks for a token, or leave the address out"
         ) from None
 
 

@@ -98,6 +98,11 @@ class Scenario(BaseModel):
         if self.ratings is not None and theirs:
             name = min(theirs)
             raise ValueError(f"{name} is {getattr(self, name)!r}, but {self.ratings} brings its own; give one of them")
+        about_files = ("columns", "like_from", "held_out")
+        files = [name for name in about_files if getattr(self, name) != type(self).model_fields[name].default]
+        if self.ratings is None and files:
+            name = files[0]
+            raise ValueError(f"{name} is {getattr(self, name)!r}, which is about ratings files; give --ratings too")
         _check_shares("class_shares", self.class_shares, len(self.like))
         if len({len(row) for row in self.like}) != 1 or not self.like[0]:
             raise ValueError(
@@ -132,6 +137,8 @@ class Scenario(BaseModel):
             raise InputError(f"like has {clusters} numbers a user class; give one for each of at least 2 item clusters")
         if self.design == "pairwise":
             Pairwise(items=items, agreement=self.agreement)
+            if clusters == items:
+                raise InputError(f"clusters is {clusters}; pairwise needs fewer clusters than items, {items}")
         MaxSense(items=items, rated=full["rated"], theta=self.theta)
         return self.model_copy(update=full)
 

@@ -70,9 +70,21 @@ def _shares(given: tuple[float, ...] | None, count: int) -> Floats:
 
 
 def cluster_sizes(scenario: Scenario) -> Ints:
-    """Return the number of items in each true cluster of a block model, int64, shape (L,)."""
-    filled = scenario.complete()
-    return exact_sizes(_shares(scenario.cluster_shares, len(scenario.like[0])), filled.items or 0)
+    """Return the number of items in each true cluster of a block model, int64, shape (L,).
+
+    Raises
+    ------
+    InputError
+        If a cluster would be empty.
+    """
+    items = scenario.complete().items or 0
+    sizes = exact_sizes(_shares(scenario.cluster_shares, len(scenario.like[0])), items)
+    if not sizes.all():
+        raise InputError(
+            f"cluster_shares is {scenario.cluster_shares or 'equal'}: cluster {sizes.argmin()} of {sizes.size} would "
+            f"hold none of {items} items; give it a larger share, or more items"
+        )
+    return sizes
 
 
 def class_shares(scenario: Scenario) -> Floats:
@@ -84,11 +96,6 @@ def block_model(scenario: Scenario) -> Population:
     """Return a population of the bipartite block model; item clusters have exact sizes and a random order."""
     filled = scenario.complete()
     sizes = cluster_sizes(scenario)
-    if not sizes.all():
-        raise InputError(
-            f"cluster_shares is {scenario.cluster_shares or 'equal'}: cluster {sizes.argmin()} of {sizes.size} would "
-            f"hold none of {filled.items} items; give it a larger share, or more items"
-        )
     world = np.random.default_rng(int.from_bytes(derive(scenario.seed, "world")))
     truth = world.permutation(np.repeat(np.arange(sizes.size), sizes)).astype(np.int32)
     ratings = BlockRatings(

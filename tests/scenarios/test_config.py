@@ -40,6 +40,7 @@ def test_a_file_sets_every_name_of_the_block_model(tmp_path: Path) -> None:
     found = load_scenario(written(tmp_path, FULL), {})
     assert dict(found) == {
         "design": "maxsense",
+        "agreement": "rated-equal",
         "decoder": "paper",
         "items": 60,
         "rated": 6,
