@@ -96,6 +96,8 @@ class Cohort:
 
         In a deployment this never leaves the device; a simulation reads it to score it.
         """
+        if model.cluster.size != self._ratings.items:
+            raise ValueError(f"model has {model.cluster.size} items, the device's catalogue has {self._ratings.items}")
         return recommend(model, *self._ratings.rated(self._master, first, stop - first), k=k)
 
 

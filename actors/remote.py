@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 from bisect import bisect_right
 from typing import Any
 
@@ -11,6 +12,7 @@ from actors.device import Cohort
 from actors.ratings import Ratings
 from coordinator.protocol.arrays import Indices2
 from coordinator.protocol.budget import Epsilon
+from coordinator.protocol.coins import derive
 from coordinator.protocol.messages import Model, Query, Release
 
 
@@ -26,6 +28,7 @@ class DeviceHost:
     """
 
     def __init__(self, ratings: Ratings, secret: bytes, bounds: list[tuple[int, int]], budget: Epsilon) -> None:
+        self._secret = secret
         self._firsts = [first for first, _ in bounds]
         self._cohorts = [Cohort(ratings, secret, first, stop, budget) for first, stop in bounds]
 
@@ -40,9 +43,25 @@ class DeviceHost:
         """Answer for devices of one cohort; see `actors.device.Cohort.answer`."""
         return self._cohort(first).answer(query, first, stop)
 
-    def recommend(self, model: Model, first: int, stop: int, k: int) -> Indices2:
-        """Let devices of one cohort draw their own top ``k``; see `actors.device.Cohort.recommend`."""
+    def recommend(self, model: Model, first: int, stop: int, k: int, permit: bytes) -> Indices2:
+        """Let devices of one cohort draw their own top ``k``; see `actors.device.Cohort.recommend`.
+
+        Advice tells what a device rated. Only the experimenter, who knows the secret, can name the ``permit``; the
+        server holds a handle of this actor, too.
+
+        Raises
+        ------
+        PermissionError
+            If the permit is wrong.
+        """
+        if not hmac.compare_digest(permit, advice_permit(self._secret)):
+            raise PermissionError("advice stays on the device; only the experimenter may look at it")
         return self._cohort(first).recommend(model, first, stop, k)
+
+
+def advice_permit(secret: bytes) -> bytes:
+    """Return what the experimenter shows to look at devices' advice; it follows from their master secret."""
+    return derive(secret, "advice")
 
 
 def start_host(bounds: list[tuple[int, int]], ratings: Any, secret: bytes, budget: Epsilon, cpus: float) -> Any:

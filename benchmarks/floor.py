@@ -9,13 +9,13 @@ import numpy as np
 from numba import uint64
 
 from coordinator.layout import cut
-from coordinator.protocol.arrays import Ints
+from coordinator.protocol.arrays import Counts
 from coordinator.protocol.compiled import compiled
 from coordinator.protocol.hashing import draw
 
 
 @compiled
-def floor_kernel(first: int, stop: int, items: int, rated: int, sensed: int, counts: Ints) -> np.uint64:
+def floor_kernel(first: int, stop: int, items: int, rated: int, sensed: int, counts: Counts) -> np.uint64:
     """Draw ``rated`` words for a device's ratings; draw one word and add one for each sensed item.
 
     No set is kept distinct, no gap is geometric, no key is strong, and nothing is released: only the work that stays.
@@ -34,7 +34,7 @@ def floor_kernel(first: int, stop: int, items: int, rated: int, sensed: int, cou
 def floor_seconds(*, users: int, items: int, rated: int, sensed: int, threads: int) -> float:
     """Return the seconds of the floor kernel over ``users`` devices on ``threads`` threads."""
     pieces = cut(0, users, -(-users // threads))
-    counts = [np.zeros(items, np.int64) for _ in pieces]
+    counts = [np.zeros(items, np.uint32) for _ in pieces]
     floor_kernel(0, 1, items, rated, sensed, counts[0])
     with ThreadPoolExecutor(threads) as pool:
         start = time.perf_counter()

@@ -49,7 +49,7 @@ def kmeans_on_line(scores: Floats, clusters: int) -> Indices:
     ndarray of int32, shape (N,)
     """
     distinct = min(clusters, np.unique(scores).size)
-    with threadpool_limits(limits=1):  # one thread: sums in one order, the same labels on every machine
+    with threadpool_limits(limits=1):  # one thread: sums in one order, the same labels for any number of threads
         fitted = KMeans(distinct, n_init=10, tol=0, random_state=0).fit(scores[:, None])
     rank: Indices = np.argsort(np.argsort(-fitted.cluster_centers_[:, 0])).astype(np.int32)
     found: Indices = rank[fitted.labels_]

@@ -69,12 +69,14 @@ def learn(state: ServerState, *, clusters: int, decoder: str) -> Model:
     Raises
     ------
     ValueError
-        If nothing was asked.
+        If nothing was asked, or rounds sensed at different rates.
     """
     if not state.asked:
         raise ValueError("the server has asked nothing yet; there is nothing to learn from")
     statistic = total(state)
     if isinstance(statistic, PairStatistic):
         return decode_pairs(statistic, clusters=clusters, decoder=decoder)
-    sensing = state.asked[-1].query.parameters["sensing"]
-    return decode(statistic, sensing=sensing, clusters=clusters, decoder=decoder)
+    rates = {ask.query.parameters["sensing"] for ask in state.asked}
+    if len(rates) > 1:
+        raise ValueError(f"rounds sensed at different rates, {sorted(rates)}; their scores cannot be added up")
+    return decode(statistic, sensing=rates.pop(), clusters=clusters, decoder=decoder)

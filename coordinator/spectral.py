@@ -60,7 +60,7 @@ def decode_pairs(statistic: PairStatistic, *, clusters: int, decoder: str) -> Mo
 def _profile_clusters(affinity: Floats, clusters: int) -> Indices:
     if not affinity.any():
         return np.zeros(len(affinity), np.int32)
-    with threadpool_limits(limits=1):  # one thread: sums in one order, the same labels on every machine
+    with threadpool_limits(limits=1):  # one thread: sums in one order, the same labels for any number of threads
         _, vectors = eigsh(affinity, k=clusters, which="LM", v0=np.ones(len(affinity)))
         fitted = KMeans(clusters, n_init=10, tol=0, random_state=0).fit(vectors)
     labels: Indices = fitted.labels_.astype(np.int32)

@@ -17,6 +17,17 @@ from coordinator.protocol.messages import Model
 from scenarios.likes import Split
 from scenarios.metrics import RankingScores, ranking_scores
 
+ADVICE = (
+    "hit_rate",
+    "hit_rate_error",
+    "ndcg",
+    "ndcg_error",
+    "popularity_hit_rate",
+    "popularity_ndcg",
+    "random_hit_rate",
+    "random_ndcg",
+)
+"""What advice is scored by."""
 FEWEST_RATERS = 5
 """Items with fewer ratings say too little of taste to be counted."""
 NOISE = 0.05
@@ -32,7 +43,7 @@ class Following:
     Attributes
     ----------
     popularity : float
-        Share of the variance of the items' numbers of likes that lies between clusters, 0 to 1.
+        Share of the variance of the items' numbers of ratings that lies between clusters, 0 to 1.
     taste : float
         The same for the share of likes among an item's ratings, items with five ratings or more.
     noiseless_ari : float
@@ -77,7 +88,7 @@ def what_clusters_follow(cluster: Indices, noiseless: Indices, split: Split) -> 
     likes = np.bincount(split.train.items[split.likes], minlength=many)
     raters = np.bincount(split.train.items, minlength=many)
     known = raters >= FEWEST_RATERS
-    popularity = share_between(likes.astype(float), cluster)
+    popularity = share_between(raters.astype(float), cluster)
     taste = share_between((likes / np.maximum(raters, 1))[known], cluster[known])
     return Following(
         popularity=popularity,
@@ -104,13 +115,13 @@ def score_advice(advice: Indices, ratings: StoredRatings, split: Split) -> dict[
     dict
         ``hit_rate, hit_rate_error, ndcg, ndcg_error, evaluated`` of the advice, and hit rate and NDCG of recommending
         what most users like (``popularity_*``, which knows all ratings) and of k unrated items at random
-        (``random_*``, exact expectation). Empty where nobody has a held-out like.
+        (``random_*``, exact expectation). All None where nobody has a held-out like.
     """
     devices, k = advice.shape
     user = ratings.user[:devices]
     sizes = np.diff(split.held_indptr)[user]
     if not sizes.any():
-        return {}
+        return {**dict.fromkeys(ADVICE), "evaluated": 0}
     starts = np.concatenate([[0], np.cumsum(sizes)])
     index = np.arange(starts[-1]) - np.repeat(starts[:-1] - split.held_indptr[user], sizes)
     held = split.held_items[index]

@@ -172,7 +172,7 @@ def _stderr() -> Console:
 
 def _finish(finished: Finished, out: Path | None, json: str | None, title: str) -> None:
     if out is not None:
-        write_out(out, finished.scenario, finished.result, finished.last)
+        write_out(out, finished.scenario, finished.result, finished.first)
     deliver(json, finished.result)
     if json != STDOUT:
         report.show(Console(), finished.result, title)
@@ -190,7 +190,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
             raise
         _stop(explain() + _value(error), BAD_INPUT)
     if code == INTERRUPTED:  # what the command-line library makes of Ctrl-C
-        _stop("interrupted; the Ray processes of this run have ended, nothing half-done was written", INTERRUPTED)
+        _stop("interrupted; what this run started has ended, nothing half-done was written", INTERRUPTED)
     sys.exit(code)
 
 

@@ -15,7 +15,7 @@ import ray
 import actors
 import coordinator
 import scenarios
-from actors.remote import start_host
+from actors.remote import advice_permit, start_host
 from coordinator.protocol.arrays import Indices2
 from coordinator.protocol.errors import BlindrecError, InputError
 from coordinator.protocol.messages import Model
@@ -36,7 +36,7 @@ _ONE_THREAD = {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1", "OPENBLAS_NUM_T
 
 
 class OnRay:
-    """Devices as Ray actors, the server as a coordinator actor and its aggregation tasks.
+    """Devices as Ray actors, the server as a coordinator actor and its aggregators.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class OnRay:
             if query := job.first_query():
                 ray.get([*(host.warm_up.remote(query) for host in hosts), server.warm_up.remote(query)])
             outcome, seconds = _follow(server, progress)
-            advice = _advise(cohorts, outcome.model, advised, top)
+            advice = _advise(cohorts, outcome.model, advised, top, advice_permit(job.secret))
         finally:
             for actor in (server, *hosts):
                 ray.kill(actor)
@@ -85,10 +85,10 @@ def _follow(server: Any, progress: Progress) -> Any:
     return result
 
 
-def _advise(cohorts: Cohorts, model: Model, advised: int, top: int) -> Indices2:
+def _advise(cohorts: Cohorts, model: Model, advised: int, top: int, permit: bytes) -> Indices2:
     shared = ray.put(model)
     parts = [
-        host.recommend.remote(shared, first, min(stop, advised), top)
+        host.recommend.remote(shared, first, min(stop, advised), top, permit)
         for (first, stop), host in zip(cohorts.bounds, cohorts.hosts, strict=True)
         if first < advised
     ]

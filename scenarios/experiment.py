@@ -124,6 +124,5 @@ def run(
 
 
 def _advised(population: Population) -> int:
-    """Return how many devices take advice: with a ratings file as many as it has users, else at most a thousand."""
-    most = 1000 if population.split is None else population.split.train.users
-    return min(most, population.ratings.users)
+    """Return how many devices take advice: with a ratings file one for each person, else at most a thousand."""
+    return min(1000, population.ratings.users) if population.split is None else population.people

@@ -36,6 +36,8 @@ class Population:
         What the items are called.
     copies_max : int
         Most devices that one person stands behind.
+    people : int
+        With a ratings file: people among the devices; the first ones stand for one person each.
     """
 
     scenario: Scenario
@@ -44,6 +46,7 @@ class Population:
     split: Split | None = field(repr=False)
     item_labels: np.ndarray[tuple[int], np.dtype[np.object_]] = field(repr=False)
     copies_max: int = 1
+    people: int = 0
 
     def with_scenario(self, scenario: Scenario) -> Population:
         """Return the same devices under another scenario."""
@@ -122,7 +125,7 @@ def from_file(scenario: Scenario, path: Path) -> Population:
     world = np.random.default_rng(int.from_bytes(derive(scenario.seed, "world")))
     user = np.arange(table.users)
     if wanted != table.users:
-        user = world.choice(table.users, size=wanted, replace=wanted > table.users)
+        user = _each_once_first(world.choice(table.users, size=wanted, replace=wanted > table.users))
     ratings = StoredRatings(
         items=table.items_count,
         starts=split.train.indptr,
@@ -130,10 +133,22 @@ def from_file(scenario: Scenario, path: Path) -> Population:
         likes=split.likes,
         user=user.astype(np.int32),
     )
-    copies = int(np.bincount(user).max())
+    copies = np.bincount(user)
     return Population(
-        scenario=known, ratings=ratings, truth=None, split=split, item_labels=table.item_labels, copies_max=copies
+        scenario=known,
+        ratings=ratings,
+        truth=None,
+        split=split,
+        item_labels=table.item_labels,
+        copies_max=int(copies.max()),
+        people=int(np.count_nonzero(copies)),
     )
+
+
+def _each_once_first(user: Ints) -> Ints:
+    """Return the draws with every person's first device in front, so that the first devices are all the people once."""
+    firsts = np.sort(np.unique(user, return_index=True)[1])
+    return np.concatenate([user[firsts], np.delete(user, firsts)])
 
 
 def populate(scenario: Scenario) -> Population:

@@ -7,6 +7,7 @@ import json
 import os
 import platform
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from coordinator.protocol.errors import InputError
 from scenarios.config import Scenario
 from scenarios.experiment import Run
 
+_UMASK = os.umask(0)
+os.umask(_UMASK)
 STDOUT = "-"
 _PACKAGES = ("blindrec", "ray", "numpy", "numba", "scipy", "scikit-learn", "pandas", "pyarrow")
 
@@ -51,16 +54,14 @@ def _try_folder(folder: Path) -> None:
 
 
 def _try_file(target: Path, complaint: str, remedy: str) -> None:
-    partial = _partial(target)
+    place = target.resolve()
     try:
-        partial.touch()
-        partial.unlink()
+        if place.exists() and not place.is_file():
+            place.open("a").close()
+        else:
+            tempfile.TemporaryFile(dir=place.parent).close()
     except OSError as error:
         raise InputError(f"{complaint} ({error.strerror}); {remedy}") from None
-
-
-def _partial(target: Path) -> Path:
-    return target.with_name(target.name + ".part")
 
 
 def versions() -> dict[str, str]:
@@ -81,8 +82,8 @@ def items_table(run: Run) -> pd.DataFrame:
     )
 
 
-def write_out(out: Path, scenario: Scenario, result: dict[str, Any], last: Run) -> None:
-    """Write a run's folder: result.json, scenario.json, versions.json, items.parquet (of the last run).
+def write_out(out: Path, scenario: Scenario, result: dict[str, Any], first: Run) -> None:
+    """Write a run's folder: result.json, scenario.json, versions.json, items.parquet (of the first seed).
 
     Parameters
     ----------
@@ -92,27 +93,38 @@ def write_out(out: Path, scenario: Scenario, result: dict[str, Any], last: Run) 
         As run.
     result : dict
         What `--json` prints.
-    last : Run
-        Whose items are written.
+    first : Run
+        Whose items are written: that of the scenario's own seed.
     """
     as_run = scenario.model_dump(mode="json")
     as_run["epsilon"] = "inf" if scenario.epsilon is None else str(scenario.epsilon)
     write_json(out / "scenario.json", as_run)
     write_json(out / "versions.json", versions())
-    table = out / "items.parquet"
-    items_table(last).to_parquet(_partial(table), index=False)
-    _partial(table).replace(table)
+    _write(out / "items.parquet", items_table(first).to_parquet(index=False))
     write_json(out / "result.json", result)
 
 
 def write_json(target: Path, value: dict[str, Any]) -> None:
     """Write JSON, whole or not at all."""
-    text, partial = to_json(value), _partial(target)
-    with partial.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    partial.replace(target)
+    _write(target, to_json(value).encode())
+
+
+def _write(target: Path, content: bytes) -> None:
+    """Write a file by way of a new one beside it; what is no regular file (a pipe, a device) is written as it is."""
+    place = target.resolve()
+    if place.exists() and not place.is_file():
+        place.write_bytes(content)
+        return
+    with tempfile.NamedTemporaryFile(dir=place.parent, prefix=f".{place.name}.", delete=False) as file:
+        try:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+            Path(file.name).chmod(0o666 & ~_UMASK)
+            Path(file.name).replace(place)
+        except BaseException:
+            Path(file.name).unlink(missing_ok=True)
+            raise
 
 
 def to_json(value: dict[str, Any]) -> str:

@@ -26,13 +26,13 @@ class Finished:
         Filled in, with the first seed.
     result : dict
         Of the run, or the means over seeds with their intervals.
-    last : Run
-        The last run.
+    first : Run
+        The run of the first seed.
     """
 
     scenario: Scenario
     result: dict[str, Any]
-    last: Run
+    first: Run
 
 
 def run_seeds(
@@ -63,11 +63,13 @@ def run_seeds(
     if line := warning(scenario):
         console.print(line, highlight=False, soft_wrap=True)
     records: list[dict[str, Any]] = []
+    first: Run | None = None
     for seed in range(scenario.seed, scenario.seed + repeat):
         last = _one(scenario.model_copy(update={"seed": seed}), session, devices_per_actor, console)
         records.append(record(last, _noiseless(last, session)))
-    filled = last.scenario.model_copy(update={"seed": scenario.seed})
-    return Finished(scenario=filled, result=records[0] if repeat == 1 else summarize(records), last=last)
+        first = first or last
+    assert first is not None
+    return Finished(scenario=first.scenario, result=records[0] if repeat == 1 else summarize(records), first=first)
 
 
 def _one(scenario: Scenario, session: Session, devices_per_actor: int | None, console: Console) -> Run:

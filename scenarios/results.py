@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ from scipy import stats
 
 from actors.ratings import BlockRatings, StoredRatings
 from coordinator.moments import maxsense_moments
+from coordinator.protocol.arrays import Floats
 from coordinator.protocol.budget import as_float, as_json
 from coordinator.protocol.coins import derive
 from scenarios.catalogue import score_advice, what_clusters_follow
@@ -22,8 +24,24 @@ from scenarios.separability import block_parameters
 
 TRUST_MODEL = "local"
 GUARANTEE = "epsilon-local differential privacy of all that a device holds"
-GIVEN = ("epsilon", "theta", "person_epsilon")
-"""Numbers of a result that are not measured."""
+SHARES = (
+    "accuracy",
+    "nmi",
+    "advice_liked",
+    "popularity_share",
+    "taste_share",
+    "hit_rate",
+    "ndcg",
+    "popularity_hit_rate",
+    "popularity_ndcg",
+    "random_hit_rate",
+    "random_ndcg",
+)
+"""Measured numbers between 0 and 1."""
+MEASURED = (*SHARES, "ari", "noiseless_ari", "accuracy_predicted", "random_liked", "seconds", "devices_per_second")
+"""Numbers of a result that a repeat reports the mean of."""
+FORMULAS = ("accuracy_predicted", "random_liked")
+"""Those of them that follow from the scenario, and get no interval."""
 NO_GUARANTEE = "none: epsilon is infinite, answers are not private"
 
 
@@ -127,7 +145,7 @@ def summarize(records: Sequence[dict[str, Any]], confidence: float = 0.95) -> di
     records : sequence of dict
         Results that differ in their seed only.
     confidence : float
-        Level of the intervals (Student's t for means).
+        Level of the intervals: Student's t for means, Clopper-Pearson for the share of runs with all items right.
 
     Returns
     -------
@@ -138,12 +156,24 @@ def summarize(records: Sequence[dict[str, Any]], confidence: float = 0.95) -> di
     """
     worst = max(records, key=lambda one: int(one["copies_max"]))
     first = {**records[0], "copies_max": worst["copies_max"], "person_epsilon": worst["person_epsilon"]}
-    measured = [name for name, value in first.items() if isinstance(value, (bool, float)) and name not in GIVEN]
-    intervals = {}
-    for name in measured:
-        values = np.array([float(one[name]) for one in records])
-        first[name] = float(values.mean())
-        reach = float(stats.t.ppf((1 + confidence) / 2, values.size - 1) * stats.sem(values))
-        intervals[name] = [first[name] - reach, first[name] + reach]
+    intervals: dict[str, list[float]] = {}
+    for name in MEASURED:
+        values = np.array([float(one[name]) for one in records if one.get(name) is not None])
+        if values.size:
+            first[name] = float(values.mean())
+        if values.size > 1 and name not in FORMULAS:
+            intervals[name] = _interval(values, confidence, most=1.0 if name in SHARES else math.inf)
+    if first.get("exact") is not None:
+        right = [bool(one["exact"]) for one in records]
+        first["exact"] = sum(right) / len(right)
+        proportion = stats.binomtest(sum(right), len(right)).proportion_ci(confidence, method="exact")
+        intervals["exact"] = [float(proportion.low), float(proportion.high)]
     del first["releases_sha256"]
     return {**first, "repeat": len(records), "confidence": confidence, "intervals": intervals, "runs": list(records)}
+
+
+def _interval(values: Floats, confidence: float, *, most: float) -> list[float]:
+    """Return Student's t interval of a mean, cut to what the numbers can be."""
+    least = -1.0 if values.min() < 0 else 0.0
+    reach = float(stats.t.ppf((1 + confidence) / 2, values.size - 1) * stats.sem(values))
+    return [max(least, float(values.mean()) - reach), min(most, float(values.mean()) + reach)]

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from itertools import combinations
 
 import numpy as np
 
 from coordinator.moments import BlockParameters, maxsense_moments
 from coordinator.pair_moments import pair_agreement
+from coordinator.pair_statistics import MOST_ITEMS
 from coordinator.protocol.arrays import Floats
-from coordinator.protocol.budget import as_float
 from scenarios.config import Scenario
 from scenarios.populations import class_shares, cluster_sizes
 
 SAME = 1e-9
-"""Difference of probabilities that no number of devices will ever show."""
+"""Clusters differ less than this, as a share of what answers without noise vary at all: rounding, no difference."""
 
 
 def block_parameters(scenario: Scenario) -> BlockParameters:
@@ -28,17 +29,18 @@ def block_parameters(scenario: Scenario) -> BlockParameters:
 
 
 def profiles(scenario: Scenario) -> Floats | None:
-    """Return what answers tell of each cluster's items, one row a cluster; None where they tell of none.
+    """Return what answers without noise tell of each cluster's items, one row a cluster; None where nothing.
 
-    For MaxSense P(S = 1 | the item is sensed); for Pairwise-Preference P(S = 1) of a pair with an item of each cluster.
+    Noise scales all of it alike. For MaxSense P(S = 1 | the item is sensed), less P(S = 1); for Pairwise-Preference
+    P(S = 1) of a pair with an item of each cluster.
     """
-    parameters, epsilon = block_parameters(scenario), as_float(scenario.epsilon)
+    parameters = block_parameters(scenario)
     if scenario.design == "pairwise":
-        return pair_agreement(parameters, agreement=scenario.agreement, epsilon=epsilon)
+        return pair_agreement(parameters, agreement=scenario.agreement, epsilon=math.inf)
     sensing = scenario.theta / parameters.rated
     if sensing >= 1:
         return None
-    return maxsense_moments(parameters, sensing=sensing, epsilon=epsilon).given_sensed[:, None]
+    return maxsense_moments(parameters, sensing=sensing, epsilon=math.inf).effect[:, None]
 
 
 def inseparable(scenario: Scenario) -> list[tuple[int, int]]:
@@ -51,7 +53,7 @@ def inseparable(scenario: Scenario) -> list[tuple[int, int]]:
     return [
         (one, other)
         for one, other in combinations(range(many), 2)
-        if rows is None or np.abs(rows[one] - rows[other]).max() < SAME
+        if rows is None or np.abs(rows[one] - rows[other]).max() <= SAME * np.abs(rows).max()
     ]
 
 
@@ -62,6 +64,7 @@ def warning(scenario: Scenario) -> str | None:
     told = ", ".join(f"{one} and {other}" for one, other in pairs)
     line = f"warning: {scenario.design} cannot tell clusters {told} apart, however many users answer"
     paired = scenario.model_copy(update={"design": "pairwise", "agreement": "rated-equal"})
-    if scenario.design != "pairwise" and not inseparable(paired):
+    small, many = (scenario.complete().items or 0) <= MOST_ITEMS, (scenario.complete().rated or 0) > 1
+    if scenario.design != "pairwise" and small and many and not inseparable(paired):
         return f"{line}; Pairwise-Preference can (--design pairwise)"
     return line

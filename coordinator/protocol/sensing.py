@@ -104,7 +104,7 @@ def sense(stream: np.uint64, items: int, table: SensingTable, words: Words, sens
     Parameters
     ----------
     stream : uint64
-        The device's public stream, `coins.device_stream`.
+        The device's public stream, one of `coins.device_streams`.
     items : int
         Number of items N; items are 0 to N - 1.
     table : SensingTable

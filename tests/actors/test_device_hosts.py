@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
 import worlds
 
 from actors.device import Cohort
-from actors.remote import DeviceHost
+from actors.remote import DeviceHost, advice_permit
 from coordinator.protocol.messages import Model
 
 WORLD = worlds.world(items=20, rated=4)
@@ -46,4 +47,29 @@ def test_a_warm_up_is_free_and_advice_comes_from_the_right_devices() -> None:
     assert asked.answer(QUERY, 10, 30).refused == 0
     model = Model(cluster=np.arange(20, dtype=np.int32) % 2, score=np.arange(20.0), error=np.ones(20), clusters=2)
     alone = Cohort(worlds.block_ratings(WORLD), WORLD.secret, 60, 70, None).recommend(model, 60, 70, 5)
-    np.testing.assert_array_equal(asked.recommend(model, 60, 70, 5), alone)
+    np.testing.assert_array_equal(asked.recommend(model, 60, 70, 5, advice_permit(WORLD.secret)), alone)
+
+
+def test_the_server_gets_no_advice() -> None:
+    """Its handle reaches the same actor; what a device would not recommend, it has rated."""
+    model = Model(cluster=np.zeros(20, np.int32), score=np.arange(20.0), error=np.ones(20), clusters=1)
+    with pytest.raises(PermissionError, match="stays on the device"):
+        host().recommend(model, 60, 70, 20, advice_permit(worlds.PUBLIC))
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"cluster": np.full(20, 200_000_000, np.int32)},
+        {"cluster": np.full(20, -1, np.int32)},
+        {"cluster": np.zeros(19, np.int32), "score": np.zeros(19)},
+        {"score": np.full(20, np.nan)},
+        {"score": np.zeros(21)},
+        {"clusters": 0},
+    ],
+)
+def test_a_model_that_is_none_is_refused(broken: dict[str, Any]) -> None:
+    fields = {"cluster": np.zeros(20, np.int32), "score": np.zeros(20), "error": np.ones(20), "clusters": 1}
+    model = Model(**{**fields, **broken})
+    with pytest.raises(ValueError, match="model has"):
+        host().recommend(model, 60, 70, 5, advice_permit(WORLD.secret))

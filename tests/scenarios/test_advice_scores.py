@@ -11,7 +11,7 @@ from runs import split_of
 
 from actors.ratings import StoredRatings
 from coordinator.protocol.arrays import Indices
-from scenarios.catalogue import score_advice
+from scenarios.catalogue import ADVICE, score_advice
 from scenarios.likes import Split
 from scenarios.metrics import ranking_scores
 
@@ -90,4 +90,7 @@ def test_only_the_advised_devices_count() -> None:
 
 def test_without_held_out_likes_there_is_nothing_to_score() -> None:
     split, ratings = world(2)
-    assert score_advice(np.full((1, K), -1, np.int32), ratings, split) == {}
+    scores = score_advice(np.full((1, K), -1, np.int32), ratings, split)
+    assert scores.pop("evaluated") == 0
+    assert set(scores) == set(ADVICE)
+    assert set(scores.values()) == {None}

@@ -134,6 +134,16 @@ def test_more_users_are_drawn_with_replacement_and_a_person_pays_for_every_copy(
     assert population.person_epsilon() == Fraction(int(copies.max()), 3)
 
 
+def test_the_first_devices_stand_for_every_person_once(file: Path) -> None:
+    """Advice is scored on them, so that nobody counts twice and everybody drawn counts."""
+    for users in (12, 45, 1000):
+        population = populate(of_file(file, users=users))
+        ratings = population.ratings
+        assert isinstance(ratings, StoredRatings)
+        first = ratings.user[: population.people]
+        assert np.unique(first).size == first.size == np.unique(ratings.user).size
+
+
 def test_without_noise_a_person_has_no_guarantee(file: Path) -> None:
     assert populate(of_file(file, users=1000, epsilon="inf")).person_epsilon() is None
 

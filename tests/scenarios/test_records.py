@@ -114,3 +114,22 @@ def test_delivery(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == ""
     deliver("-", {"a": 1})
     assert capsys.readouterr().out == to_json({"a": 1}) == (tmp_path / "a.json").read_text()
+
+
+def test_a_link_is_followed_and_neighbours_are_left_alone(tmp_path: Path) -> None:
+    aim, link, neighbour = tmp_path / "aim.json", tmp_path / "link.json", tmp_path / "link.json.part"
+    aim.write_text("old", encoding="utf-8")
+    neighbour.write_text("mine", encoding="utf-8")
+    link.symlink_to(aim)
+    check_targets(None, str(link))
+    write_json(link, {"a": 1})
+    assert link.is_symlink()
+    assert json.loads(aim.read_text(encoding="utf-8")) == {"a": 1}
+    assert neighbour.read_text(encoding="utf-8") == "mine"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["aim.json", "link.json", "link.json.part"]
+
+
+def test_what_is_no_regular_file_stays_what_it_is() -> None:
+    check_targets(None, "/dev/null")
+    write_json(Path("/dev/null"), {"a": 1})
+    assert Path("/dev/null").is_char_device()

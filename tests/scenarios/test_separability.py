@@ -43,3 +43,14 @@ def test_first_order_agreement_is_blind_where_only_pairs_differ() -> None:
     """`equal` and `positive` tell crossed classes apart by pairs; sensing every rated item tells nothing at all."""
     assert inseparable(scenario(CROSSED, design="pairwise", agreement="positive")) == []
     assert inseparable(scenario(((0.9, 0.1),), theta=10.0)) == [(0, 1)]
+
+
+def test_a_large_catalogue_is_warned_of_without_a_way_that_it_cannot_go() -> None:
+    line = warning(scenario(CROSSED, items=10_000, rated=100))
+    assert line is not None
+    assert "--design pairwise" not in line
+    assert warning(scenario(CROSSED, items=10_000, rated=1)) is not None
+
+
+def test_noise_makes_no_clusters_coincide() -> None:
+    assert inseparable(scenario(((0.9, 0.1),), epsilon="0.0001")) == []
