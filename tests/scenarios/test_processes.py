@@ -67,7 +67,7 @@ def test_ctrl_c_ends_the_processes_of_the_run_and_no_other(namesake: subprocess.
     assert len(seen) > 4
     assert run.returncode == 130
     assert out == ""
-    assert err.splitlines()[-1].startswith("blindrec: interrupted; the Ray processes of this run have ended")
+    assert err.splitlines()[-1].startswith("blindrec: interrupted; what this run started has ended")
     assert list((tmp_path / "out").iterdir()) == []
     assert namesake.poll() is None
 
