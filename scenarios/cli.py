@@ -54,13 +54,14 @@ def open_session(backend: str, *, address: str | None, workers: int | None) -> I
         raise InputError(f"backend is {backend!r}; choose ray or inprocess")
 
 
-def _columns(text: str | None) -> tuple[str, ...] | None:
+def _columns(text: str | None) -> tuple[str, str, str] | None:
     if text is None:
         return None
     names = tuple(part.strip() for part in text.split(","))
     if len(names) != 3:
         raise InputError(f"columns is {text!r}; name three, like user,item,rating")
-    return names
+    user, item, rating = names
+    return user, item, rating
 
 
 @app.command()
@@ -129,7 +130,7 @@ def data(
 ) -> None:
     """Tell what is in a file of ratings: users, items, density, ratings per user."""
     check_targets(None, json)
-    described = describe(read_ratings(file, columns=_columns(columns)), like_from)  # type: ignore[arg-type] # three
+    described = describe(read_ratings(file, columns=_columns(columns)), like_from)
     deliver(json, described)
     if json != STDOUT:
         report.show_description(Console(), described, f"blindrec data {file.name}")
