@@ -6,9 +6,10 @@ import numpy as np
 
 from actors.advice import recommend
 from actors.ledger import Ledger
+from actors.questions import check
 from actors.randomizers import randomize
 from actors.ratings import Ratings
-from actors.sketches import check, private_bits
+from actors.sketches import SKETCHES, Sketched
 from coordinator.protocol.arrays import Bits, Indices, Indices2
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.coins import as_words
@@ -47,7 +48,8 @@ class Cohort:
         """Answer ``query`` for devices ``first`` to ``stop - 1``.
 
         A device that has answered this query before repeats its bits and spends nothing; one whose budget does not
-        hold a new query refuses: it is marked as not answering, and its bits are 0.
+        hold a new query refuses: it is marked as not answering, and its bits are 0. So is one that cannot answer,
+        which follows from public things alone (too few public rated items); it is charged all the same.
 
         Parameters
         ----------
@@ -68,11 +70,11 @@ class Cohort:
         """
         check(query, self._ratings)
         refused = self.ledger.charge(query, first, stop)
-        bits = private_bits(query, self._ratings, self._master, first, stop - first)
+        bits, able, pairs = self._sketch(query, first, stop - first)
         randomize(bits, query, self._master, first)
         answered: Bits | None = None
-        if refused:
-            answered = np.ones(stop - first, np.uint8)
+        if refused or able is not None:
+            answered = np.ones(stop - first, np.uint8) if able is None else able.astype(np.uint8)
             for start, end in refused:
                 answered[start - first : end - first] = 0
             bits *= answered[:, None]
@@ -84,12 +86,16 @@ class Cohort:
             bits=pack(bits),
             answered=None if answered is None else pack(answered),
             refused=sum(end - start for start, end in refused),
+            pairs=None if pairs is None else pairs.astype("<i4").tobytes(),
         )
+
+    def _sketch(self, query: Query, first: int, count: int) -> Sketched:
+        return SKETCHES[query.design].sketch(query, self._ratings, self._master, first, count)
 
     def rehearse(self, query: Query) -> None:
         """Compile what ``query`` needs on one device and throw the bit away: nothing is charged, nothing leaves."""
-        bits = private_bits(query, self._ratings, self._master, self.first, 1)
-        randomize(bits, query, self._master, self.first)
+        check(query, self._ratings)
+        randomize(self._sketch(query, self.first, 1).bits, query, self._master, self.first)
 
     def recommend(self, model: Model, first: int, stop: int, k: int) -> Indices2:
         """Return each device's own top ``k``, int32, shape (stop - first, k); see `advice.recommend`.

@@ -22,6 +22,7 @@ from actors.block_model import (
     block_model_would_like,
 )
 from actors.kernels import StoredLikes, block_model_maxsense, stored_maxsense
+from actors.partition_kernels import block_model_partition, stored_partition
 from coordinator.protocol.arrays import Bits, Bits2, Bools, Bools2, Floats, Indices, Indices2, Ints, Words
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.sensing import SensingTable
@@ -42,6 +43,10 @@ class Ratings(Protocol):
 
     def maxsense(self, master: Words, key: Words, table: SensingTable, first: int, count: int) -> Bits:
         """Return MaxSense's private bits of ``count`` devices from ``first`` on: 1 if a sensed item was liked."""
+        ...
+
+    def multi_maxsense(self, master: Words, key: Words, set_size: int, first: int, bits: Bits2) -> None:
+        """Write Multi-MaxSense's private bits of devices from ``first`` on, shape (devices, sets)."""
         ...
 
     def opinions(self, master: Words, first: int, items: Indices2) -> Bits2:
@@ -82,6 +87,11 @@ class BlockRatings:
     class_shares: Floats = field(repr=False)
     clusters: Indices = field(repr=False)
 
+    def __post_init__(self) -> None:
+        """Refuse what compiled code, which checks no bounds, would follow astray."""
+        if not 1 <= self.rated_items <= self.items:
+            raise ValueError(f"{self.rated_items} of {self.items} items cannot be rated")
+
     @property
     def items(self) -> int:
         """Number of items N."""
@@ -98,6 +108,10 @@ class BlockRatings:
         bits = np.empty(count, np.uint8)
         block_model_maxsense(self._model(), master, key, table, first, bits)
         return bits
+
+    def multi_maxsense(self, master: Words, key: Words, set_size: int, first: int, bits: Bits2) -> None:
+        """Write Multi-MaxSense's private bits; see `Ratings.multi_maxsense`."""
+        block_model_partition(self._model(), master, key, set_size, first, bits)
 
     def rated(self, master: Words, first: int, count: int) -> tuple[Ints, Indices, Bools]:
         """Return rated items and likes, CSR; see `Ratings.rated`."""
@@ -185,8 +199,14 @@ class StoredRatings:
         stored_maxsense(self._liked, key, table, first, bits)
         return bits
 
+    def multi_maxsense(self, master: Words, key: Words, set_size: int, first: int, bits: Bits2) -> None:  # noqa: ARG002
+        """Write Multi-MaxSense's private bits; see `Ratings.multi_maxsense`."""
+        stored_partition(self._liked, key, set_size, first, bits)
+
     def opinions(self, master: Words, first: int, items: Indices2) -> Bits2:  # noqa: ARG002 (stored)
         """Return what devices think of items; see `Ratings.opinions`."""
+        if not self.rated_items.size:
+            return np.full(items.shape, UNRATED, np.uint8)
         keys, asked = self._keys, self.user[first : first + len(items), None].astype(np.int64) * self.items + items
         place = np.minimum(np.searchsorted(keys, asked), keys.size - 1)
         return np.where(keys[place] == asked, np.where(self.likes[place], LIKED, DISLIKED), UNRATED).astype(np.uint8)

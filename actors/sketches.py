@@ -4,18 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
-from actors.block_model import LIKED, UNRATED
+from actors.agreement import AGREEMENTS, Agree
+from actors.block_model import DISLIKED, LIKED
 from actors.ratings import Ratings
-from coordinator.protocol.arrays import Bits, Bits2, Bools, Words
-from coordinator.protocol.channels import bit_channel
-from coordinator.protocol.coins import round_key
-from coordinator.protocol.errors import InputError
+from coordinator.protocol.arrays import Bits2, Bools, Indices2, Ints, Words
+from coordinator.protocol.coins import device_streams, round_key
+from coordinator.protocol.item_queries import item_queries
 from coordinator.protocol.messages import Query
-from coordinator.protocol.pairs import random_pairs
+from coordinator.protocol.pairs import pairs_among, random_pairs
+from coordinator.protocol.reveal import kept, reveals
 from coordinator.protocol.sensing import sensing_table
+
+
+class Sketched(NamedTuple):
+    """What a block of devices has to say, before it is privatized."""
+
+    bits: Bits2
+    """Private bits, uint8, shape (devices, questions); they must not leave the device side."""
+    able: Bools | None = None
+    """Which devices can answer, a function of public things alone; None: all."""
+    pairs: Indices2 | None = None
+    """Public pairs that the bits are about, shape (devices, 2), where they follow from public ratings."""
+
+
+SketchFunction = Callable[[Query, Ratings, Words, int, int], Sketched]
+"""(query, ratings, master secret, first device, count) to what these devices have to say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,101 +41,103 @@ class Sketch:
 
     Attributes
     ----------
-    questions : int
-        Bits that a device answers.
+    sketch : callable
+        Makes the private bits.
+    questions : int or None
+        Bits that a device answers; None: as many as the query asks for.
     parameters : frozenset of str
         Names of the numbers that a query must bring, no more and no less.
-    bits : callable
-        (query, ratings, master secret, first device, count) to bits, uint8, shape (count, questions).
+    pooled : bool
+        Whether the query must name a pool of items; otherwise it must not.
+    private : bool
+        Whether bits go through a local randomizer; what is not private is asked without an epsilon only.
     """
 
-    questions: int
-    parameters: frozenset[str]
-    bits: Callable[[Query, Ratings, Words, int, int], Bits2]
+    sketch: SketchFunction
+    questions: int | None = 1
+    parameters: frozenset[str] = frozenset()
+    pooled: bool = False
+    private: bool = True
 
 
-def maxsense(query: Query, ratings: Ratings, master: Words, first: int, count: int) -> Bits2:
+def maxsense(query: Query, ratings: Ratings, master: Words, first: int, count: int) -> Sketched:
     """MaxSense's bit: 1 if the device liked some item of its public sensing set (Banerjee et al., Figure 2)."""
     key = round_key(query.public_seed, query.round)
     table = sensing_table(query.parameters["sensing"])
-    return ratings.maxsense(master, key, table, first, count).reshape(count, 1)
+    return Sketched(ratings.maxsense(master, key, table, first, count).reshape(count, 1))
 
 
-def _both_rated_equally(one: Bits, other: Bits) -> Bools:
-    same: Bools = (one == other) & (one != UNRATED)
-    return same
+def multi_maxsense(query: Query, ratings: Ratings, master: Words, first: int, count: int) -> Sketched:
+    """Multi-MaxSense's bits: 1 for each set in which the device liked some item (Banerjee et al., Figure 3)."""
+    bits = np.empty((count, query.questions), np.uint8)
+    key = round_key(query.public_seed, query.round)
+    ratings.multi_maxsense(master, key, int(query.parameters["set_size"]), first, bits)
+    return Sketched(bits)
 
 
-def _equal(one: Bits, other: Bits) -> Bools:
-    same: Bools = (one == LIKED) == (other == LIKED)
-    return same
+def item_query(query: Query, ratings: Ratings, master: Words, first: int, count: int) -> Sketched:
+    """Answer "is (i, z) your rating?": 1 if the device rated the item with that value (after Theorem 10 [4.3])."""
+    assert query.pool is not None
+    items, values = item_queries(round_key(query.public_seed, query.round), first, count, query.pool)
+    opinions = ratings.opinions(master, first, items[:, None])[:, 0]
+    return Sketched((opinions == np.where(values, LIKED, DISLIKED)).astype(np.uint8).reshape(count, 1))
 
 
-def _both_liked(one: Bits, other: Bits) -> Bools:
-    both: Bools = (one == LIKED) & (other == LIKED)
-    return both
+def reveal(query: Query, ratings: Ratings, master: Words, first: int, count: int) -> Sketched:
+    """Tell everything: which items were rated, then which were liked, at most ``most`` ratings a device.
+
+    With probability ``1 - share``, by a public coin, a device tells nothing: its bits are all 0.
+    """
+    streams = device_streams(round_key(query.public_seed, query.round), first, count)
+    starts, rated, likes = ratings.rated(master, first, count)
+    device: Ints = np.repeat(np.arange(count), np.diff(starts))
+    tells = reveals(streams, query.parameters["share"])[device]
+    tells &= kept(streams, starts, int(query.parameters["most"]))
+    bits = np.zeros((count, 2 * query.items), np.uint8)
+    bits[device[tells], rated[tells]] = 1
+    bits[device[tells], query.items + rated[tells]] = likes[tells]
+    return Sketched(bits)
 
 
-def _pairwise(agree: Callable[[Bits, Bits], Bools]) -> Sketch:
+def _pairwise(agree: Agree) -> SketchFunction:
     """Return Pairwise-Preference's sketch: 1 if the device agrees about its public pair (Banerjee et al., Figure 1)."""
 
-    def bits(query: Query, ratings: Ratings, master: Words, first: int, count: int) -> Bits2:
+    def sketch(query: Query, ratings: Ratings, master: Words, first: int, count: int) -> Sketched:
         key = round_key(query.public_seed, query.round)
         pairs = np.stack(random_pairs(key, first, count, query.items), axis=1)
         opinions = ratings.opinions(master, first, pairs)
-        return agree(opinions[:, 0], opinions[:, 1]).astype(np.uint8).reshape(count, 1)
+        return Sketched(agree(opinions[:, 0], opinions[:, 1]).astype(np.uint8).reshape(count, 1))
 
-    return Sketch(questions=1, parameters=frozenset(), bits=bits)
+    return sketch
+
+
+def _pairwise_of_rated(agree: Agree) -> SketchFunction:
+    """Return the sketch where rated items are public and the pair is drawn among them; fewer than two: no answer."""
+
+    def sketch(query: Query, ratings: Ratings, master: Words, first: int, count: int) -> Sketched:
+        starts, rated, likes = ratings.rated(master, first, count)
+        places = pairs_among(round_key(query.public_seed, query.round), first, np.diff(starts))
+        able = places[:, 0] >= 0
+        rows = np.where(able[:, None], starts[:-1, None] + places, 0)
+        pairs = np.full((count, 2), -1, np.int32)
+        opinions = np.full((count, 2), DISLIKED, np.uint8)
+        if able.any():
+            pairs[able] = rated[rows[able]]
+            opinions[able] = np.where(likes[rows[able]], LIKED, DISLIKED)
+        bits = agree(opinions[:, 0], opinions[:, 1]) & able
+        return Sketched(bits.astype(np.uint8).reshape(count, 1), None if able.all() else able, pairs)
+
+    return sketch
 
 
 SKETCHES = {
-    "maxsense": Sketch(questions=1, parameters=frozenset({"sensing"}), bits=maxsense),
-    "pairwise-rated-equal": _pairwise(_both_rated_equally),
-    "pairwise-equal": _pairwise(_equal),
-    "pairwise-positive": _pairwise(_both_liked),
+    "maxsense": Sketch(sketch=maxsense, parameters=frozenset({"sensing"})),
+    "multi-maxsense": Sketch(sketch=multi_maxsense, questions=None, parameters=frozenset({"set_size"})),
+    **{f"pairwise-{name}": Sketch(sketch=_pairwise(agree)) for name, agree in AGREEMENTS.items()},
+    **{f"pairwise-{name}-of-rated": Sketch(sketch=_pairwise_of_rated(agree)) for name, agree in AGREEMENTS.items()},
+    "item-query": Sketch(sketch=item_query, pooled=True, private=False),
+    **dict.fromkeys(
+        ("full-reveal", "curator-items", "curator-pairs"),
+        Sketch(sketch=reveal, questions=None, parameters=frozenset({"share", "most"}), private=False),
+    ),
 }
-
-
-def check(query: Query, ratings: Ratings) -> None:
-    """Refuse a query that devices cannot answer as it stands, before anything is charged: a server may send anything.
-
-    Raises
-    ------
-    InputError
-        If the design is unknown, its catalogue, questions or parameters are not what devices know, or epsilon is not
-        above 0 or cannot be expressed.
-    """
-    if (sketch := SKETCHES.get(query.design)) is None:
-        raise InputError(f"design {query.design!r} is unknown to devices; they know {', '.join(SKETCHES)}")
-    if query.items != ratings.items:
-        raise InputError(f"{query} asks about {query.items} items, the devices' catalogue has {ratings.items}")
-    if query.questions != sketch.questions:
-        raise InputError(f"{query} asks {query.questions} questions, the design has {sketch.questions}")
-    if query.parameters.keys() != sketch.parameters:
-        raise InputError(f"{query} has parameters {sorted(query.parameters)}, not {sorted(sketch.parameters)}")
-    if query.epsilon is not None and query.epsilon <= 0:
-        raise InputError(f"{query} has an epsilon that is not above 0; a free answer would still tell something")
-    bit_channel(query.epsilon_per_question)
-    if "sensing" in query.parameters:
-        sensing_table(query.parameters["sensing"])
-
-
-def private_bits(query: Query, ratings: Ratings, master: Words, first: int, count: int) -> Bits2:
-    """Return the private bits of devices ``first`` to ``first + count - 1``; they must not leave the device side.
-
-    Parameters
-    ----------
-    query : Query
-        What is asked; `check` has passed it.
-    ratings : Ratings
-        The devices' frozen ratings.
-    master : ndarray of uint64, shape (2,)
-        The population's master secret: synthetic devices draw their ratings from it.
-    first, count : int
-        The devices.
-
-    Returns
-    -------
-    ndarray of uint8, shape (count, query.questions)
-    """
-    return SKETCHES[query.design].bits(query, ratings, master, first, count)

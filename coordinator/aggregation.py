@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
+from coordinator.pair_moments import AGREEMENTS
 from coordinator.pair_statistics import PairStatistic, aggregate_pairs
+from coordinator.partition_statistics import aggregate_partition
 from coordinator.protocol.messages import Query, Release
+from coordinator.rating_statistics import aggregate_item_queries, aggregate_revealed, aggregate_revealed_pairs
 from coordinator.statistics import ScoreStatistic, aggregate_scores
 
 Statistic: TypeAlias = ScoreStatistic | PairStatistic
@@ -14,9 +17,12 @@ Statistic: TypeAlias = ScoreStatistic | PairStatistic
 
 AGGREGATIONS: dict[str, Callable[[Query, Release], Statistic]] = {
     "maxsense": aggregate_scores,
-    "pairwise-rated-equal": aggregate_pairs,
-    "pairwise-equal": aggregate_pairs,
-    "pairwise-positive": aggregate_pairs,
+    "multi-maxsense": aggregate_partition,
+    **{f"pairwise-{name}{of}": aggregate_pairs for name in AGREEMENTS for of in ("", "-of-rated")},
+    "item-query": aggregate_item_queries,
+    "full-reveal": aggregate_revealed,
+    "curator-items": aggregate_revealed,
+    "curator-pairs": aggregate_revealed_pairs,
 }
 
 

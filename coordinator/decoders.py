@@ -20,14 +20,15 @@ Scores = tuple[Floats, float]
 
 def paper_scores(statistic: ScoreStatistic, sensing: float) -> Scores:
     """Return MaxSense's own scores ``B_i = sum_u H_ui S_u`` (Banerjee et al., Figure 2)."""
-    q = statistic.answer_rate
-    return statistic.scores.astype(float), math.sqrt(statistic.answered * sensing * (1 - sensing) * q)
+    q, told = statistic.answer_rate, statistic.questions * sensing
+    spread = told * statistic.answer_rate * (1 - sensing * (1 - q) - told * q)  # one set: p (1 - p) q
+    return statistic.scores.astype(float), math.sqrt(statistic.answered * max(spread, 0.0))
 
 
 def centred_scores(statistic: ScoreStatistic, sensing: float) -> Scores:
     """Return ``sum_u H_ui (S_u - mean S)``: the same contrast between clusters at ``1 - q`` of the variance (ours)."""
     q = statistic.answer_rate
-    error = math.sqrt(statistic.answered * sensing * (1 - sensing) * q * (1 - q))
+    error = math.sqrt(statistic.answers * sensing * (1 - sensing) * q * (1 - q))
     return statistic.scores - q * statistic.sensed, error
 
 
@@ -64,7 +65,7 @@ def decode(statistic: ScoreStatistic, *, sensing: float, clusters: int, decoder:
     statistic : ScoreStatistic
         What the devices' releases sum up to.
     sensing : float
-        Sensing probability p of the query.
+        Sensing probability p of each set that the query asks about.
     clusters : int
         Number of item clusters L, at least 2 and at most N.
     decoder : {"centred", "paper"}

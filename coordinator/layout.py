@@ -9,6 +9,8 @@ from coordinator.protocol.errors import InputError
 LARGEST_BLOCK = 1 << 17
 SMALLEST_BLOCK = 1 << 13
 BLOCKS_A_WORKER = 8
+MOST_BITS = 1 << 24
+"""Bits that one call brings back at most, where devices answer many questions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +46,10 @@ class Layout:
         """Devices that one call asks at most: a multiple of 8, so that packed bits of blocks join as bytes."""
         wanted = self.devices // (self.workers * BLOCKS_A_WORKER) // 8 * 8
         return min(max(wanted, SMALLEST_BLOCK), LARGEST_BLOCK)
+
+    def block_of(self, questions: int) -> int:
+        """Devices that one call asks at most where each answers ``questions`` bits; a multiple of 8, too."""
+        return min(self.block, max(MOST_BITS // questions // 8 * 8, 8))
 
 
 def plan_layout(*, devices: int, workers: int, devices_per_actor: int | None) -> Layout:

@@ -2,7 +2,7 @@
 
 A design's function returns a `SketchMoments`, whose fields mean the same for every design that scores items by
 ``B_i = sum of the answers to the sets that held item i``. A new design is one more function beside
-`maxsense_moments`; `mean_product` is the combinatorial sum such designs have in common.
+`maxsense_moments`; `coordinator.subsets.mean_product` is the combinatorial sum such designs have in common.
 """
 
 from __future__ import annotations
@@ -11,11 +11,10 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import brentq
-from scipy.special import expit, logit
 
 from coordinator.protocol.arrays import Floats, Ints
 from coordinator.protocol.errors import InputError
+from coordinator.subsets import mean_product
 
 DECODERS = ("paper", "centred")
 
@@ -205,75 +204,6 @@ def maxsense_moments(parameters: BlockParameters, *, sensing: float, epsilon: fl
         noise_paper=spread,
         noise_centred=spread * (1 - rate),
     )
-
-
-def mean_product(factors: Floats, sizes: Ints, chosen: int) -> float:
-    """Mean of a product of item factors over the uniform subsets of a given size.
-
-    Parameters
-    ----------
-    factors : array of float, shape (L,)
-        Factor of every item of each cluster, at least 0.
-    sizes : array of int, shape (L,)
-        Items in each cluster, at least 0.
-    chosen : int
-        Size of the subsets, 0 to the number of items.
-
-    Returns
-    -------
-    float
-        ``sum over (k_1..k_L) of prod_l C(n_l, k_l) x_l^(k_l) / C(n, chosen)``; relative error below 1e-10 for
-        a million items and subsets of some thousands.
-
-    Raises
-    ------
-    InputError
-        If no subset has that size.
-
-    Examples
-    --------
-    >>> round(mean_product(np.array([0.5, 1.0]), np.array([1, 2]), 1), 12)
-    0.833333333333
-    """
-    total = int(sizes.sum())
-    if not 0 <= chosen <= total:
-        raise InputError(f"no subset of {chosen} items in a set of {total}; choose 0 to {total}")
-    whole = _log_coefficient(np.ones(1), np.array([total]), chosen)
-    return math.exp(_log_coefficient(factors, sizes, chosen) - whole)
-
-
-def _log_coefficient(factors: Floats, sizes: Ints, power: int) -> float:
-    """Logarithm of the coefficient of z^power in prod_l (1 + x_l z)^(n_l).
-
-    Cauchy's integral over ``z = r e^(i angle)``. The terms at radius r, scaled to sum to 1, are the distribution of
-    a sum of binomials; r puts its mean at ``power``, so that the integral is the probability of the mean itself:
-    no cancellation, no overflow. An equal-step sum adds only the mass that lies a multiple of ``steps`` away,
-    below 1e-20 with 16 standard deviations + 65 steps (Bernstein's inequality).
-    """
-    present = (factors > 0) & (sizes > 0)
-    counts, degree = sizes[present].astype(np.float64), int(sizes[present].sum())
-    if power > degree:
-        return -math.inf
-    if power == 0:
-        return 0.0
-    logs = np.log(factors[present])
-    target = min(power, degree - 0.5) / degree
-    centre = float(logit(target))
-    tilt = float(brentq(_excess, centre - logs.max() - 1, centre - logs.min() + 1, args=(logs, counts, target)))
-    chance, rest = expit(logs + tilt), expit(-logs - tilt)
-    deviation = math.sqrt(float(counts @ (chance * rest)))
-    steps = min(math.ceil(16 * deviation) + 65, degree + 1) // 2 * 2 + 1
-    angles = 2 * np.pi / steps * np.arange(1, steps // 2 + 1)[:, None]
-    half = np.sin(angles / 2) ** 2
-    size = np.log1p(-4 * chance * rest * half) @ counts / 2
-    phase = np.arctan2(chance * np.sin(angles), 1 - 2 * chance * half) @ counts - power * angles[:, 0]
-    mass = (1 + 2 * float(np.exp(size) @ np.cos(phase))) / steps
-    return float(np.logaddexp(0, logs + tilt) @ counts) - power * tilt + math.log(mass)
-
-
-def _excess(tilt: float, logs: Floats, counts: Floats, target: float) -> float:
-    """Mean of the tilted distribution as a share of its range, less the target."""
-    return float(counts @ expit(logs + tilt) / counts.sum()) - target
 
 
 def _checked(users: int, decoder: str) -> str:

@@ -13,6 +13,8 @@ from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query, Release
 from coordinator.protocol.pairs import random_pairs
 
+OF_RATED = "-of-rated"
+"""Ends the name of designs whose pairs are among a device's public rated items."""
 MOST_ITEMS = 5000
 """The statistic holds two numbers a pair: 200 MB at this many items."""
 
@@ -74,7 +76,14 @@ def aggregate_pairs(query: Query, release: Release) -> PairStatistic:
     """
     release.require(query)
     check_items(query.items)
-    low, high = random_pairs(round_key(query.public_seed, query.round), release.first, release.count, query.items)
+    public = release.public_pairs()
+    if query.design.endswith(OF_RATED) and public is None and release.count:
+        raise ValueError(f"release of device {release.first} on lacks the public pairs that {query} is about")
+    if public is None:
+        key = round_key(query.public_seed, query.round)
+        low, high = random_pairs(key, release.first, release.count, query.items)
+    else:
+        low, high = public[:, 0], public[:, 1]
     place = low.astype(np.int64) * query.items + high
     answered, bits = release.answered_mask(), release.unpacked()[:, 0] & release.answered_mask() == 1
     cells, shape = query.items**2, (query.items, query.items)

@@ -103,8 +103,9 @@ class Coordinator:
 
     def _blocks(self, ask: Ask) -> Iterator[tuple[Any, int, int]]:
         """Yield (host, first, stop) of every call, cohorts in turn, so that all hosts work from the start."""
+        block = self._layout.block_of(ask.query.questions)
         calls = [
-            deque((host, a, b) for a, b in cut(max(first, ask.first), min(stop, ask.stop), self._layout.block))
+            deque((host, a, b) for a, b in cut(max(first, ask.first), min(stop, ask.stop), block))
             for (first, stop), host in zip(self._cohorts.bounds, self._cohorts.hosts, strict=True)
         ]
         while calls := [queue for queue in calls if queue]:

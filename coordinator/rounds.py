@@ -8,6 +8,7 @@ from typing import Protocol
 
 from coordinator.aggregation import Statistic
 from coordinator.protocol.messages import Model, Release
+from coordinator.rating_decoders import Curator
 from coordinator.server import Ask, Policy, ServerState, absorb, learn
 from coordinator.transcript import Transcript
 
@@ -28,12 +29,15 @@ class Learner:
     ----------
     clusters : int
         Number of item clusters L.
-    decoder : {"centred", "paper"}
+    decoder : str
         Name of the decoder.
+    curator : Curator or None
+        Where the server is a trusted curator: the noise that it publishes under.
     """
 
     clusters: int
     decoder: str
+    curator: Curator | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,5 +82,5 @@ def conduct(policy: Policy, learner: Learner, transport: Transport, *, devices: 
         statistic, releases = transport.ask(ask)
         transcript.add(releases)
         state = absorb(state, ask, statistic)
-    model = learn(state, clusters=learner.clusters, decoder=learner.decoder)
+    model = learn(state, clusters=learner.clusters, decoder=learner.decoder, curator=learner.curator)
     return Outcome(state=state, model=model, releases_sha256=transcript.hexdigest())

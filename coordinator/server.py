@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -9,6 +10,7 @@ from coordinator.aggregation import Statistic, merge
 from coordinator.decoders import decode
 from coordinator.pair_statistics import PairStatistic
 from coordinator.protocol.messages import Model, Query
+from coordinator.rating_decoders import Curator, decode_item_totals, decode_pair_totals, decode_shares
 from coordinator.spectral import decode_pairs
 
 
@@ -33,11 +35,14 @@ class ServerState:
         Rounds so far, in order.
     statistics : tuple of Statistic
         One for each of them.
+    merged : Statistic or None
+        Their sum, where `absorb` added them up.
     """
 
     devices: int
     asked: tuple[Ask, ...] = ()
     statistics: tuple[Statistic, ...] = ()
+    merged: Statistic | None = None
 
     @property
     def fresh(self) -> int:
@@ -55,28 +60,53 @@ class Policy(Protocol):
 
 def absorb(state: ServerState, ask: Ask, statistic: Statistic) -> ServerState:
     """Return the state after the answers to ``ask`` came in."""
-    return replace(state, asked=(*state.asked, ask), statistics=(*state.statistics, statistic))
+    merged = merge(total(state), statistic) if state.statistics else statistic
+    return replace(state, asked=(*state.asked, ask), statistics=(*state.statistics, statistic), merged=merged)
 
 
 def total(state: ServerState) -> Statistic:
     """Return the sum over rounds, at least one."""
-    return merge(*state.statistics)
+    return state.merged or merge(*state.statistics)
 
 
-def learn(state: ServerState, *, clusters: int, decoder: str) -> Model:
+def learn(state: ServerState, *, clusters: int, decoder: str, curator: Curator | None = None) -> Model:
     """Return the item model that all rounds together tell.
+
+    Parameters
+    ----------
+    state : ServerState
+        At least one round.
+    clusters : int
+        Number of item clusters L.
+    decoder : str
+        Name of the decoder; "centred" or "paper" where a design has both.
+    curator : Curator, optional
+        Where the server is a trusted curator: the noise that it publishes under.
 
     Raises
     ------
     ValueError
-        If nothing was asked, or rounds sensed at different rates.
+        If nothing was asked, or rounds asked in ways whose scores cannot be added up.
     """
     if not state.asked:
         raise ValueError("the server has asked nothing yet; there is nothing to learn from")
-    statistic = total(state)
+    statistic, query = total(state), state.asked[0].query
     if isinstance(statistic, PairStatistic):
+        if curator:
+            return decode_pair_totals(statistic, curator, clusters=clusters)
         return decode_pairs(statistic, clusters=clusters, decoder=decoder)
-    rates = {ask.query.parameters["sensing"] for ask in state.asked}
-    if len(rates) > 1:
-        raise ValueError(f"rounds sensed at different rates, {sorted(rates)}; their scores cannot be added up")
-    return decode(statistic, sensing=rates.pop(), clusters=clusters, decoder=decoder)
+    if any(ask.query.parameters != query.parameters for ask in state.asked):
+        ways = [ask.query.parameters for ask in state.asked]
+        raise ValueError(f"rounds asked in different ways, {ways}; their scores cannot be added up")
+    if curator:
+        return decode_item_totals(statistic, curator, clusters=clusters)
+    if query.design not in SENSING:
+        return decode_shares(statistic, clusters=clusters)
+    return decode(statistic, sensing=SENSING[query.design](query), clusters=clusters, decoder=decoder)
+
+
+SENSING: dict[str, Callable[[Query], float]] = {
+    "maxsense": lambda query: query.parameters["sensing"],
+    "multi-maxsense": lambda query: query.parameters["set_size"] / query.items,
+}
+"""Probability that a set holds an item, of designs that ask about sets."""

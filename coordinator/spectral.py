@@ -43,16 +43,41 @@ def decode_pairs(statistic: PairStatistic, *, clusters: int, decoder: str) -> Mo
     InputError
         If the decoder is unknown or the number of clusters impossible.
     """
-    items = len(statistic.pairs)
     if decoder not in CENTRES:
         raise InputError(f"decoder {decoder!r} is unknown; choose one of {', '.join(CENTRES)}")
-    if not 2 <= clusters < items:
-        raise InputError(f"clusters is {clusters}; pairwise needs at least 2 and fewer than items, {items}")
     rate = statistic.ones / statistic.answered if statistic.answered else 0.0
     affinity = statistic.affinity(rate if decoder == "centred" else 0.0)
-    score = affinity.sum(axis=1)
     spread = rate * (1 - rate) if decoder == "centred" else rate
-    error = math.sqrt(statistic.answered * 2 / items * spread)
+    error = math.sqrt(statistic.answered * 2 / len(affinity) * spread)
+    return decode_affinity(affinity, clusters=clusters, error=error)
+
+
+def decode_affinity(affinity: Floats, *, clusters: int, error: float) -> Model:
+    """Return the item model that a symmetric affinity matrix tells.
+
+    Parameters
+    ----------
+    affinity : ndarray of float64, shape (N, N)
+        How alike each pair of items is; the diagonal is 0.
+    clusters : int
+        Number of item clusters L, at least 2 and below N.
+    error : float
+        Standard error of a row's sum.
+
+    Returns
+    -------
+    Model
+        As `decode_pairs`.
+
+    Raises
+    ------
+    InputError
+        If the number of clusters is impossible.
+    """
+    items = len(affinity)
+    if not 2 <= clusters < items:
+        raise InputError(f"clusters is {clusters}; pairwise needs at least 2 and fewer than items, {items}")
+    score = affinity.sum(axis=1)
     cluster = _by_falling_score(_profile_clusters(affinity, clusters), score)
     return Model(cluster=cluster, score=score, error=np.full(items, error), clusters=clusters)
 

@@ -30,7 +30,9 @@ class ScoreStatistic:
     asked, answered, refused : int
         Devices.
     ones : int
-        ``sum_u S_u``.
+        ``sum_u S_u``, over all questions.
+    questions : int
+        Bits that a device answers.
     """
 
     sensed: Ints
@@ -39,6 +41,7 @@ class ScoreStatistic:
     answered: int
     refused: int
     ones: int
+    questions: int = 1
 
     def __add__(self, other: ScoreStatistic) -> ScoreStatistic:
         """Return the statistic of both blocks together."""
@@ -49,6 +52,7 @@ class ScoreStatistic:
             answered=self.answered + other.answered,
             refused=self.refused + other.refused,
             ones=self.ones + other.ones,
+            questions=self.questions,
         )
 
     @property
@@ -58,8 +62,13 @@ class ScoreStatistic:
 
     @property
     def answer_rate(self) -> float:
-        """Share of 1 among the answers, the estimate of q; 0 where nobody answered."""
-        return self.ones / self.answered if self.answered else 0.0
+        """Share of 1 among the answered bits, the estimate of q; 0 where nobody answered."""
+        return self.ones / self.answers if self.answers else 0.0
+
+    @property
+    def answers(self) -> int:
+        """Bits that were answered."""
+        return self.answered * self.questions
 
 
 @compiled

@@ -22,7 +22,7 @@ class Transcript:
     """Collects releases round by round.
 
     The digest runs over each query in order: the mask of who answered, then the bits, both in device order, packed
-    across blocks and padded once.
+    across blocks and padded once; then the public pairs that bits are about, where releases carry them.
     """
 
     def __init__(self) -> None:
@@ -52,6 +52,8 @@ class Transcript:
         ]
         self._digest.update(_join(masks))
         self._digest.update(_join([(one.count * one.questions, one.bits) for one in ordered]))
+        for one in ordered:
+            self._digest.update(one.pairs or b"")
 
     def hexdigest(self) -> str:
         """Return the SHA-256 so far, in hexadecimal."""

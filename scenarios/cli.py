@@ -1,11 +1,8 @@
-"""The command line: `blindrec demo`, `blindrec run`, `blindrec data`, `blindrec bounds`."""
+"""The command line: `blindrec demo`, `run`, `data`, `bounds`, `plan`, `sweep`."""
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -16,13 +13,18 @@ from rich.console import Console
 from coordinator.protocol.budget import as_float, parse_epsilon
 from coordinator.protocol.errors import BlindrecError, InputError
 from scenarios import report
+from scenarios.backends import open_session
 from scenarios.bounds import all_bounds, bounds_table
 from scenarios.config import Scenario, load_scenario
-from scenarios.datasets import read_ratings
+from scenarios.datasets import read_ratings, three_columns
+from scenarios.kinds import DESIGNS
 from scenarios.likes import describe
+from scenarios.planner.command import plan
+from scenarios.planner.shape import learnable_of
+from scenarios.planner.tables import show_learnable
 from scenarios.records import STDOUT, check_targets, deliver, write_out
 from scenarios.repeat import Finished, run_seeds
-from scenarios.session import InProcess, Session
+from scenarios.sweep.command import sweep
 
 INTERRUPTED = 130
 BAD_INPUT = 2
@@ -34,42 +36,21 @@ app = typer.Typer(
     help="What can a recommender learn if nobody has to trust it, and what does that cost? Simulates devices that "
     "keep their ratings to themselves and answer an untrusted server with privatized one-bit sketches.",
 )
-
-
-@contextmanager
-def open_session(backend: str, *, address: str | None, workers: int | None) -> Iterator[Session]:
-    """Open the backend that a name asks for."""
-    if workers is not None and workers < 1:
-        raise InputError(f"workers is {workers}; it must be at least 1")
-    if backend == "inprocess":
-        if address:
-            raise InputError(f"address is {address}, but --backend inprocess uses no Ray; leave one of them out")
-        yield InProcess(workers or os.cpu_count() or 1)
-    elif backend == "ray":
-        from scenarios.cluster import on_ray  # noqa: PLC0415 (importing Ray takes a second that others need not wait)
-
-        with on_ray(address=address, workers=workers) as session:
-            yield session
-    else:
-        raise InputError(f"backend is {backend!r}; choose ray or inprocess")
-
-
-def _columns(text: str | None) -> tuple[str, str, str] | None:
-    if text is None:
-        return None
-    names = tuple(part.strip() for part in text.split(","))
-    if len(names) != 3:
-        raise InputError(f"columns is {text!r}; name three, like user,item,rating")
-    user, item, rating = names
-    return user, item, rating
+app.add_typer(sweep, name="sweep")
 
 
 @app.command()
 def run(
     scenario: Annotated[Path | None, typer.Argument(help="TOML file with the same names; flags win.")] = None,
-    design: Annotated[str | None, typer.Option(help="What is asked: maxsense or pairwise [maxsense].")] = None,
+    design: Annotated[str | None, typer.Option(help=f"What is asked: {', '.join(DESIGNS)} [maxsense].")] = None,
+    questions: Annotated[
+        str | None, typer.Option(help="Multi-MaxSense: sets a device, or auto [ceil(epsilon)].")
+    ] = None,
     agreement: Annotated[str | None, typer.Option(help="Pairwise's bit: rated-equal, equal or positive.")] = None,
-    decoder: Annotated[str | None, typer.Option(help="centred (ours) or paper.")] = None,
+    rated_items: Annotated[str | None, typer.Option(help="Pairwise: private, or public and asked about only.")] = None,
+    answers_per_item: Annotated[int | None, typer.Option(help="Item query: yeses that an item needs [1].")] = None,
+    reveal_share: Annotated[float | None, typer.Option(help="Full reveal: P(a user tells all) [1/log2 N].")] = None,
+    decoder: Annotated[str | None, typer.Option(help="centred (ours) or paper, where a design has both.")] = None,
     items: Annotated[int | None, typer.Option(help="Items N of the catalogue [200].")] = None,
     users: Annotated[int | None, typer.Option(help="Users, one device each [1000000; of a file: its users].")] = None,
     rated: Annotated[int | None, typer.Option(help="Items w that a user rated [20; of a file: the median].")] = None,
@@ -98,7 +79,7 @@ def run(
     """
     names = set(Scenario.model_fields) - {"columns"}
     flags = {name: value for name, value in locals().items() if name in names}
-    wanted = load_scenario(scenario, {**flags, "columns": _columns(columns)})
+    wanted = load_scenario(scenario, {**flags, "columns": three_columns(columns)})
     if repeat < 1:
         raise InputError(f"repeat is {repeat}; it must be at least 1")
     if devices_per_actor is not None and devices_per_actor < 1:
@@ -128,12 +109,15 @@ def data(
     like_from: Annotated[float | None, typer.Option(help="Ratings from here on are likes [above own mean].")] = None,
     json: Annotated[str | None, typer.Option(help="File for the JSON result, or - for standard output.")] = None,
 ) -> None:
-    """Tell what is in a file of ratings: users, items, density, ratings per user."""
+    """Tell what is in a file of ratings, and what its users could let a server learn at epsilon 1, 2, 4 and 8."""
     check_targets(None, json)
-    described = describe(read_ratings(file, columns=_columns(columns)), like_from)
-    deliver(json, described)
+    table = read_ratings(file, columns=three_columns(columns))
+    described = describe(table, like_from)
+    rows = learnable_of(table, like_from)
+    deliver(json, {**described, "learnable": rows})
     if json != STDOUT:
         report.show_description(Console(), described, f"blindrec data {file.name}")
+        show_learnable(Console(), rows)
 
 
 @app.command()
@@ -162,6 +146,9 @@ def bounds(
     deliver(json, {"bounds": rows})
     if json != STDOUT:
         report.show_bounds(Console(), rows)
+
+
+app.command()(plan)
 
 
 DEMO = Scenario(items=200, rated=20, users=2_000_000)

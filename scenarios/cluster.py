@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -20,7 +20,7 @@ from coordinator.protocol.arrays import Indices2
 from coordinator.protocol.errors import BlindrecError, InputError
 from coordinator.protocol.messages import Model
 from coordinator.remote import Cohorts, start_coordinator
-from scenarios.session import Job, Progress, Ran
+from scenarios.session import A, Job, Progress, R, Ran
 
 MOST_ACTORS = 64
 """Ray actors that embody devices at most (a process each, some 100 MB); further cohorts share them."""
@@ -65,6 +65,24 @@ class OnRay:
             for actor in (server, *hosts):
                 ray.kill(actor)
         return Ran(outcome=outcome, seconds=seconds, advice=advice, actors=len(hosts))
+
+    def each(self, function: Callable[[A], R], arguments: Sequence[A]) -> Iterator[tuple[int, R]]:
+        """Yield results of Ray tasks as they are completed; see `scenarios.session.Session.each`."""
+        task: Any = ray.remote(num_cpus=1)(function)
+        waiting = iter(enumerate(arguments))
+        flying: dict[Any, int] = {}
+        try:
+            while True:
+                while len(flying) < self.workers and (numbered := next(waiting, None)):
+                    flying[task.remote(numbered[1])] = numbered[0]
+                if not flying:
+                    return
+                for one in ray.wait(list(flying), num_returns=1, timeout=POLL)[0]:
+                    result = ray.get(one)
+                    yield flying.pop(one), result
+        finally:
+            for one in flying:
+                ray.cancel(one, force=True)
 
 
 def _start_hosts(job: Job, workers: int) -> list[Any]:

@@ -9,11 +9,11 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from coordinator.decoders import DECODERS
-from coordinator.designs import MaxSense, Pairwise
+from coordinator.designs import MultiMaxSense, check_shape
 from coordinator.protocol.budget import Epsilon, parse_epsilon
 from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.errors import InputError
+from scenarios.kinds import DESIGNS, LOCAL, check_kind, design_of, multi_maxsense
 
 MOST_ITEMS = 10**8
 MOST_USERS = 10**12
@@ -39,10 +39,22 @@ def _matrix(value: Any) -> Any:
     return value
 
 
+def _whole(value: Any) -> Any:
+    """Read ``"3"`` as a whole number and leave names."""
+    if value in ("ceil", "auto") or (isinstance(value, int) and not isinstance(value, bool)):
+        return value
+    try:
+        return int(str(value))
+    except ValueError:
+        raise ValueError(f"{value!r} is neither a whole number, nor ceil or auto") from None
+
+
 Probability = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Row = Annotated[tuple[Probability, ...], BeforeValidator(_numbers)]
 Matrix = Annotated[tuple[tuple[Probability, ...], ...], BeforeValidator(_matrix)]
-Exact = Annotated[Epsilon, BeforeValidator(parse_epsilon)]
+Exact = Annotated[Epsilon, BeforeValidator(lambda value: None if value is None else parse_epsilon(value))]
+
+Questions = Annotated[Annotated[int, Field(ge=1)] | Literal["ceil", "auto"], BeforeValidator(_whole)]
 
 
 class Scenario(BaseModel):
@@ -50,10 +62,20 @@ class Scenario(BaseModel):
 
     Attributes
     ----------
-    design : {"maxsense", "pairwise"}
-        What is asked.
+    design : str
+        What is asked, one of `scenarios.kinds.DESIGNS`.
+    decoder : str
+        How the server decodes, one of the design's; by default the first of them.
+    questions : int, "ceil" or "auto"
+        Multi-MaxSense's sets Q a device: a number, ``ceil(epsilon)`` as in the paper, or what needs the fewest users.
     agreement : {"rated-equal", "equal", "positive"}
         Pairwise-Preference's bit; see `coordinator.designs.Pairwise`.
+    rated_items : {"private", "public"}
+        Whether Pairwise-Preference draws pairs among the rated items, which are public then.
+    answers_per_item : int
+        Item query's yeses after which an item is learned.
+    reveal_share : float or None
+        Full reveal's probability that a user tells anything; None: ``1 / log2 N``.
     items, rated, users : int
         N, w and U. With ``ratings`` N comes from the file, ``rated`` and ``users`` default to what the file has.
     like : tuple of tuple of float
@@ -65,15 +87,20 @@ class Scenario(BaseModel):
     theta : float
         MaxSense's expected number of sensed items among those a user rated.
     epsilon : Fraction or None
-        Privacy parameter of a device's answer [nats]; None (``"inf"``): no noise.
+        Privacy parameter of a device's whole answer, or of what the curator publishes [nats]; None (``"inf"``): no
+        noise, and the default of designs that are not private.
     seed : int
         Everything random follows from it.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
 
-    design: Literal["maxsense", "pairwise"] = "maxsense"
+    design: str = "maxsense"
     agreement: Literal["rated-equal", "equal", "positive"] = "rated-equal"
+    rated_items: Literal["private", "public"] = "private"
+    questions: Questions = "ceil"
+    answers_per_item: Annotated[int, Field(ge=1)] = 1
+    reveal_share: Annotated[float, Field(gt=0, le=1)] | None = None
     decoder: str = "centred"
     items: Annotated[int, Field(ge=2, le=MOST_ITEMS)] | None = None
     rated: Annotated[int, Field(ge=1)] | None = None
@@ -90,10 +117,19 @@ class Scenario(BaseModel):
     like_from: float | None = None
     held_out: Annotated[int, Field(ge=0)] = 1
 
+    @model_validator(mode="before")
+    @classmethod
+    def _defaults_of_design(cls, values: Any) -> Any:
+        """Fill in what depends on the design: its decoder, and no epsilon where nothing is private."""
+        design = values.get("design", "maxsense") if isinstance(values, dict) else None
+        if not isinstance(design, str) or (kind := DESIGNS.get(design)) is None:
+            return values
+        epsilon = {} if kind.private else {"epsilon": "inf"}
+        return {"decoder": kind.decoders[0], **epsilon, **values}
+
     @model_validator(mode="after")
     def _consistent(self) -> Scenario:
-        if self.decoder not in DECODERS:
-            raise ValueError(f"decoder is {self.decoder!r}; choose one of {', '.join(DECODERS)}")
+        check_kind(self)
         theirs = self.model_fields_set & {"items", "like", "class_shares", "cluster_shares"}
         if self.ratings is not None and theirs:
             name = min(theirs)
@@ -110,7 +146,8 @@ class Scenario(BaseModel):
                 "number an item cluster"
             )
         _check_shares("cluster_shares", self.cluster_shares, len(self.like[0]))
-        bit_channel(self.epsilon)
+        if DESIGNS[self.design].trust_model == LOCAL and self.design != "multi-maxsense":
+            bit_channel(self.epsilon)
         if self.ratings is None:
             self.complete()
         return self
@@ -135,12 +172,18 @@ class Scenario(BaseModel):
             raise InputError(f"clusters is {clusters}; it must be at most the number of items, {items}")
         if clusters < 2:
             raise InputError(f"like has {clusters} numbers a user class; give one for each of at least 2 item clusters")
-        if self.design == "pairwise":
-            Pairwise(items=items, agreement=self.agreement)
-            if clusters == items:
-                raise InputError(f"clusters is {clusters}; pairwise needs fewer clusters than items, {items}")
-        MaxSense(items=items, rated=full["rated"], theta=self.theta)
-        return self.model_copy(update=full)
+        if self.design in ("pairwise", "curator-pairs") and clusters == items:
+            raise InputError(f"clusters is {clusters}; {self.design} needs fewer clusters than items, {items}")
+        check_shape(items, full["rated"], self.theta)
+        filled = self.model_copy(update=full)
+        if self.questions == "auto":
+            most = multi_maxsense(filled, 1).most_questions
+            bit_channel(None if self.epsilon is None else self.epsilon / most)
+            return filled
+        design = design_of(filled)
+        if isinstance(design, MultiMaxSense):
+            bit_channel(None if self.epsilon is None else self.epsilon / design.questions)
+        return filled
 
 
 def _check_shares(name: str, shares: tuple[float, ...] | None, expected: int) -> None:
@@ -190,7 +233,8 @@ def _read_toml(path: Path) -> dict[str, Any]:
 
 def _first_line(error: ValidationError) -> str:
     first = error.errors()[0]
-    name = ".".join(str(part) for part in first["loc"]) or "scenario"
+    parts = [str(part) for part in first["loc"] if str(part) not in ("constrained-int", "literal['ceil','auto']")]
+    name = ".".join(parts) or "scenario"
     if first["type"] == "extra_forbidden":
         return f"key {name!r} is unknown; known are {', '.join(Scenario.model_fields)}"
     message = first["msg"].removeprefix("Value error, ")

@@ -5,14 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from coordinator.aggregation import Statistic
-from coordinator.designs import Design, MaxSense, Pairwise
 from coordinator.layout import plan_layout
+from coordinator.open_designs import ItemQuery
+from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.coins import derive
+from coordinator.rating_decoders import Curator
 from coordinator.rounds import Learner, Outcome
-from coordinator.schedules import OneRound
-from coordinator.server import total
+from coordinator.schedules import OneRound, UntilLearned
+from coordinator.server import Policy, total
 from scenarios.config import Scenario
+from scenarios.kinds import CURATOR, DESIGNS, LOCAL, design_of
 from scenarios.populations import Population, populate
+from scenarios.questions import settled
 from scenarios.session import Job, Progress, Ran, Session
 
 TOP = 10
@@ -61,11 +65,28 @@ class Run:
         return total(self.outcome.state)
 
 
-def design_of(scenario: Scenario) -> Design:
-    """Return the design of a filled-in scenario."""
-    if scenario.design == "pairwise":
-        return Pairwise(items=scenario.items or 0, agreement=scenario.agreement)
-    return MaxSense(items=scenario.items or 0, rated=scenario.rated or 0, theta=scenario.theta)
+def policy_of(scenario: Scenario) -> Policy:
+    """Return the server's policy of a filled-in scenario."""
+    public_seed, design = derive(scenario.seed, "public"), design_of(scenario)
+    if isinstance(design, ItemQuery):
+        return UntilLearned(
+            design=design, rated=scenario.rated or 1, answers=scenario.answers_per_item, public_seed=public_seed
+        )
+    return OneRound(design=design, epsilon=asked_epsilon(scenario), public_seed=public_seed)
+
+
+def asked_epsilon(scenario: Scenario) -> Epsilon:
+    """Return the epsilon that devices privatize their answers with; a trusted curator gets ratings as they are."""
+    return scenario.epsilon if DESIGNS[scenario.design].trust_model == LOCAL else None
+
+
+def learner_of(scenario: Scenario) -> Learner:
+    """Return how the server of a filled-in scenario learns; a trusted curator has coins that nobody else knows."""
+    curator = None
+    if DESIGNS[scenario.design].trust_model == CURATOR:
+        seed = derive(scenario.seed, "curator")
+        curator = Curator(epsilon=scenario.epsilon, rated=scenario.rated or 0, seed=seed)
+    return Learner(clusters=scenario.clusters or 0, decoder=scenario.decoder, curator=curator)
 
 
 def run(
@@ -100,16 +121,15 @@ def run(
     InputError
         If something in the scenario cannot be used; no device has been asked then.
     """
-    population = population or populate(scenario)
+    population = settled(population or populate(scenario))
     filled = population.scenario
     layout = plan_layout(devices=population.ratings.users, workers=session.workers, devices_per_actor=devices_per_actor)
-    policy = OneRound(design=design_of(filled), epsilon=filled.epsilon, public_seed=derive(filled.seed, "public"))
     job = Job(
         ratings=population.ratings,
         secret=derive(filled.seed, "devices"),
-        budget=filled.epsilon,
-        policy=policy,
-        learner=Learner(clusters=filled.clusters or 0, decoder=filled.decoder),
+        budget=asked_epsilon(filled),
+        policy=policy_of(filled),
+        learner=learner_of(filled),
         layout=layout,
     )
     advised = _advised(population)

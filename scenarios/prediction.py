@@ -3,30 +3,19 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
+from numpy.polynomial.hermite_e import hermegauss
 from scipy.optimize import linear_sum_assignment
+from scipy.special import log_ndtr, logsumexp
 from scipy.stats import norm
 
 from coordinator.moments import SketchMoments
 from coordinator.protocol.arrays import Floats, Ints
 from coordinator.protocol.errors import InputError
+from scenarios.kmeans_limit import Cuts, Mixture, sampled_cuts
 
-STEPS = 20_000  # Lloyd's iteration ends long before, when no centre moves
-POINTS = 600  # about as many quantiles stand for the mixture when the starting centres are sought
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Mixture:
-    """Item scores as a Gaussian mixture, one component a cluster, in units of the noise's standard deviation."""
-
-    means: Floats
-    sizes: Ints
-
-    @property
-    def shares(self) -> Floats:
-        return np.asarray(self.sizes / self.sizes.sum())
+NODES = 64  # Gauss-Hermite nodes for a cluster's mean: the logarithm of the integrand is smooth
 
 
 def predicted_accuracy(moments: SketchMoments, cluster_sizes: Ints, *, users: int, decoder: str) -> float:
@@ -46,8 +35,9 @@ def predicted_accuracy(moments: SketchMoments, cluster_sizes: Ints, *, users: in
     Returns
     -------
     float
-        Expected share, in [0, 1]. Two equal clusters: ``Phi(d / (2 sd))``. Otherwise the optimal cut of the line
-        into L intervals under the Gaussian mixture of the scores, matched to the clusters.
+        Expected share, in [0, 1], to first order in 1/N. For many items of two equal clusters ``Phi(d / (2 sd))``;
+        in general the optimal cut of the line into L intervals under the Gaussian mixture of the scores, matched to
+        the clusters, with the cuts' scatter and bias in a sample of N items (`kmeans_limit.sampled_cuts`).
 
     Raises
     ------
@@ -56,19 +46,17 @@ def predicted_accuracy(moments: SketchMoments, cluster_sizes: Ints, *, users: in
 
     Notes
     -----
-    The limit of many items: the cuts are those of the mixture, not of a sample from it, and k-means is run to the
-    end (scikit-learn's default ``tol`` stops earlier where clusters are unequal or many). Clusters with the same
-    ``given_sensed`` cannot be told apart: k-means then cuts elsewhere, through the bulk of the scores, and the value
-    is what that gives by luck (1/2 for two equal clusters; a sample of N items has ``O(1/sqrt(N))`` more, because
-    the matching is chosen after the fact). Without noise and without contrast it is the largest cluster's share.
+    k-means is run to the best clustering (scikit-learn's default ``tol`` stops earlier where clusters are unequal or
+    many). Clusters with the same ``given_sensed`` cannot be told apart: k-means then cuts elsewhere, through the bulk
+    of the scores, and the value is what that gives by luck (1/2 for two equal clusters; a sample of N items has
+    ``O(1/sqrt(N))`` more, because the matching is chosen after the fact). Without noise and without contrast it is the
+    largest cluster's share.
     """
     mixture = _scaled(moments, cluster_sizes, users, decoder)
     if mixture is None:
         return float(cluster_sizes.max() / cluster_sizes.sum())
-    if mixture.means.size == 2 and mixture.sizes[0] == mixture.sizes[1]:
-        return float(norm.cdf(abs(mixture.means[0] - mixture.means[1]) / 2))
-    _, hits = _matched_misses(mixture)
-    return float(mixture.shares @ hits)
+    rows, columns, inside = _matched(mixture, sampled_cuts(mixture))
+    return float(mixture.shares[rows] @ inside[rows, columns])
 
 
 def predicted_exact(moments: SketchMoments, cluster_sizes: Ints, *, users: int, decoder: str) -> float:
@@ -88,9 +76,8 @@ def predicted_exact(moments: SketchMoments, cluster_sizes: Ints, *, users: int, 
     Returns
     -------
     float
-        Product over items of the probability that the item's score falls in its cluster's interval; for two equal
-        clusters ``Phi(z)^N``, about ``exp(-N Phi(-z))``. Items are taken as independent and the cuts as those of
-        `predicted_accuracy`.
+        Probability that no move of one item between neighbouring clusters lowers the sum of squares of the true
+        clustering. For two large equal clusters ``Phi(z)^N``, about ``exp(-N Phi(-z))``.
 
     Raises
     ------
@@ -99,86 +86,83 @@ def predicted_exact(moments: SketchMoments, cluster_sizes: Ints, *, users: int, 
 
     Notes
     -----
-    Where clusters coincide the product is practically 0, and so is the truth.
+    When all is right, the centres are the true clusters' mean scores, which are independent of the scores' deviations
+    from them. Given the means' gap G, an item of a cluster of n stays away from a neighbour of m items if its
+    deviation from its own mean is below ``G k / (1 + k)``, ``k^2 = (1 - 1/n) / (1 + 1/m)`` (Hartigan's condition).
+    The gaps are integrated out, cluster by cluster. Where the mixture's best cuts do not separate the clusters' means,
+    as when clusters coincide, k-means cuts elsewhere and the value is 0.
     """
     mixture = _scaled(moments, cluster_sizes, users, decoder)
     if mixture is None:
         return float(cluster_sizes.size == 1)
-    misses, _ = _matched_misses(mixture)
-    with np.errstate(divide="ignore"):
-        return math.exp(float(mixture.sizes @ np.log1p(-np.minimum(misses, 1))))
+    order = np.argsort(mixture.means)
+    means, cuts = mixture.means[order], sampled_cuts(mixture).limit
+    if not bool(np.all((means[:-1] < cuts) & (cuts < means[1:]))):
+        return 0.0
+    return _chance_of_order(means, mixture.deviations[order], mixture.sizes[order])
 
 
-def _scaled(moments: SketchMoments, sizes: Ints, users: int, decoder: str) -> _Mixture | None:
-    """Mixture of the scores in units of their noise, around their mean; None where all scores are equal."""
+def _scaled(moments: SketchMoments, sizes: Ints, users: int, decoder: str) -> Mixture | None:
+    """Mixture of the scores in units of their mean noise, around their mean; None where all scores are equal.
+
+    An item in a cluster with a larger effect is answered 1 more often, which changes its score's variance: the
+    derivative of a design's noise, ``p (1 - p) q`` and ``p (1 - p) q (1 - q)`` for MaxSense, when the item's own rate
+    moves by the effect, and so does that of the items sensed with it.
+    """
     if sizes.shape != moments.effect.shape:
         raise InputError(f"cluster_sizes has shape {sizes.shape}; the moments have {moments.effect.size} clusters")
     deviation = moments.estimate_deviation(users, decoder)
     if deviation == 0:
         return None
-    means = moments.effect / deviation
-    return _Mixture(means=means - np.average(means, weights=sizes), sizes=sizes)
+    means, rate = moments.effect / deviation, moments.answer_rate
+    if decoder == "paper":
+        noise, spread, slope = moments.noise_paper, rate, 1.0
+    else:
+        noise, spread, slope = moments.noise_centred, rate * (1 - rate), 1 - 2 * rate
+    change = moments.effect * slope * (2 / spread - moments.sensing / noise) if spread > 0 else np.zeros(sizes.size)
+    return Mixture(
+        means=means - np.average(means, weights=sizes),
+        deviations=np.sqrt(np.maximum(1 + change, 0.01)),
+        sizes=sizes,
+    )
 
 
-def _matched_misses(mixture: _Mixture) -> tuple[Floats, Floats]:
-    """Probability, for each cluster, that an item falls outside or inside the interval matched to the cluster."""
-    cuts = _cuts(_settled(mixture, _start(mixture)))
-    below, above = (_offsets(mixture, edge) for edge in (cuts[:-1], cuts[1:]))
-    inside = norm.cdf(above) - norm.cdf(below)
-    outside = norm.cdf(below) + norm.sf(above)
+def _matched(mixture: Mixture, cuts: Cuts) -> tuple[Ints, Ints, Floats]:
+    """Match clusters (rows) with intervals (columns), and give the chance of each to hold an item of each cluster."""
+    spread = np.sqrt(mixture.deviations[:, None] ** 2 + cuts.variance)
+    below = norm.cdf((cuts.limit + cuts.shift - mixture.means[:, None]) / spread)
+    inside = np.maximum(np.diff(below, axis=1, prepend=0, append=1), 0)
     rows, columns = linear_sum_assignment(mixture.shares[:, None] * inside, maximize=True)
-    return outside[rows, columns], inside[rows, columns]
+    return rows, columns, inside
 
 
-def _settled(mixture: _Mixture, centres: Floats) -> Floats:
-    """Run Lloyd's iteration on the mixture's density from the given ascending centres to its fixed point."""
-    for _ in range(STEPS):
-        cuts = _cuts(centres)
-        below, above = (_offsets(mixture, edge) for edge in (cuts[:-1], cuts[1:]))
-        inside = norm.cdf(above) - norm.cdf(below)
-        mass = mixture.shares @ inside
-        moment = (mixture.shares * mixture.means) @ inside - mixture.shares @ (norm.pdf(above) - norm.pdf(below))
-        moved = np.where(mass > 0, moment / np.where(mass > 0, mass, 1), centres)
-        if np.abs(moved - centres).max() < 1e-10 * (1 + np.abs(centres).max()):
-            return moved
-        centres = moved
-    return centres
+def _chance_of_order(means: Floats, deviations: Floats, sizes: Ints) -> float:
+    """Chance that Hartigan's condition holds at every item, for clusters in ascending order of their means.
 
-
-def _cuts(centres: Floats) -> Floats:
-    """Give the ends of the intervals nearest to each centre: shape (L + 1,), from minus to plus infinity."""
-    return np.concatenate(([-np.inf], (centres[1:] + centres[:-1]) / 2, [np.inf]))
-
-
-def _offsets(mixture: _Mixture, edges: Floats) -> Floats:
-    """Distance of every edge from every component's mean, shape (L, edges)."""
-    return edges[None, :] - mixture.means[:, None]
-
-
-def _start(mixture: _Mixture) -> Floats:
-    """Centres of least within-cluster variance for a fine discrete stand-in of the mixture.
-
-    Dynamic programming over contiguous groups of the sorted points finds the best grouping of all, which on the line
-    is what several starts of Lloyd's iteration can only hope for.
+    A chain: the sum over one cluster's mean, given the next one's, at a time.
     """
-    count = mixture.means.size
-    each = max(16, POINTS // count)
-    quantiles = norm.ppf((np.arange(each) + 0.5) / each)
-    points = (mixture.means[:, None] + quantiles).ravel()
-    order = np.argsort(points)
-    points, weights = points[order], np.repeat(mixture.shares / each, each)[order]
-    mass, first, second = (np.concatenate(([0.0], np.cumsum(weights * points**k))) for k in range(3))
-    empty = np.tri(points.size + 1, dtype=bool)  # a group [row, column) holds at least one point
-    group = np.where(empty, 1, mass[None, :] - mass[:, None])
-    cost = second[None, :] - second[:, None] - (first[None, :] - first[:, None]) ** 2 / group
-    cost[empty] = np.inf
-    best, choices = cost[0], []
-    for _ in range(count - 1):
-        total = best[:, None] + cost
-        choices.append(total.argmin(axis=0))
-        best = total.min(axis=0)
-    ends = [points.size]
-    for choice in reversed(choices):
-        ends.append(int(choice[ends[-1]]))
-    cuts = np.array([*ends, 0])[::-1]
-    return np.asarray(np.diff(first[cuts]) / np.diff(mass[cuts]))
+    points, weights = hermegauss(NODES)
+    logs = np.log(weights / weights.sum())
+    total = logs
+    for low in range(means.size - 1):
+        high = low + 1
+        own, other = (means[k] + points * deviations[k] / math.sqrt(sizes[k]) for k in (low, high))
+        gap = other[None, :] - own[:, None]
+        stay = _log_stay(gap, deviations[low], sizes[low], sizes[high])
+        stay = stay + _log_stay(gap, deviations[high], sizes[high], sizes[low])
+        total = logsumexp(total[:, None] + stay, axis=0) + logs
+    return math.exp(min(0.0, float(logsumexp(total))))
+
+
+def _log_stay(gap: Floats, deviation: float, size: int, neighbour: int) -> Floats:
+    """Logarithm of the chance that no item of a cluster is nearer to a neighbour at the given gap.
+
+    Deviations from the cluster's own mean have variance ``1 - 1/n`` and correlation ``-1 / (n - 1)``, whose effect on
+    the chance is counted to first order.
+    """
+    if size == 1:
+        return np.zeros_like(gap)
+    ratio = math.sqrt((1 - 1 / size) / (1 + 1 / neighbour))
+    reach = gap * ratio / (1 + ratio) / (deviation * math.sqrt(1 - 1 / size))
+    log_below = log_ndtr(reach)
+    return np.asarray(size * log_below - size / 2 * np.exp(2 * (norm.logpdf(reach) - log_below)))

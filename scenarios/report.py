@@ -22,6 +22,9 @@ _LINES: tuple[tuple[str, str], ...] = (
     ("guarantee", "guarantee"),
     ("epsilon", "epsilon of a device [nats]"),
     ("person_epsilon", "epsilon of a person [nats]"),
+    ("questions", "questions a device"),
+    ("epsilon_per_question", "epsilon of a question [nats]"),
+    ("rounds", "rounds"),
     ("users", "users"),
     ("answered", "answered"),
     ("refused", "refused"),
@@ -29,6 +32,7 @@ _LINES: tuple[tuple[str, str], ...] = (
     ("items", "items"),
     ("rated", "rated items (public)"),
     ("clusters", "clusters"),
+    ("unlearned", "items not learned"),
     ("accuracy", "items right"),
     ("accuracy_predicted", "items right, predicted"),
     ("exact", "all items right"),
@@ -57,8 +61,9 @@ def show(console: Console, result: Mapping[str, Any], title: str) -> None:
     """Print a result as a table; what does not apply is left out."""
     intervals = result.get("intervals", {})
     table = _table(title)
+    single = {"questions": "questions", "epsilon_per_question": "questions", "rounds": "rounds"}
     for name, words in _LINES:
-        value = result.get(name)
+        value = None if result.get(single.get(name, "")) == 1 else result.get(name)
         if value is not None:
             reach = f"  [{_text(intervals[name][0])}, {_text(intervals[name][1])}]" if name in intervals else ""
             table.add_row(Text(words), _text(value) + reach)  # Text: brackets are no markup

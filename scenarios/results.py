@@ -10,20 +10,18 @@ import numpy as np
 from scipy import stats
 
 from actors.ratings import BlockRatings, StoredRatings
-from coordinator.moments import maxsense_moments
 from coordinator.protocol.arrays import Floats
-from coordinator.protocol.budget import as_float, as_json
+from coordinator.protocol.budget import as_json
 from coordinator.protocol.coins import derive
+from coordinator.statistics import ScoreStatistic
 from scenarios.catalogue import score_advice, what_clusters_follow
 from scenarios.config import Scenario
 from scenarios.experiment import Run
+from scenarios.kinds import CURATOR, DESIGNS, guarantee
 from scenarios.metrics import clustering_scores
 from scenarios.populations import class_shares, cluster_sizes
-from scenarios.prediction import predicted_accuracy
-from scenarios.separability import block_parameters
+from scenarios.predictors import predictor
 
-TRUST_MODEL = "local"
-GUARANTEE = "epsilon-local differential privacy of all that a device holds"
 SHARES = (
     "accuracy",
     "nmi",
@@ -42,21 +40,16 @@ MEASURED = (*SHARES, "ari", "noiseless_ari", "accuracy_predicted", "random_liked
 """Numbers of a result that a repeat reports the mean of."""
 FORMULAS = ("accuracy_predicted", "random_liked")
 """Those of them that follow from the scenario, and get no interval."""
-NO_GUARANTEE = "none: epsilon is infinite, answers are not private"
 
 
 def predict(scenario: Scenario, answered: int) -> float | None:
-    """Return MaxSense's predicted share of items right.
+    """Return the predicted share of items right.
 
-    None where nothing is predicted: another design, another number of clusters than there are, a sensing probability
-    of 1, nobody answered.
+    None where nothing is predicted: another number of clusters than there are, a sensing probability of 1, nobody
+    answered.
     """
-    sizes, parameters = cluster_sizes(scenario), block_parameters(scenario)
-    sensing = scenario.theta / parameters.rated
-    if scenario.design != "maxsense" or scenario.complete().clusters != sizes.size or sensing >= 1 or not answered:
-        return None
-    moments = maxsense_moments(parameters, sensing=sensing, epsilon=as_float(scenario.epsilon))
-    return predicted_accuracy(moments, sizes, users=answered, decoder=scenario.decoder)
+    found = predictor(scenario) if answered else None
+    return found.accuracy(answered) if found else None
 
 
 def record(run: Run, noiseless: Run | None = None) -> dict[str, Any]:
@@ -75,7 +68,8 @@ def record(run: Run, noiseless: Run | None = None) -> dict[str, Any]:
         JSON values by stable names; None where a rating file has no truth. ``seconds`` runs from the first question
         to the decoded model.
     """
-    scenario, statistic = run.scenario, run.statistic
+    scenario, statistic, asked = run.scenario, run.statistic, run.outcome.state.asked
+    trust = DESIGNS[scenario.design].trust_model
     known = _known_truth(run) if run.population.truth is not None else _real(run, noiseless or run)
     return {
         "design": scenario.design,
@@ -86,9 +80,13 @@ def record(run: Run, noiseless: Run | None = None) -> dict[str, Any]:
         "clusters": scenario.clusters,
         "theta": scenario.theta,
         "epsilon": as_json(scenario.epsilon),
+        "questions": asked[0].query.questions,
+        "epsilon_per_question": None if trust == CURATOR else as_json(asked[0].query.epsilon_per_question),
+        "rounds": len(asked),
+        "unlearned": _unlearned(run),
         "seed": scenario.seed,
-        "trust_model": TRUST_MODEL,
-        "guarantee": NO_GUARANTEE if scenario.epsilon is None else GUARANTEE,
+        "trust_model": trust,
+        "guarantee": guarantee(scenario),
         "copies_max": run.population.copies_max,
         "person_epsilon": as_json(run.population.person_epsilon()),
         "answered": statistic.answered,
@@ -103,6 +101,13 @@ def record(run: Run, noiseless: Run | None = None) -> dict[str, Any]:
         "actors": run.ran.actors,
         "devices_per_actor": run.devices_per_actor,
     }
+
+
+def _unlearned(run: Run) -> int | None:
+    """Return how many items a policy that goes on until every item is learned left unlearned; None for others."""
+    if run.scenario.design != "item-query" or not isinstance(run.statistic, ScoreStatistic):
+        return None
+    return int((run.statistic.sensed < run.scenario.answers_per_item).sum())
 
 
 def _known_truth(run: Run) -> dict[str, Any]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import queue
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 
@@ -20,6 +22,8 @@ from coordinator.protocol.messages import Model, Query, Release
 from coordinator.rounds import Learner, Outcome, conduct
 from coordinator.server import Ask, Policy, ServerState
 
+A = TypeVar("A")
+R = TypeVar("R")
 Progress = Callable[[int], None]
 """Told how many answers are in so far."""
 
@@ -94,6 +98,10 @@ class Session(Protocol):
         """Run a job; let the first ``advised`` devices draw their own ``top`` recommendations from the model."""
         ...
 
+    def each(self, function: Callable[[A], R], arguments: Sequence[A]) -> Iterator[tuple[int, R]]:
+        """Yield (place, function of the argument there) as they are completed, ``workers`` at the same time."""
+        ...
+
 
 class InProcess:
     """No Ray: cohorts in this process, ``workers`` threads. For tests, debugging and small runs.
@@ -122,24 +130,66 @@ class InProcess:
             seconds = time.perf_counter() - start
         return Ran(outcome=outcome, seconds=seconds, advice=_advise(cohorts, outcome.model, advised, top), actors=0)
 
+    def each(self, function: Callable[[A], R], arguments: Sequence[A]) -> Iterator[tuple[int, R]]:
+        """Yield results as they are completed; see `Session.each`. An abandoned call keeps nobody waiting."""
+        if self.workers == 1:
+            for place, argument in enumerate(arguments):
+                yield place, function(argument)
+            return
+        todo: queue.SimpleQueue[tuple[int, A]] = queue.SimpleQueue()
+        done: queue.SimpleQueue[tuple[int, R | None, BaseException | None]] = queue.SimpleQueue()
+        stop = threading.Event()
+        for numbered in enumerate(arguments):
+            todo.put(numbered)
+        for _ in range(min(self.workers, len(arguments))):  # daemons: nobody waits for them at the end of the process
+            threading.Thread(target=_work, args=(function, todo, done, stop), daemon=True).start()
+        try:
+            for _ in arguments:
+                place, result, error = done.get()
+                if error is not None:
+                    raise error
+                yield place, result  # type: ignore[misc] # a result where there is no error
+        finally:
+            stop.set()
+
+
+def _work(
+    function: Callable[[A], R],
+    todo: queue.SimpleQueue[tuple[int, A]],
+    done: queue.SimpleQueue[tuple[int, R | None, BaseException | None]],
+    stop: threading.Event,
+) -> None:
+    while not stop.is_set():
+        try:
+            place, argument = todo.get_nowait()
+        except queue.Empty:
+            return
+        try:
+            done.put((place, function(argument), None))
+        except BaseException as error:  # raised again where results are awaited
+            done.put((place, None, error))
+
 
 class _Threads:
     def __init__(self, cohorts: list[Cohort], layout: Layout, threads: ThreadPoolExecutor, progress: Progress) -> None:
         self._cohorts, self._layout, self._threads, self._progress = cohorts, layout, threads, progress
+        self._answers = 0
 
     def ask(self, ask: Ask) -> tuple[Statistic, Sequence[Release]]:
         """Ask every cohort block by block; see `coordinator.rounds.Transport`."""
+        block = self._layout.block_of(ask.query.questions)
         blocks = [
             (cohort, first, stop)
             for cohort in self._cohorts
-            for first, stop in cut(max(cohort.first, ask.first), min(cohort.stop, ask.stop), self._layout.block)
+            for first, stop in cut(max(cohort.first, ask.first), min(cohort.stop, ask.stop), block)
         ]
         total: Statistic | None = None
         releases: list[Release] = []
         for statistic, release in self._threads.map(lambda block: _answer(ask.query, *block), blocks):
             total = statistic if total is None else merge(total, statistic)
             releases.append(release)
-            self._progress(total.asked)
+            self._answers += release.count
+            self._progress(self._answers)
         return total or aggregate(ask.query, no_release(ask.query)), releases
 
 

@@ -10,33 +10,45 @@ import numpy as np
 from ray import cloudpickle
 from ray.actor import ActorHandle
 
-from coordinator.designs import MaxSense
+from coordinator.designs import MaxSense, MultiMaxSense, Pairwise
 from coordinator.layout import Layout
+from coordinator.open_designs import ItemQuery, Reveal
+from coordinator.pair_statistics import PairStatistic
 from coordinator.protocol.coins import derive
 from coordinator.protocol.messages import Model, Query, Release
+from coordinator.rating_decoders import Curator
 from coordinator.remote import Cohorts
 from coordinator.rounds import Learner, Outcome
-from coordinator.schedules import OneRound
+from coordinator.schedules import OneRound, UntilLearned
 from coordinator.server import Ask, ServerState
 from coordinator.statistics import ScoreStatistic
 
 SEED = 0x1234_5678_9ABC_DEF1
 """A run's seed that no other number is likely to look like."""
 ALLOWED: dict[type, set[str]] = {
-    Query: {"design", "items", "round", "public_seed", "epsilon", "questions", "parameters"},
-    Release: {"query_id", "first", "count", "questions", "bits", "answered", "refused"},
+    Query: {"design", "items", "round", "public_seed", "epsilon", "questions", "parameters", "pool"},
+    Release: {"query_id", "first", "count", "questions", "bits", "answered", "refused", "pairs"},
     Model: {"cluster", "score", "error", "clusters"},
     Ask: {"query", "first", "stop"},
-    ServerState: {"devices", "asked", "statistics"},
-    ScoreStatistic: {"sensed", "scores", "asked", "answered", "refused", "ones"},
+    ServerState: {"devices", "asked", "statistics", "merged"},
+    ScoreStatistic: {"sensed", "scores", "asked", "answered", "refused", "ones", "questions"},
+    PairStatistic: {"pairs", "agreed", "asked", "answered", "refused"},
     Outcome: {"state", "model", "releases_sha256"},
     OneRound: {"design", "epsilon", "public_seed"},
+    UntilLearned: {"design", "rated", "answers", "public_seed"},
     MaxSense: {"items", "rated", "theta"},
-    Learner: {"clusters", "decoder"},
+    MultiMaxSense: {"items", "rated", "questions", "theta"},
+    Pairwise: {"items", "agreement", "rated_public"},
+    ItemQuery: {"items"},
+    Reveal: {"name", "items", "most", "share"},
+    Learner: {"clusters", "decoder", "curator"},
+    Curator: {"epsilon", "rated", "seed"},
     Layout: {"devices", "workers", "devices_per_actor"},
     Cohorts: {"bounds", "hosts"},
 }
-"""What the untrusted side may hold, and the names of its fields."""
+"""What the server's side may hold, and the names of its fields; a `Curator` is a server that is trusted."""
+CACHED: dict[type, set[str]] = {PairStatistic: {"ones"}}
+"""What a value may keep beside its fields: what follows from them."""
 ATOMS = (int, float, str, bytes, Fraction, type(None), ActorHandle)
 """An actor's handle is an address; what lies behind it stays there."""
 
@@ -47,23 +59,39 @@ def leaves(value: object, items: int) -> Iterator[object]:
     if kind in ALLOWED:
         held = {name: getattr(value, name) for name in ALLOWED[kind]}
         assert {part.name for part in dataclasses.fields(value)} == set(held)  # type: ignore[arg-type] # on the list
-        assert set(getattr(value, "__dict__", {})) <= set(held), "something was put beside the fields"
-        for part in held.values():
-            yield from leaves(part, items)
+        beside = set(getattr(value, "__dict__", {})) - set(held)
+        assert beside <= CACHED.get(kind, set()), "something was put beside the fields"
+        for name, part in held.items():
+            if name == "pool" and part is not None:
+                check_pool(part, items)
+                yield part
+            elif (kind, name) == (Pairwise, "rated_public"):
+                assert type(part) is bool
+                yield part
+            else:
+                yield from leaves(part, items)
     elif kind in {tuple, list}:
         for part in value:  # type: ignore[attr-defined] # tuple or list
             yield from leaves(part, items)
     elif kind is dict:
         for name, part in value.items():  # type: ignore[attr-defined] # dict
-            assert (type(name), type(part)) == (str, float)
+            assert type(name) is str
+            assert type(part) in {float, int}
             yield part
     elif kind is np.ndarray:
-        assert value.shape == (items,)  # type: ignore[attr-defined] # array
+        assert value.shape in {(items,), (items, items)}  # type: ignore[attr-defined] # array
         assert value.dtype.kind in "if"  # type: ignore[attr-defined] # array
         yield value
     else:
         assert kind in ATOMS, f"{kind} crossed"
         yield value
+
+
+def check_pool(pool: object, items: int) -> None:
+    """Fail where a query's pool is no ascending list of items."""
+    assert isinstance(pool, np.ndarray)
+    assert (pool.ndim, pool.dtype) == (1, np.int32)
+    assert pool.tolist() == sorted(set(pool.tolist()) & set(range(items)))
 
 
 def secrets(seed: int) -> list[bytes]:

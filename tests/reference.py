@@ -188,6 +188,65 @@ def subset(stream: int, items: int, size: int) -> set[int]:
     return found
 
 
+def public_stream(public_seed: bytes, round_number: int, device: int) -> int:
+    """The device's public stream in one round."""
+    return siphash_words(as_key(derive(public_seed, f"round {round_number}")), device)
+
+
+def below(stream: int, lane: int, bound: int) -> int:
+    """Uniform below ``bound``: halves of words, low before high, by multiplication with rejection (Lemire, 2019)."""
+    words = (draw(stream, lane + (step << 32)) for step in itertools.count())
+    halves = (half for word in words for half in (word % 2**32, word >> 32))
+    return next(half * bound >> 32 for half in halves if half * bound % 2**32 >= 2**32 % bound)
+
+
+def random_order(stream: int, items: int) -> list[int]:
+    """A shuffle from the front (Fisher and Yates): place k changes places with a uniform one from k on."""
+    order = list(range(items))
+    for k in range(items):
+        place = k + below(stream, k, items - k)
+        order[k], order[place] = order[place], order[k]
+    return order
+
+
+def partition(stream: int, items: int, size: int) -> list[list[int]]:
+    """Stretches of ``size`` items of the random order; the last one may be shorter."""
+    order = random_order(stream, items)
+    return [order[start : start + size] for start in range(0, items, size)]
+
+
+def two_of(stream: int, items: Sequence[int]) -> tuple[int, int]:
+    """Two different ones of ascending items, the smaller first."""
+    one, other = below(stream, 0, len(items)), below(stream, 1, len(items) - 1)
+    other += other >= one
+    return items[min(one, other)], items[max(one, other)]
+
+
+def item_query(stream: int, pool: Sequence[int]) -> tuple[int, bool]:
+    """The item that is asked about, and whether the question is if it is liked."""
+    return pool[below(stream, 0, len(pool))], bool(draw(stream, 1) >> 63)
+
+
+def reveals(stream: int, share: float) -> bool:
+    """Whether the device tells everything."""
+    return draw(stream, 0) >> 1 < round(Fraction(share) * UNIT)
+
+
+def kept(stream: int, items: Sequence[int], most: int) -> list[int]:
+    """A uniform ``most`` of the items, or all: those with the smallest ranks, lanes 2**32 on."""
+    ranked = sorted(range(len(items)), key=lambda place: draw(stream, (1 << 32) + place))
+    return [items[place] for place in sorted(ranked[:most])]
+
+
+def agrees(agreement: str, one: bool | None, other: bool | None) -> bool:
+    """Whether a device agrees about two items that it liked, disliked or did not rate (None)."""
+    return {
+        "rated-equal": one is not None and one is other,
+        "equal": bool(one) is bool(other),
+        "positive": bool(one) and bool(other),
+    }[agreement]
+
+
 def maxsense_bit(ratings: dict[int, bool], sensed: Sequence[int]) -> int:
     """1 if some sensed item was rated and liked (Banerjee et al., Figure 2)."""
     return int(any(ratings.get(item, False) for item in sensed))

@@ -6,6 +6,7 @@ import json
 import pickle
 import subprocess
 import sys
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,12 +16,14 @@ from runs import here, of_file, planted_ratings, small, write_movielens
 
 from actors.device import Cohort
 from coordinator.aggregation import Statistic, aggregate
+from coordinator.pair_statistics import PairStatistic
 from coordinator.protocol.coins import derive
 from coordinator.protocol.messages import Query, Release
 from coordinator.statistics import ScoreStatistic
 from scenarios import session
 from scenarios.config import Scenario
-from scenarios.experiment import Run
+from scenarios.experiment import Run, learner_of, policy_of
+from scenarios.questions import settle
 
 IMPORT_ALL = """
 import importlib, json, pkgutil, sys
@@ -97,6 +100,47 @@ def test_nothing_crosses_but_what_is_on_the_list(scenario: Scenario, wire: Wire)
     assert len(found) > 500
 
 
+DESIGNS: dict[str, dict[str, Any]] = {
+    "multi-maxsense": {"design": "multi-maxsense", "questions": 3, "epsilon": 3},
+    "pairwise": {"design": "pairwise"},
+    "public pairs": {"design": "pairwise", "rated_items": "public"},
+    "item-query": {"design": "item-query", "answers_per_item": 5},
+    "full-reveal": {"design": "full-reveal"},
+    "curator-items": {"design": "curator-items"},
+    "curator-pairs": {"design": "curator-pairs"},
+}
+
+
+@pytest.mark.parametrize("name", DESIGNS)
+def test_nothing_crosses_in_any_design_but_what_is_on_the_list(name: str, wire: Wire) -> None:
+    scenario = small(**DESIGNS[name], seed=SEED, like="0.9,0.2;0.1,0.7", users=601)
+    run = here(scenario, workers=2, devices_per_actor=100)
+    told = {Query, int, Release, PairStatistic if "pairs" in name or "pairwise" in name else ScoreStatistic}
+    assert {type(value) for value in wire.crossed} == told
+    held = [*all_of(run, wire), policy_of(run.scenario), learner_of(run.scenario)]
+    assert sum(1 for value in held for _ in leaves(value, items=40)) > 100
+    assert not shows_a_secret(held, SEED)
+
+
+@pytest.mark.parametrize("name", DESIGNS)
+def test_a_release_is_as_long_as_its_questions_and_pairs_cross_where_they_are_public(name: str, wire: Wire) -> None:
+    """Its length tells how many devices it is about, and nothing about them; padding is 0."""
+    here(small(**DESIGNS[name], users=301), devices_per_actor=100)
+    for release in [value for value in wire.crossed if type(value) is Release and value.count]:
+        bits = release.count * release.questions
+        assert len(release.bits) == -(-bits // 8)
+        assert int.from_bytes(release.bits, "big") & ((1 << -bits % 8) - 1) == 0
+        assert (release.answered, release.refused) == (None, 0)
+        assert (release.pairs is not None) == (name == "public pairs")
+        assert len(release.pairs or b"") == (8 * release.count if name == "public pairs" else 0)
+
+
+def test_the_server_gets_the_curators_coins_only_where_it_is_the_curator() -> None:
+    for name, changes in DESIGNS.items():
+        learner = learner_of(settle(small(**changes).complete()))
+        assert (learner.curator is not None) == name.startswith("curator")
+
+
 def test_ratings_of_a_file_stay_with_the_devices(wire: Wire, tmp_path: Any) -> None:
     rows = planted_ratings(users=100, items=40, each=12)
     file = write_movielens(tmp_path / "ratings.csv", rows)
@@ -133,7 +177,9 @@ def test_the_search_for_secrets_would_find_them() -> None:
 
 def test_the_list_would_stop_ratings_and_other_strangers() -> None:
     run = here(small())
+    query = here(small(design="item-query", users=50)).outcome.state.asked[0].query
     strangers = [run.population, run.population.ratings, run.scenario, np.zeros(41), np.zeros(40, bool), {1: 0.5}, {0}]
+    strangers += [np.zeros((40, 41)), {"likes": "3"}, replace(query, pool=np.array([3, 1], np.int32))]
     for stranger in strangers:
         with pytest.raises(AssertionError):
             list(leaves([stranger], items=40))
@@ -144,7 +190,7 @@ def test_the_server_holds_no_true_cluster_and_no_memory_of_the_private_side() ->
     truth = run.population.truth
     assert truth is not None
     arrays = [leaf for leaf in leaves(run.outcome, items=40) if isinstance(leaf, np.ndarray)]
-    assert len(arrays) == 5
+    assert len(arrays) == 7
     for array in arrays:
         assert not np.shares_memory(array, truth)
         assert not np.array_equal(array, truth)

@@ -9,8 +9,9 @@ import numpy as np
 import reference
 from reference import Gaps, World
 
-from actors.ratings import BlockRatings
+from actors.ratings import BlockRatings, StoredRatings
 from coordinator.aggregation import Statistic
+from coordinator.pair_statistics import PairStatistic
 from coordinator.protocol.arrays import Bits
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.messages import Query, Release, pack
@@ -50,6 +51,18 @@ def block_ratings(of: World, users: int = 1 << 20) -> BlockRatings:
     )
 
 
+def stored_ratings(users: Sequence[dict[int, bool]], behind: Sequence[int], items: int) -> StoredRatings:
+    """The users' ratings in CSR; device i stands for user ``behind[i]``."""
+    rows = [dict(sorted(user.items())) for user in users]
+    return StoredRatings(
+        items=items,
+        starts=np.cumsum([0, *(len(row) for row in rows)]),
+        rated_items=np.array([item for row in rows for item in row], np.int32),
+        likes=np.array([like for row in rows for like in row.values()], np.bool_),
+        user=np.array(behind, np.int32),
+    )
+
+
 def maxsense_query(
     *, items: int, sensing: float, epsilon: Epsilon = None, round_number: int = 0, public_seed: bytes = PUBLIC
 ) -> Query:
@@ -62,6 +75,20 @@ def maxsense_query(
         epsilon=epsilon,
         parameters={"sensing": sensing},
     )
+
+
+def public_stream(query: Query, device: int) -> int:
+    """The oracle's public stream of a device in the query's round."""
+    return reference.public_stream(query.public_seed, query.round, device)
+
+
+def released(query: Query, secret: bytes, device: int, bits: Sequence[int]) -> list[int]:
+    """What the oracle's device lets out of its private bits, one a question, each under an equal share."""
+    share = query.epsilon_per_question
+    flips = 0 if share is None else reference.flips(share)
+    return [
+        bit ^ (reference.release_coin(secret, device, query.id, question) < flips) for question, bit in enumerate(bits)
+    ]
 
 
 def gap_table(sensing: float) -> Gaps:
@@ -106,6 +133,12 @@ def release_of(query: Query, bits: Sequence[int], *, first: int = 0, silent: Seq
 def scores_of(statistic: Statistic) -> ScoreStatistic:
     """The statistic, which is MaxSense's."""
     assert isinstance(statistic, ScoreStatistic)
+    return statistic
+
+
+def pairs_of(statistic: Statistic) -> PairStatistic:
+    """The statistic, which is about pairs."""
+    assert isinstance(statistic, PairStatistic)
     return statistic
 
 

@@ -74,7 +74,8 @@ def as_float(epsilon: Epsilon) -> float:
 
 def as_json(epsilon: Epsilon) -> float | str:
     """Return epsilon as results show it: a number, or the string ``"inf"``."""
-    return "inf" if epsilon is None else float(epsilon)
+    value = as_float(epsilon)
+    return "inf" if math.isinf(value) else value
 
 
 def add(spent: Epsilon, cost: Epsilon) -> Epsilon:

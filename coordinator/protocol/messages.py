@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from coordinator.protocol.arrays import Bits, Bits2, Bools, Floats, Indices, Words
+from coordinator.protocol.arrays import Bits, Bits2, Bools, Floats, Indices, Indices2, Words
 from coordinator.protocol.budget import Epsilon, as_float
 from coordinator.protocol.coins import as_words
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Query:
     """What the server asks of every device of one round; all of it is public.
 
@@ -33,6 +33,8 @@ class Query:
         Bits that a device answers.
     parameters : dict of str to float
         The design's own numbers, e.g. ``{"sensing": 0.03}``.
+    pool : ndarray of int32, or None
+        The items that are asked about, ascending, where a design asks about some of them only.
     """
 
     design: str
@@ -42,6 +44,7 @@ class Query:
     epsilon: Epsilon
     questions: int = 1
     parameters: dict[str, float] = field(default_factory=dict)
+    pool: Indices | None = field(default=None, repr=False)
 
     @property
     def id(self) -> bytes:
@@ -58,7 +61,17 @@ class Query:
             "questions": self.questions,
             "parameters": {name: float(value).hex() for name, value in sorted(self.parameters.items())},
         }
+        if self.pool is not None:
+            whole = np.issubdtype(self.pool.dtype, np.integer)  # anything else is refused by devices
+            told = self.pool.astype("<i4").tobytes() if whole else str(self.pool.dtype).encode() + self.pool.tobytes()
+            content["pool"] = hashlib.blake2b(told, digest_size=16).hexdigest()
         return hashlib.blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=16).digest()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Query) and self.id == other.id
+
+    def __hash__(self) -> int:
+        return hash(self.id)
 
     @property
     def words(self) -> Words:
@@ -94,6 +107,9 @@ class Release:
         ``count`` packed bits, 1 where the device answered; None where all did.
     refused : int
         Devices that refused for lack of budget; they are among those that did not answer.
+    pairs : bytes or None
+        Where rated items are public: ``count`` public pairs of items that the bits are about, little-endian int32,
+        -1 of devices without a pair. None where public coins alone tell what was asked.
     """
 
     query_id: bytes
@@ -103,6 +119,7 @@ class Release:
     bits: bytes
     answered: bytes | None = None
     refused: int = 0
+    pairs: bytes | None = None
 
     def require(self, query: Query) -> None:
         """Raise ValueError if this is no release of ``query``."""
@@ -116,6 +133,10 @@ class Release:
             if self.answered is None
             else unpack(self.answered, self.count).astype(np.bool_)
         )
+
+    def public_pairs(self) -> Indices2 | None:
+        """Return the public pairs of items that the bits are about, int32, shape (count, 2), or None."""
+        return None if self.pairs is None else np.frombuffer(self.pairs, "<i4").reshape(self.count, 2)
 
     def unpacked(self) -> Bits2:
         """Return the bits, uint8, shape (count, questions)."""

@@ -3,27 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import uint64
 
-from coordinator.protocol.arrays import Indices, Words
+from coordinator.protocol.arrays import Indices, Indices2, Ints, Words
 from coordinator.protocol.coins import device_streams
 from coordinator.protocol.compiled import compiled
-from coordinator.protocol.hashing import draw
-
-_LOW = np.uint64(0xFFFFFFFF)
-
-
-@compiled
-def below(stream: np.uint64, lane: int, bound: int) -> int:
-    """Return a uniform whole number below ``bound`` (at most 2**32): multiplication with rejection (Lemire, 2019)."""
-    many, rejected, step = uint64(bound), uint64((1 << 32) % bound), uint64(0)
-    while True:
-        word = draw(stream, uint64(lane) + (step << uint64(32)))
-        for half in (word & _LOW, word >> uint64(32)):
-            product = half * many
-            if (product & _LOW) >= rejected:
-                return int(product >> uint64(32))
-        step += uint64(1)
+from coordinator.protocol.uniform import below
 
 
 @compiled
@@ -51,3 +35,30 @@ def random_pairs(key: Words, first: int, count: int, items: int) -> tuple[Indice
         other += other >= one
         low[k], high[k] = min(one, other), max(one, other)
     return low, high
+
+
+@compiled
+def pairs_among(key: Words, first: int, sizes: Ints) -> Indices2:
+    """Return two places of each device's own list, uniform over all pairs a < b, where lists are public.
+
+    Parameters
+    ----------
+    key : ndarray of uint64, shape (2,)
+        The round's public key, `coins.round_key`.
+    first : int
+        The first device.
+    sizes : ndarray of int64, shape (count,)
+        Lengths of the devices' lists; a list with less than two entries has no pair.
+
+    Returns
+    -------
+    ndarray of int32, shape (count, 2)
+        Places in each list; -1 where there is no pair.
+    """
+    streams, places = device_streams(key, first, sizes.size), np.full((sizes.size, 2), -1, np.int32)
+    for k in range(sizes.size):
+        if sizes[k] >= 2:
+            one, other = below(streams[k], 0, sizes[k]), below(streams[k], 1, sizes[k] - 1)
+            other += other >= one
+            places[k, 0], places[k, 1] = min(one, other), max(one, other)
+    return places

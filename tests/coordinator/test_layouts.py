@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coordinator.layout import LARGEST_BLOCK, SMALLEST_BLOCK, Layout, cut, plan_layout
+from coordinator.layout import LARGEST_BLOCK, MOST_BITS, SMALLEST_BLOCK, Layout, cut, plan_layout
 from coordinator.protocol.errors import InputError
 
 
@@ -30,6 +30,21 @@ def test_blocks_are_whole_bytes_within_bounds(devices: int, workers: int) -> Non
     block = Layout(devices=devices, workers=workers, devices_per_actor=devices).block
     assert block % 8 == 0
     assert SMALLEST_BLOCK <= block <= LARGEST_BLOCK
+
+
+@settings(deadline=None)
+@given(st.integers(1, 10**9), st.integers(1, 500), st.integers(1, 2 * 10**8))
+def test_blocks_of_many_questions_stay_whole_bytes_and_bring_back_few_bits(
+    devices: int, workers: int, questions: int
+) -> None:
+    layout = Layout(devices=devices, workers=workers, devices_per_actor=devices)
+    block = layout.block_of(questions)
+    assert block % 8 == 0
+    assert 8 <= block <= layout.block
+    assert block * questions <= MOST_BITS or block == 8
+    assert block == layout.block or (block + 8) * questions > MOST_BITS
+    assert layout.block_of(1) == layout.block
+    assert layout.block_of(questions + 1) <= block
 
 
 @settings(deadline=None)

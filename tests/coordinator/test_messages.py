@@ -42,6 +42,13 @@ CHANGES: list[dict[str, object]] = [
     {"parameters": {"sensing": math.nextafter(0.25, 1), "other": 2.0}},
     {"parameters": {"sensing": 0.25, "other ": 2.0}},
     {"parameters": {}},
+    {"pool": np.array([], np.int32)},
+    {"pool": np.array([0], np.int32)},
+    {"pool": np.array([1], np.int32)},
+    {"pool": np.array([0, 1], np.int32)},
+    {"pool": np.array([1, 0], np.int32)},
+    {"pool": np.array([256], np.int32)},
+    {"pool": np.array([0, 0], np.int32)},
 ]
 
 
@@ -69,12 +76,48 @@ def test_every_field_of_a_query_is_in_its_id() -> None:
         {"parameters": {"sensing": 1 / 4, "other": 2}},
         {"parameters": {"sensing": np.float64(0.25), "other": np.float32(2)}},
         {"epsilon": Fraction(3, 3)},
+        {"pool": None},
         {},
     ],
     ids=str,
 )
 def test_what_says_the_same_has_the_same_id(same: dict[str, object]) -> None:
     assert replace(BASE, **same).id == BASE.id  # type: ignore[arg-type]  # one field at a time
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(0, 1 << 30), max_size=5), st.lists(st.integers(0, 1 << 30), max_size=5))
+def test_equal_pools_and_no_others_have_equal_ids(one: list[int], other: list[int]) -> None:
+    queries = [replace(BASE, pool=np.array(pool, np.int32)) for pool in (one, other)]
+    assert (queries[0].id == queries[1].id) == (one == other) == (queries[0] == queries[1])
+
+
+@pytest.mark.parametrize("kind", [">i4", "<i8", "uint16", "int32"])
+def test_a_pool_is_its_numbers_however_they_are_stored(kind: str) -> None:
+    stored = np.array([3, 5, 500], kind)
+    wide = np.repeat(stored, 2)[::2]
+    assert replace(BASE, pool=wide).id == replace(BASE, pool=np.array([3, 5, 500], np.int32)).id
+    again = pickle.loads(pickle.dumps(replace(BASE, pool=stored)))
+    assert again.id == replace(BASE, pool=stored).id
+
+
+def test_queries_are_equal_where_their_ids_are() -> None:
+    """With a pool, comparing fields would be neither true nor false."""
+    queries = [replace(BASE, **change) for change in CHANGES]  # type: ignore[arg-type]  # one field at a time
+    for place, query in enumerate(queries):
+        again = replace(query, pool=None if query.pool is None else query.pool.copy())
+        assert query == again
+        assert hash(query) == hash(again)
+        assert [other == query for other in queries] == [k == place for k in range(len(queries))]
+    assert len({*queries, *queries}) == len(CHANGES)
+    assert BASE.id != BASE
+    assert BASE != "query"
+
+
+def test_a_printed_query_does_not_go_on_for_pages() -> None:
+    query = replace(BASE, pool=np.arange(100_000, dtype=np.int32))
+    assert len(repr(query)) < 400
+    assert len(str(query)) < 100
 
 
 @settings(deadline=None)
@@ -128,6 +171,18 @@ def test_the_mask_tells_who_answered() -> None:
     assert some.answered_mask().tolist() == [False, *[True] * 9, False]
     assert some.answered_mask().dtype == np.bool_
     assert some.unpacked()[:, 0].tolist() == [0, *[1] * 9, 0]
+
+
+def test_public_pairs_come_back() -> None:
+    pairs = np.array([[0, 7], [-1, -1], [65_536, 70_000]], np.int32)
+    release = replace(worlds.release_of(BASE, [1, 0, 1]), pairs=pairs.astype("<i4").tobytes())
+    found = release.public_pairs()
+    assert found is not None
+    np.testing.assert_array_equal(found, pairs)
+    assert worlds.release_of(BASE, [1]).public_pairs() is None
+    nobody = Release(query_id=BASE.id, first=0, count=0, questions=1, bits=b"", pairs=b"").public_pairs()
+    assert nobody is not None
+    assert nobody.shape == (0, 2)
 
 
 def test_messages_cannot_be_changed() -> None:

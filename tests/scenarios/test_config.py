@@ -41,6 +41,10 @@ def test_a_file_sets_every_name_of_the_block_model(tmp_path: Path) -> None:
     assert dict(found) == {
         "design": "maxsense",
         "agreement": "rated-equal",
+        "rated_items": "private",
+        "questions": "ceil",
+        "answers_per_item": 1,
+        "reveal_share": None,
         "decoder": "paper",
         "items": 60,
         "rated": 6,
@@ -97,6 +101,44 @@ def test_a_single_row_needs_no_second_bracket(tmp_path: Path) -> None:
     assert load_scenario(written(tmp_path, "like = [0.8, 0.3]"), {}).like == ((0.8, 0.3),)
 
 
+DESIGNED: dict[str, tuple[str, dict[str, Any]]] = {
+    "a number of questions": ('design = "multi-maxsense"\nquestions = 4', {"questions": 4, "epsilon": Fraction(1)}),
+    "questions in words": ('design = "multi-maxsense"\nquestions = "4"', {"questions": 4}),
+    "the best number of questions": ('design = "multi-maxsense"\nquestions = "auto"', {"questions": "auto"}),
+    "the paper's number of questions": ('design = "multi-maxsense"\nquestions = "ceil"', {"questions": "ceil"}),
+    "an epsilon that is split": ('design = "multi-maxsense"\nquestions = 4\nepsilon = 120', {"epsilon": Fraction(120)}),
+    "public items": ('design = "pairwise"\nrated_items = "public"', {"rated_items": "public", "decoder": "centred"}),
+    "item query": ('design = "item-query"\nanswers_per_item = 5', {"answers_per_item": 5, "epsilon": None}),
+    "full reveal": ('design = "full-reveal"\nreveal_share = 0.5', {"reveal_share": 0.5, "decoder": "shares"}),
+    "a curator": ('design = "curator-items"', {"epsilon": Fraction(1), "decoder": "totals"}),
+    "a curator with much to spend": ('design = "curator-pairs"\nepsilon = 100', {"epsilon": Fraction(100)}),
+    "two items": ('design = "item-query"\nitems = 2\nrated = 1', {"items": 2, "rated": 1}),
+}
+
+
+@pytest.mark.parametrize("name", DESIGNED)
+def test_files_say_what_designs_need(name: str, tmp_path: Path) -> None:
+    text, told = DESIGNED[name]
+    found = load_scenario(written(tmp_path, text), {})
+    assert {key: getattr(found, key) for key in told} == told
+
+
+def test_a_design_in_a_flag_brings_its_defaults_and_leaves_what_the_file_says(tmp_path: Path) -> None:
+    path = written(tmp_path, "items = 60\nrated = 6")
+    found = load_scenario(path, {"design": "item-query"})
+    assert (found.decoder, found.epsilon, found.items) == ("shares", None, 60)
+    with pytest.raises(InputError, match="not private"):
+        load_scenario(written(tmp_path, "epsilon = 1"), {"design": "item-query"})
+
+
+@pytest.mark.parametrize("design", ["multi-maxsense", "item-query", "full-reveal", "curator-items"])
+def test_what_was_filled_in_is_a_scenario_again(design: str) -> None:
+    full = Scenario(design=design).complete()
+    values = {name: value for name, value in full.model_dump().items() if value is not None}
+    again = Scenario.model_validate({"epsilon": "inf" if full.epsilon is None else full.epsilon, **values})
+    assert again.complete() == full
+
+
 @pytest.mark.parametrize("text", ["inf", '"inf"', "+inf"])
 def test_infinite_epsilon_means_no_noise(text: str, tmp_path: Path) -> None:
     assert load_scenario(written(tmp_path, f"epsilon = {text}"), {}).epsilon is None
@@ -114,6 +156,7 @@ def test_a_scenario_cannot_be_changed() -> None:
         Scenario().items = 3
 
 
+MULTI: dict[str, Any] = {"design": "multi-maxsense", "items": 40, "rated": 5}
 WRONG: dict[str, tuple[dict[str, Any], list[str]]] = {
     "no item": ({"items": 0}, ["items", "0"]),
     "one item": ({"items": 1}, ["items", "1", "2"]),
@@ -154,7 +197,40 @@ WRONG: dict[str, tuple[dict[str, Any], list[str]]] = {
     "epsilon above a float": ({"epsilon": "1e400"}, ["epsilon", "30"]),
     "seed below 0": ({"seed": -1}, ["seed", "-1"]),
     "seed too long": ({"seed": 10**65}, ["seed", "1" + "0" * 65]),
-    "unknown design": ({"design": "minsense"}, ["design", "minsense", "maxsense"]),
+    "unknown design": ({"design": "minsense"}, ["design", "minsense", "maxsense", "curator-pairs"]),
+    "a list of designs": ({"design": ["maxsense"]}, ["design", "maxsense"]),
+    "a table of designs": ({"design": {"name": "maxsense"}}, ["design", "maxsense"]),
+    "a number of a design": ({"design": 3}, ["design", "3"]),
+    "questions above 1/p": ({**MULTI, "questions": 6}, ["questions is 6", "1/p", "5"]),
+    "questions above 1/p of a theta": ({**MULTI, "theta": 2.5, "questions": 3}, ["questions is 3", "1/p", "2"]),
+    "no question": ({**MULTI, "questions": 0}, ["questions is 0", "1"]),
+    "fewer questions than none": ({**MULTI, "questions": -2}, ["questions is -2", "1"]),
+    "half a question": ({**MULTI, "questions": 2.5}, ["questions", "2.5", "auto"]),
+    "questions in other words": ({**MULTI, "questions": "many"}, ["questions", "'many'", "auto"]),
+    "no ceiling of infinity": ({**MULTI, "epsilon": "inf"}, ["questions", "inf"]),
+    "a question above the coins": ({**MULTI, "questions": 2, "epsilon": "61"}, ["epsilon", "30.5", "30"]),
+    "all questions above the coins": ({**MULTI, "epsilon": "151"}, ["epsilon", "30"]),
+    "multi-maxsense rates too many": ({**MULTI, "rated": 41}, ["rated is 41", "40"]),
+    "multi-maxsense senses too many": ({**MULTI, "theta": 5.5}, ["theta", "5.5", "5"]),
+    "one item in pairs": ({"design": "pairwise", "items": 1}, ["items", "1", "2"]),
+    "one item in queries": ({"design": "item-query", "items": 1}, ["items", "1", "2"]),
+    "too many items in a curator's pairs": ({"design": "curator-pairs", "items": 5001}, ["items is 5001", "5000"]),
+    "one rated item in a pair": ({"design": "pairwise", "rated_items": "public", "rated": 1}, ["rated is 1", "2"]),
+    "one rated item in a curator's pair": ({"design": "curator-pairs", "rated": 1}, ["rated is 1", "2"]),
+    "items public in part": ({"design": "pairwise", "rated_items": "some"}, ["rated_items", "'some'", "'public'"]),
+    "as many clusters as items in a curator's pairs": (
+        {"design": "curator-pairs", "items": 5, "rated": 2, "clusters": 5},
+        ["clusters is 5", "5"],
+    ),
+    "an epsilon of item queries": ({"design": "item-query", "epsilon": "1"}, ["epsilon is 1", "not private", "inf"]),
+    "an epsilon of full reveal": ({"design": "full-reveal", "epsilon": "2"}, ["epsilon is 2", "not private", "inf"]),
+    "a huge epsilon of item queries": ({"design": "item-query", "epsilon": "1e400"}, ["epsilon", "not private"]),
+    "a curator's tiny epsilon": ({"design": "curator-items", "epsilon": "1e-300"}, ["epsilon", "1e-300"]),
+    "a curator's tiny epsilon of pairs": ({"design": "curator-pairs", "epsilon": "1e-11"}, ["epsilon", "1e-11"]),
+    "no answer an item": ({"design": "item-query", "answers_per_item": 0}, ["answers_per_item is 0", "1"]),
+    "nobody reveals": ({"design": "full-reveal", "reveal_share": 0}, ["reveal_share is 0", "greater than 0"]),
+    "more than everybody reveals": ({"design": "full-reveal", "reveal_share": 1.5}, ["reveal_share is 1.5", "1"]),
+    "a share that is none": ({"design": "full-reveal", "reveal_share": float("nan")}, ["reveal_share", "nan"]),
     "unknown decoder": ({"decoder": "oracle"}, ["decoder", "oracle", "centred"]),
     "unknown key": ({"epsilom": 1}, ["epsilom", "unknown", "epsilon"]),
     "a file and items": ({"ratings": "r.csv", "items": 9}, ["items", "9", "r.csv"]),

@@ -16,6 +16,7 @@ from scenarios.metrics import clustering_scores
 from scenarios.prediction import predicted_accuracy, predicted_exact
 
 EQUAL = np.array([500, 500])
+MANY = 1_000_000
 
 
 def standard() -> SketchMoments:
@@ -48,10 +49,18 @@ def test_the_helper_means_what_it_says() -> None:
     assert moments.estimate_deviation(100, "centred") == pytest.approx(0.3)
 
 
-@pytest.mark.parametrize(("decoder", "share"), [("centred", 0.9589), ("paper", 0.901)])
-def test_standard_setting(decoder: str, share: float) -> None:
+@pytest.mark.parametrize(("decoder", "share", "error"), [("centred", 0.9590, 0.0010), ("paper", 0.9015, 0.0019)])
+def test_standard_setting(decoder: str, share: float, error: float) -> None:
+    """The recorded brute force of 40 seeds, within two of its standard errors."""
     found = predicted_accuracy(standard(), EQUAL, users=2_000_000, decoder=decoder)
-    assert found == pytest.approx(share, abs=0.0002)
+    assert abs(found - share) < 2 * error
+
+
+def test_many_items_give_the_recorded_formula() -> None:
+    """The spec's 0.9589 is Phi(d / (2 sd)): what is left once the cuts no longer scatter."""
+    found = predicted_accuracy(standard(), EQUAL * MANY, users=2_000_000, decoder="centred")
+    assert found == pytest.approx(0.9589, abs=0.0002)
+    assert predicted_accuracy(standard(), EQUAL, users=2_000_000, decoder="centred") < found - 0.0001
 
 
 @pytest.mark.parametrize(
@@ -66,9 +75,12 @@ def test_standard_setting(decoder: str, share: float) -> None:
     ],
 )
 def test_users_for_all_right(decoder: str, millions: float, chance: float) -> None:
-    """Recorded to three digits of users: 1 % of the users moves the chance by 0.02 at 1/2."""
-    found = predicted_exact(standard(), EQUAL, users=round(millions * 1e6), decoder=decoder)
-    assert found == pytest.approx(chance, abs=0.02 if chance == 0.5 else 0.002)
+    """The recorded users, to 2 %: they were computed for cuts that do not scatter and answers without effect."""
+    low, high = (
+        predicted_exact(standard(), EQUAL, users=round(millions * factor * 1e6), decoder=decoder)
+        for factor in (0.98, 1.02)
+    )
+    assert low < chance < high
 
 
 def test_exact_is_about_the_exponential_of_expected_errors() -> None:
@@ -79,10 +91,10 @@ def test_exact_is_about_the_exponential_of_expected_errors() -> None:
 
 
 @pytest.mark.parametrize("gap", [0.5, 2.0, 5.0])
-def test_the_general_way_agrees_with_the_closed_form(gap: float) -> None:
-    """Sizes that differ by one item in a million take the general way; equal ones the closed form."""
-    general = accuracy(at_distances(gap, 0), np.array([500_000, 500_001]))
-    assert general == pytest.approx(float(norm.cdf(gap / 2)), abs=1e-5)
+def test_two_equal_clusters_of_many_items(gap: float) -> None:
+    """Many items of two equal clusters: Phi of half the gap."""
+    general = accuracy(at_distances(gap, 0), EQUAL * MANY)
+    assert general == pytest.approx(float(norm.cdf(gap / 2)), abs=1e-8)
 
 
 def test_far_clusters_are_all_right_whatever_their_shares() -> None:
@@ -106,7 +118,7 @@ def test_three_equal_clusters_on_a_lattice() -> None:
         cut = (low + high) / 2
         low, high = (cut, high) if centre_above(cut) / 2 > cut else (low, cut)
     expected = (2 * float(norm.sf(cut - gap)) + 1 - 2 * float(norm.sf(cut))) / 3
-    assert accuracy(at_distances(0, gap, -gap), np.full(3, 70)) == pytest.approx(expected, abs=1e-8)
+    assert accuracy(at_distances(0, gap, -gap), np.full(3, 70 * MANY)) == pytest.approx(expected, abs=1e-8)
 
 
 def test_a_small_cluster_near_a_large_one_is_missed() -> None:
@@ -155,6 +167,17 @@ def test_kmeans_on_simulated_scores(means: tuple[float, ...], sizes: tuple[int, 
     assert accuracy(moments, np.array(sizes)) == pytest.approx(found, abs=0.02)
     fewer = predicted_accuracy(moments, np.array(sizes), users=70, decoder="centred")
     assert abs(fewer - found) > 0.02
+
+
+def test_any_mixture_gives_chances() -> None:
+    """Clusters that coincide, single items, far heaps: never a warning, always a number from 0 to 1."""
+    rng = np.random.default_rng(3)
+    for _ in range(12):
+        clusters = int(rng.integers(2, 6))
+        moments = at_distances(*np.cumsum(rng.choice([0, 0.3, 1, 2, 4, 20], clusters)).tolist())
+        sizes = rng.integers(1, int(rng.choice([3, 30, 300])), clusters)
+        assert 0 <= accuracy(moments, sizes) <= 1
+        assert 0 <= predicted_exact(moments, sizes, users=100, decoder="centred") <= 1
 
 
 def test_sizes_must_fit_the_moments() -> None:

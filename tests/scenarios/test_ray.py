@@ -25,7 +25,8 @@ from coordinator.schedules import OneRound
 from coordinator.server import Ask, ServerState
 from scenarios import cluster
 from scenarios.cluster import OnRay, on_ray
-from scenarios.experiment import Run, design_of, run, silent
+from scenarios.experiment import Run, run, silent
+from scenarios.kinds import design_of
 from scenarios.populations import populate
 from scenarios.session import Job
 

@@ -73,7 +73,7 @@ def test_without_noise_and_with_many_users_everything_is_right_and_epsilon_is_a_
 def test_what_needs_a_truth_is_null_on_files(file: Path) -> None:
     found = record(here(of_file(file)))
     assert set(found) >= PROMISED
-    assert {name for name, value in found.items() if value is None} == NEEDS_TRUTH
+    assert {name for name, value in found.items() if value is None} == NEEDS_TRUTH | {"unlearned"}
     told = json.loads(to_json(found))
     assert all(told[name] is None for name in NEEDS_TRUTH)
     assert (found["users"], found["items"], found["evaluated"]) == (60, 40, 60)
@@ -95,6 +95,78 @@ def test_a_record_is_strict_json(epsilon: str, file: Path) -> None:
     for scenario in (small(epsilon=epsilon), of_file(file, epsilon=epsilon, held_out=0)):
         found = record(here(scenario))
         assert json.loads(to_json(found), parse_constant=pytest.fail) == found
+
+
+DESIGNS: dict[str, dict[str, Any]] = {
+    "multi-maxsense": {"design": "multi-maxsense", "questions": 3, "epsilon": 6},
+    "pairwise": {"design": "pairwise"},
+    "public pairs": {"design": "pairwise", "rated_items": "public"},
+    "item-query": {"design": "item-query", "answers_per_item": 3},
+    "full-reveal": {"design": "full-reveal"},
+    "curator-items": {"design": "curator-items"},
+    "curator-pairs": {"design": "curator-pairs"},
+}
+
+
+@pytest.mark.parametrize("name", DESIGNS)
+def test_the_record_of_every_design(name: str, file: Path) -> None:
+    for scenario in (small(**DESIGNS[name]), of_file(file, **DESIGNS[name])):
+        run = here(scenario)
+        found = record(run)
+        assert set(found) >= PROMISED
+        assert json.loads(to_json(found), parse_constant=pytest.fail) == found
+        assert found["design"] == DESIGNS[name]["design"]
+        assert found["trust_model"] == ("curator" if name.startswith("curator") else "local")
+        assert found["rounds"] == len(run.outcome.state.asked)
+        assert found["rounds"] == 1 or name == "item-query"
+        assert (found["unlearned"] is None) == (name != "item-query")
+        assert found["answered"] == run.statistic.asked <= found["users"]
+        assert (found["refused"], found["missing"]) == (0, 0)
+
+
+def test_what_several_questions_cost_is_told_as_a_whole_and_each() -> None:
+    found = record(here(small(**DESIGNS["multi-maxsense"])))
+    assert (found["questions"], found["epsilon"], found["epsilon_per_question"]) == (3, 6, 2)
+    assert found["person_epsilon"] == 6
+    single = record(here(small()))
+    assert (single["questions"], single["epsilon_per_question"]) == (1, 1)
+
+
+@pytest.mark.parametrize("name", ["curator-items", "curator-pairs"])
+def test_a_curators_epsilon_is_no_question_without_privacy(name: str) -> None:
+    """The record may not tell "epsilon inf" of questions where the guarantee says epsilon 1."""
+    found = record(here(small(**DESIGNS[name])))
+    assert found["epsilon"] == 1
+    assert not found["guarantee"].startswith("none")
+    assert found["epsilon_per_question"] != "inf"
+
+
+@pytest.mark.parametrize("name", ["curator-items", "curator-pairs"])
+def test_a_curators_huge_epsilon_is_a_record_still(name: str) -> None:
+    """Refused before anybody is asked, or told as a number that JSON holds; not an error at the end of the run."""
+    try:
+        scenario = small(design=name, epsilon="1e400", users=50)
+    except ValueError:
+        return
+    json.loads(to_json(record(here(scenario))), parse_constant=pytest.fail)
+
+
+def test_those_who_cannot_answer_are_missing(tmp_path: Path) -> None:
+    """Half of the users have one rating: without public items they answer like anybody."""
+    rows = planted_ratings(users=40, items=12, each=6)
+    file = write_movielens(tmp_path / "ratings.csv", [*rows, *((user, user % 12, 4.0) for user in range(40, 80))])
+    public = record(here(of_file(file, design="pairwise", rated_items="public", held_out=0)))
+    assert (public["users"], public["answered"], public["missing"], public["refused"]) == (80, 40, 40, 0)
+    assert "which items it rated is public" in public["guarantee"]
+    private = record(here(of_file(file, design="pairwise", held_out=0)))
+    assert (private["answered"], private["missing"]) == (80, 0)
+
+
+def test_items_that_users_did_not_suffice_for_are_unlearned() -> None:
+    found = record(here(small(design="item-query", users=20, answers_per_item=2)))
+    assert found["answered"] == 20
+    assert 20 < found["unlearned"] <= 40
+    assert record(here(small(design="item-query")))["unlearned"] == 0
 
 
 def test_where_all_is_rated_no_advice_is_left_and_that_is_null() -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import replace
+from dataclasses import fields, replace
 from fractions import Fraction
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import worlds
-from runs import here, small
+from runs import here, of_file, planted_ratings, small, write_movielens
 
 from actors.device import Device
 from coordinator.layout import Layout
@@ -18,11 +20,23 @@ from coordinator.protocol.messages import Query
 from coordinator.rounds import Learner
 from coordinator.schedules import OneRound
 from scenarios.config import Scenario
-from scenarios.experiment import Run, design_of, silent
+from scenarios.experiment import Run, silent
+from scenarios.kinds import design_of
 from scenarios.populations import populate
 from scenarios.session import InProcess, Job
 
 TWO_CLASSES = small(like="0.9,0.1;0.3,0.6", class_shares="0.3,0.7", users=1201, seed=11)
+
+
+DESIGNS: dict[str, dict[str, object]] = {
+    "multi-maxsense": {"design": "multi-maxsense", "questions": 3, "epsilon": 3},
+    "pairwise": {"design": "pairwise"},
+    "public pairs": {"design": "pairwise", "rated_items": "public", "agreement": "positive"},
+    "item-query": {"design": "item-query", "answers_per_item": 2},
+    "full-reveal": {"design": "full-reveal"},
+    "curator-items": {"design": "curator-items"},
+    "curator-pairs": {"design": "curator-pairs"},
+}
 
 
 def digest_by_hand(scenario: Scenario) -> str:
@@ -32,8 +46,8 @@ def digest_by_hand(scenario: Scenario) -> str:
     query = design_of(filled).query(round_number=0, public_seed=public_seed, epsilon=filled.epsilon)
     ratings, secret = populate(scenario).ratings, derive(scenario.seed, "devices")
     releases = [Device(ratings, secret, user, filled.epsilon).answer(query) for user in range(ratings.users)]
-    bits = [int(release.unpacked()[0, 0]) for release in releases]
-    packed = np.packbits(np.ones(len(bits), np.uint8)).tobytes() + np.packbits(bits).tobytes()
+    bits = [bit for release in releases for bit in release.unpacked()[0].tolist()]
+    packed = np.packbits(np.ones(len(releases), np.uint8)).tobytes() + np.packbits(bits).tobytes()
     return hashlib.sha256(packed).hexdigest()
 
 
@@ -49,16 +63,21 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("coordinator.layout.SMALLEST_BLOCK", 64)
 
 
+def sums(run: Run) -> dict[str, Any]:
+    """All that a run's statistic holds."""
+    return {field.name: getattr(run.statistic, field.name) for field in fields(run.statistic)}
+
+
 def same(one: Run, other: Run) -> bool:
-    """Whether digest, sums, model and advice are equal to the last bit."""
+    """Whether digest, rounds, sums, model and advice are equal to the last bit."""
     return all(
         (
             one.outcome.releases_sha256 == other.outcome.releases_sha256,
-            np.array_equal(worlds.scores_of(one.statistic).sensed, worlds.scores_of(other.statistic).sensed),
-            np.array_equal(worlds.scores_of(one.statistic).scores, worlds.scores_of(other.statistic).scores),
-            one.statistic.ones == other.statistic.ones,
+            one.outcome.state.asked == other.outcome.state.asked,
+            all(np.array_equal(value, sums(other)[name]) for name, value in sums(one).items()),
             np.array_equal(one.outcome.model.cluster, other.outcome.model.cluster),
             np.array_equal(one.outcome.model.score, other.outcome.model.score),
+            np.array_equal(one.outcome.model.error, other.outcome.model.error),
             np.array_equal(one.ran.advice, other.ran.advice),
         )
     )
@@ -81,6 +100,43 @@ def test_layouts_do_not_change_anything(workers: int, devices_per_actor: int | N
     assert run.devices_per_actor == devices_per_actor or devices_per_actor is None
 
 
+@pytest.mark.parametrize("name", ["multi-maxsense", "pairwise"])
+def test_the_digest_of_other_designs_is_that_of_one_device_a_user(name: str) -> None:
+    scenario = small(**DESIGNS[name], users=61, seed=11)
+    assert here(scenario, devices_per_actor=7).outcome.releases_sha256 == digest_by_hand(scenario)
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("name", DESIGNS)
+def test_layouts_do_not_change_any_design(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cohorts of one, of an odd number and of all; calls of 64 devices, and of 8 where many bits come back."""
+    scenario = small(**DESIGNS[name], like="0.9,0.1;0.3,0.6", class_shares="0.3,0.7", users=401, seed=11)
+    one = here(scenario)
+    monkeypatch.setattr("coordinator.layout.MOST_BITS", 800)
+    for workers, devices_per_actor in ((1, 1), (3, 7), (2, 300), (2, None)):
+        assert same(here(scenario, workers=workers, devices_per_actor=devices_per_actor), one)
+    assert not same(here(scenario.model_copy(update={"seed": 12})), one)
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("name", DESIGNS)
+def test_every_design_runs_on_a_file_however_it_is_cut(name: str, tmp_path: Path) -> None:
+    """Users with 1 to 11 ratings; more devices than users; one item is liked by one user only, and held out."""
+    rows = [(user, item, rating) for user, item, rating in planted_ratings(users=60, items=12, each=11) if item <= user]
+    file = write_movielens(tmp_path / "ratings.csv", [*rows, (60, 12, 5.0)])
+    scenario = of_file(file, **DESIGNS[name], users=150)
+    one, other = here(scenario), here(scenario, workers=2, devices_per_actor=13)
+    assert same(one, other)
+    rated = np.diff(one.population.ratings.rated(as_words(bytes(16)), 0, 150)[0])
+    assert one.statistic.asked == one.outcome.state.fresh
+    assert one.statistic.missing == (int((rated < 2).sum()) if name == "public pairs" else 0)
+    assert one.statistic.missing > 0 or name != "public pairs"
+    assert one.statistic.answered + one.statistic.missing == one.statistic.asked
+    assert one.outcome.model.cluster.shape == (one.population.ratings.items,)
+    if name == "item-query":
+        assert one.outcome.state.fresh == 150 or worlds.scores_of(one.statistic).sensed.all()
+
+
 @pytest.mark.parametrize("changed", [{"seed": 12}, {"epsilon": Fraction(9, 10)}, {"theta": 1.5}, {"users": 1200}])
 def test_what_is_no_layout_changes_the_digest(changed: dict[str, object], whole: Run) -> None:
     other = here(TWO_CLASSES.model_copy(update=changed))
@@ -101,6 +157,14 @@ def test_progress_grows_to_all_devices() -> None:
     assert told == sorted(told)
     assert len(told) > 6
     assert told[-1] == 1201
+
+
+def test_progress_goes_on_over_rounds() -> None:
+    told: list[int] = []
+    run = here(small(design="item-query"), progress=told.append)
+    assert len(run.outcome.state.asked) > 3
+    assert told == sorted(told)
+    assert told[-1] == run.outcome.state.fresh == run.statistic.asked
 
 
 def test_advice_goes_to_a_thousand_devices_at_most_and_repeats_nothing_rated() -> None:

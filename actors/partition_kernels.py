@@ -1,0 +1,64 @@
+"""Multi-MaxSense's private bits, compiled: one bit a set of a random partition of the items."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from actors.block_model import BlockModelRatings, device_class, likes_item, mark_subset, next_stamp
+from actors.kernels import StoredLikes
+from actors.seeds import ratings_streams
+from coordinator.protocol.arrays import Bits2, Words
+from coordinator.protocol.coins import device_streams
+from coordinator.protocol.compiled import compiled
+from coordinator.protocol.partition import random_order
+
+
+@compiled
+def block_model_partition(
+    model: BlockModelRatings, master: Words, key: Words, set_size: int, first: int, bits: Bits2
+) -> None:
+    """Write the bits of synthetic devices ``first``, ``first + 1``, ...: 1 where an item of the set was liked.
+
+    ``bits`` (uint8, devices x sets) receives them; ``key`` is the round's public key.
+    """
+    items, inverted = model.items, 2 * model.rated > model.items
+    size = items - model.rated if inverted else model.rated
+    marks, stamp, buffer = np.zeros(items + 1, np.uint8), 0, np.empty(size + 2, np.uint32)
+    order, chosen = np.arange(items).astype(np.uint32), np.empty(min(items, set_size * bits.shape[1]), np.uint32)
+    swaps = np.empty_like(chosen)
+    secret, public = ratings_streams(master, first, len(bits)), device_streams(key, first, len(bits))
+    bits[:] = 0
+    for k in range(len(bits)):
+        stamp, stream = next_stamp(marks, stamp), secret[k]
+        mark_subset(stream, items, size, marks, stamp, buffer)
+        like = model.like[device_class(stream, model.class_marks)]
+        random_order(public[k], order, swaps, chosen)
+        for question in range(bits.shape[1]):
+            for item in chosen[question * set_size : (question + 1) * set_size]:
+                if (marks[item] == stamp) != inverted and likes_item(stream, item, like[model.clusters[item]]):
+                    bits[k, question] = 1
+                    break
+
+
+@compiled
+def stored_partition(likes: StoredLikes, key: Words, set_size: int, first: int, bits: Bits2) -> None:
+    """Write the bits of real devices ``first``, ``first + 1``, ...: 1 where an item of the set was liked."""
+    marks, stamp = np.zeros(likes.items, np.uint8), 0
+    order, chosen = (
+        np.arange(likes.items).astype(np.uint32),
+        np.empty(min(likes.items, set_size * bits.shape[1]), np.uint32),
+    )
+    swaps = np.empty_like(chosen)
+    public = device_streams(key, first, len(bits))
+    bits[:] = 0
+    for k in range(len(bits)):
+        stamp = next_stamp(marks, stamp)
+        user = likes.user[first + k]
+        for place in range(likes.starts[user], likes.starts[user + 1]):
+            marks[likes.liked[place]] = stamp
+        random_order(public[k], order, swaps, chosen)
+        for question in range(bits.shape[1]):
+            for item in chosen[question * set_size : (question + 1) * set_size]:
+                if marks[item] == stamp:
+                    bits[k, question] = 1
+                    break

@@ -1,0 +1,80 @@
+"""What a device refuses to be asked, before anything is charged: a server may send anything."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from actors.ratings import Ratings
+from actors.sketches import SKETCHES, Sketch
+from coordinator.protocol.channels import bit_channel
+from coordinator.protocol.errors import InputError
+from coordinator.protocol.messages import Query
+from coordinator.protocol.partition import partition_size
+from coordinator.protocol.sensing import sensing_table
+
+
+def check(query: Query, ratings: Ratings) -> None:
+    """Refuse a query that devices cannot answer as it stands.
+
+    Raises
+    ------
+    InputError
+        If the design is unknown, its catalogue, pool, questions or parameters are not what devices know, or epsilon
+        is not above 0 or cannot be expressed.
+    """
+    if (sketch := SKETCHES.get(query.design)) is None:
+        raise InputError(f"design {query.design!r} is unknown to devices; they know {', '.join(SKETCHES)}")
+    if query.items != ratings.items:
+        raise InputError(f"{query} asks about {query.items} items, the devices' catalogue has {ratings.items}")
+    if query.items < 2 and query.design.startswith("pairwise"):
+        raise InputError(f"{query} asks about pairs, the catalogue has {query.items} item")
+    if query.parameters.keys() != sketch.parameters:
+        raise InputError(f"{query} has parameters {sorted(query.parameters)}, not {sorted(sketch.parameters)}")
+    _check_numbers(query)
+    most = _questions(query, sketch)
+    if not most.start <= query.questions < most.stop:
+        told = f"1 to {most.stop - 1}" if len(most) > 1 else str(most.start)
+        raise InputError(f"{query} asks {query.questions} questions, the design has {told}")
+    _check_pool(query, sketch)
+    _check_epsilon(query, sketch)
+
+
+def _check_numbers(query: Query) -> None:
+    given = query.parameters
+    if "sensing" in given:
+        sensing_table(given["sensing"])
+    for name in ("set_size", "most"):
+        if name in given and not (1 <= given[name] <= query.items and float(given[name]).is_integer()):
+            raise InputError(f"{query} has {name} {given[name]:g}; give a whole number, 1 to {query.items}")
+    if "share" in given and not 0 < given["share"] <= 1:
+        raise InputError(f"{query} has share {given['share']:g}; it must lie in (0, 1]")
+
+
+def _questions(query: Query, sketch: Sketch) -> range:
+    """Return the numbers of questions that a query may ask."""
+    if sketch.questions is not None:
+        return range(sketch.questions, sketch.questions + 1)
+    if "set_size" in query.parameters:
+        return range(1, partition_size(query.items, int(query.parameters["set_size"])) + 1)
+    return range(2 * query.items, 2 * query.items + 1)
+
+
+def _check_pool(query: Query, sketch: Sketch) -> None:
+    if (query.pool is not None) != sketch.pooled:
+        raise InputError(f"{query} names {'no' if sketch.pooled else 'a'} pool of items, which the design cannot use")
+    if query.pool is None:
+        return
+    pool = np.asarray(query.pool)
+    if pool.dtype != np.int32 or pool.ndim != 1:
+        raise InputError(f"{query} has a pool that is no list of 32-bit item numbers")
+    inside = pool.size and pool[0] >= 0 and pool[-1] < query.items
+    if not inside or (pool[1:] <= pool[:-1]).any():
+        raise InputError(f"{query} has a pool that is empty, unsorted or outside 0 to {query.items - 1}")
+
+
+def _check_epsilon(query: Query, sketch: Sketch) -> None:
+    if query.epsilon is not None and query.epsilon <= 0:
+        raise InputError(f"{query} has an epsilon that is not above 0; a free answer would still tell something")
+    if query.epsilon is not None and not sketch.private:
+        raise InputError(f"{query} promises an epsilon, but the design is not private; ask it with epsilon inf")
+    bit_channel(query.epsilon_per_question)

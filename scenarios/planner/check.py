@@ -1,0 +1,39 @@
+"""A plan's own check: the simulation at the planned number of users, predicted beside measured."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Console
+
+from scenarios.config import Scenario
+from scenarios.predictors import predictor
+from scenarios.repeat import run_seeds
+from scenarios.session import Session
+
+
+def check_plan(scenario: Scenario, session: Session, *, repeat: int, console: Console) -> dict[str, Any]:
+    """Run a scenario and return its result with what was predicted for it.
+
+    Parameters
+    ----------
+    scenario : Scenario
+        A candidate's, with the users to ask.
+    session : Session
+        Where to run.
+    repeat : int
+        Number of seeds.
+    console : Console
+        For progress.
+
+    Returns
+    -------
+    dict
+        What `blindrec run` gives, with ``accuracy_predicted`` and ``exact_predicted``.
+    """
+    finished = run_seeds(scenario, session, repeat=repeat, devices_per_actor=None, console=console)
+    found, answered = predictor(finished.scenario), finished.result["answered"]
+    predicted: dict[str, float | None] = {"accuracy_predicted": None, "exact_predicted": None}
+    if found is not None:
+        predicted = {"accuracy_predicted": found.accuracy(answered), "exact_predicted": found.exact(answered)}
+    return {"intervals": {}, **finished.result, **predicted}

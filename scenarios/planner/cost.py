@@ -1,0 +1,72 @@
+"""What a simulation would cost: devices timed here, one core, both sides of the protocol."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from actors.device import Cohort
+from coordinator.aggregation import aggregate
+from coordinator.protocol.coins import derive
+from coordinator.server import ServerState
+from scenarios.config import Scenario
+from scenarios.experiment import asked_epsilon, policy_of
+from scenarios.populations import populate
+
+_SECONDS, _FIRST, _MOST = 0.5, 64, 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """The cost of asking and aggregating every device once.
+
+    Attributes
+    ----------
+    devices_per_second : float
+        Of one core, measured on this machine.
+    core_seconds : float
+        For all users.
+    """
+
+    devices_per_second: float
+    core_seconds: float
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the cost as `--json` prints it; ``cores_for_a_day`` says how large a cluster ends within a day."""
+        return {
+            "devices_per_second_and_core": self.devices_per_second,
+            "core_seconds": self.core_seconds,
+            "cores_for_an_hour": max(1, math.ceil(self.core_seconds / 3600)),
+            "cores_for_a_day": max(1, math.ceil(self.core_seconds / 86400)),
+        }
+
+
+def measure_cost(scenario: Scenario, users: int) -> Cost:
+    """Time a few devices of a scenario on one core, and scale to ``users``.
+
+    Parameters
+    ----------
+    scenario : Scenario
+        Filled in.
+    users : int
+        Devices to be asked.
+    """
+    sample = scenario.model_copy(update={"users": _MOST})
+    population = populate(sample)
+    ask = policy_of(sample).next_query(ServerState(devices=_MOST))
+    if ask is None:
+        raise ValueError("a policy that asks nothing costs nothing")
+    cohort = Cohort(population.ratings, derive(sample.seed, "devices"), 0, _MOST, asked_epsilon(sample))
+    aggregate(ask.query, cohort.answer(ask.query, 0, 1))  # compiles
+    first, count = 1, _FIRST
+    while True:
+        stop = min(first + count, _MOST)
+        start = time.perf_counter()
+        aggregate(ask.query, cohort.answer(ask.query, first, stop))
+        seconds = time.perf_counter() - start
+        if seconds >= _SECONDS or stop == _MOST:
+            rate = (stop - first) / seconds
+            return Cost(devices_per_second=rate, core_seconds=users / rate)
+        first, count = stop, 2 * count

@@ -1,0 +1,206 @@
+"""Plans: what every design would need in a world, the lower bounds that apply, and which design to use."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from coordinator.protocol.budget import Epsilon, as_float, as_json, parse_epsilon
+from coordinator.protocol.errors import InputError
+from scenarios.bounds import all_bounds, bounds_table
+from scenarios.config import Scenario
+from scenarios.kinds import DESIGNS, guarantee
+from scenarios.planner.candidates import Candidate, candidates
+from scenarios.planner.needs import MOST_USERS, Target, epsilon_needed, users_needed
+from scenarios.predictors import predictor
+from scenarios.theory.sufficient_users import sufficient_users
+
+TOO_MANY = f"more than 10^{len(str(MOST_USERS)) - 1} users"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """A plan.
+
+    Attributes
+    ----------
+    rows : list of dict
+        One a design and decoder: ``design, decoder, users, accuracy, exact, epsilon`` and what else tells it apart;
+        ``users`` is None where `note` says why.
+    bounds : list of dict
+        Lower bounds: ``name, users, valid`` and what `scenarios.bounds.Bound` holds.
+    recommended : Candidate or None
+        The design that protects all a device holds and needs the fewest users (or the least epsilon).
+    best : dict or None
+        Its row.
+    sufficient : float or None
+        Users that Theorem 15 says are enough for MaxSense.
+    target : Target
+        What was asked for.
+    """
+
+    rows: list[dict[str, Any]]
+    bounds: list[dict[str, Any]]
+    recommended: Candidate | None
+    best: dict[str, Any] | None
+    sufficient: float | None
+    target: Target
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the plan as `--json` prints it."""
+        return {
+            "target": self.target.words,
+            "designs": self.rows,
+            "bounds": self.bounds,
+            "recommended": self.best,
+            "sufficient_users": self.sufficient,
+        }
+
+
+def plan(world: Scenario, target: Target, *, users: int | None = None, inverse: bool = False) -> Plan:
+    """Plan for a block model.
+
+    Parameters
+    ----------
+    world : Scenario
+        The block model and its epsilon; design, decoder and users do not matter.
+    target : Target
+        What must be achieved.
+    users : int, optional
+        A given number of users: rows tell the accuracy there.
+    inverse : bool
+        Look for the smallest epsilon with which ``users`` are enough, instead of taking the world's.
+
+    Returns
+    -------
+    Plan
+    """
+    found = [(one, _row(one, world.epsilon, target, users, inverse=inverse)) for one in candidates(world)]
+    able = [(one, row) for one, row in found if one.protects_all and row["users"] and row["epsilon"] is not None]
+    key = "epsilon" if inverse else "users"
+    best = min(able, key=lambda pair: (as_float_or_inf(pair[1][key]), pair[1]["users"]), default=(None, None))
+    return Plan(
+        rows=[row for _, row in found],
+        bounds=_bounds(_at(world, best[1]), target),
+        recommended=best[0],
+        best=best[1],
+        sufficient=_sufficient(_at(world, best[1]), target),
+        target=target,
+    )
+
+
+def quick_best(world: Scenario, target: Target, *, users: int) -> dict[str, Any] | None:
+    """Return the row that `plan` would recommend at the world's epsilon, among centred decoders; None where none does.
+
+    Pairs are slow to predict: they are looked at closely only where they do with as many users as the best of the rest.
+    """
+    able = [one for one in candidates(world) if one.protects_all and one.settings["decoder"] == "centred"]
+    best: dict[str, Any] | None = None
+    for one in sorted(able, key=lambda candidate: candidate.design == "pairwise"):
+        if one.design == "pairwise" and best and not _does(one, world.epsilon, target, best["users"]):
+            continue
+        row = _row(one, world.epsilon, target, users, inverse=False)
+        if row["users"] and (best is None or row["users"] < best["users"]):
+            best = row
+    return best
+
+
+def _does(candidate: Candidate, epsilon: Epsilon, target: Target, users: int) -> bool:
+    try:
+        found = predictor(candidate.at(epsilon))
+    except InputError:
+        return False
+    return found is not None and target.met(found, users)
+
+
+def _at(world: Scenario, best: dict[str, Any] | None) -> Scenario:
+    """Return the world at the epsilon that a plan found, where it was sought."""
+    return world if best is None else world.model_copy(update={"epsilon": parse_epsilon(best["epsilon"])})
+
+
+def as_float_or_inf(value: Any) -> float:
+    """Return a JSON epsilon or number of users as a float."""
+    return math.inf if value == "inf" else float(value)
+
+
+def _row(candidate: Candidate, epsilon: Epsilon, target: Target, users: int | None, *, inverse: bool) -> dict[str, Any]:
+    kind = DESIGNS[candidate.design]
+    row: dict[str, Any] = {**candidate.settings, "users": None, "accuracy": None, "exact": None, "epsilon": None}
+    row |= {"trust_model": kind.trust_model, "private": kind.private, "guarantee": None, "note": ""}
+    try:
+        if note := candidate.blind(epsilon):
+            return row | {"epsilon": _told(candidate, epsilon), "note": note}
+        if inverse and users and candidate.private:
+            return row | _least_epsilon(candidate, target, users)
+        need = users_needed(candidate, epsilon, target)
+    except InputError as error:
+        return row | {"note": str(error)}
+    row |= _about(candidate, epsilon) | {"users": need.users, "answers_per_item": need.answers}
+    if need.users is None:
+        row["note"] = TOO_MANY
+    at = users or need.users
+    if need.predictor and at:
+        row |= {"accuracy": need.predictor.accuracy(at), "exact": need.predictor.exact(at)}
+    return row
+
+
+def _about(candidate: Candidate, epsilon: Epsilon) -> dict[str, Any]:
+    scenario = candidate.at(epsilon)
+    return {
+        "epsilon": _told(candidate, epsilon),
+        "questions": scenario.questions,
+        "guarantee": guarantee(scenario),
+    }
+
+
+def _told(candidate: Candidate, epsilon: Epsilon) -> float | str:
+    return as_json(epsilon) if candidate.private else "inf"
+
+
+def _least_epsilon(candidate: Candidate, target: Target, users: int) -> dict[str, Any]:
+    epsilon = epsilon_needed(candidate, target, users)
+    if epsilon is None:
+        return {"note": "no epsilon is enough"}
+    need = users_needed(candidate, epsilon, target)
+    row = _about(candidate, epsilon) | {"users": users}
+    if need.predictor:
+        row |= {"accuracy": need.predictor.accuracy(users), "exact": need.predictor.exact(users)}
+    return row
+
+
+def _bounds(world: Scenario, target: Target) -> list[dict[str, Any]]:
+    filled = world.complete()
+    items = filled.items or 0
+    failure = 0.5 if target.success is None else 1 - target.success
+    mistakes = 0 if target.success is not None or target.accuracy is None else int(items * (1 - target.accuracy))
+    found = all_bounds(
+        items=items,
+        rated=filled.rated or 0,
+        epsilon=as_float(world.epsilon),
+        clusters=filled.clusters or 0,
+        failure=failure,
+        mistakes=mistakes,
+    )
+    return [{str(name): value for name, value in row.items()} for row in bounds_table(found).to_dict("records")]
+
+
+def _sufficient(world: Scenario, target: Target) -> float | None:
+    """Return Theorem 15's number of users; None where it says nothing."""
+    filled = world.complete()
+    items = filled.items or 0
+    failure = 0.5 if target.success is None else 1 - target.success
+    try:
+        users = sufficient_users(
+            items=items,
+            rated=filled.rated or 0,
+            epsilon=as_float(world.epsilon),
+            like=world.like,
+            user_shares=world.class_shares,
+            cluster_shares=world.cluster_shares,
+            theta=world.theta,
+            exponent=-math.log(failure) / math.log(items),
+        )
+    except InputError:
+        return None
+    return users if math.isfinite(users) else None

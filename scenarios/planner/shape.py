@@ -1,0 +1,120 @@
+"""The shape of a ratings file, as a block model that plans can be made for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from coordinator.decoders import kmeans_on_line
+from coordinator.protocol.budget import parse_epsilon
+from coordinator.protocol.coins import derive
+from coordinator.protocol.errors import InputError
+from scenarios.config import Scenario
+from scenarios.datasets import RatingTable
+from scenarios.likes import judge_likes
+from scenarios.planner.needs import Target
+from scenarios.planner.plan import quick_best
+
+PRIOR = 5
+"""Ratings of average taste that are added to an item's own before items are sorted."""
+EPSILONS = (1, 2, 4, 8)
+"""What `blindrec data` tells the learnable at."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """A file's shape.
+
+    Attributes
+    ----------
+    world : Scenario
+        Items, median number of rated items, and a fitted block model with one user class.
+    users : int
+        The file's users.
+    """
+
+    world: Scenario
+    users: int
+
+
+def shape_of(
+    table: RatingTable, *, like_from: float | None = None, clusters: int = 2, epsilon: Any = 1, theta: float = 1.0
+) -> Shape:
+    """Fit a block model to a table of ratings.
+
+    Items are sorted into clusters by their share of likes in one random half of the ratings; the clusters' ``like`` is
+    their share of likes in the other half, so that luck that made the clusters does not count as taste.
+
+    Parameters
+    ----------
+    table : RatingTable
+        The ratings.
+    like_from : float or None
+        As in `scenarios.likes.judge_likes`.
+    clusters : int
+        Number of item clusters.
+    epsilon, theta
+        Of the scenario.
+
+    Returns
+    -------
+    Shape
+
+    Raises
+    ------
+    InputError
+        If the file has too few ratings to tell clusters.
+
+    Notes
+    -----
+    The block model lets every user rate the same number of items, drawn uniformly; real users rate popular items more.
+    A plan made from it is for a world of this size and contrast, not for the file itself.
+    """
+    likes = judge_likes(table, like_from)
+    half = np.random.default_rng(int.from_bytes(derive(0, "shape"))).random(table.ratings) < 0.5
+    items, overall = table.items_count, likes.mean() if likes.size else 0.5
+    seen = np.bincount(table.items[half], minlength=items)
+    liked = np.bincount(table.items[half], weights=likes[half], minlength=items)
+    found = kmeans_on_line((liked + PRIOR * overall) / (seen + PRIOR), clusters)
+    sizes = np.bincount(found, minlength=clusters)
+    other = np.bincount(found[table.items[~half]], minlength=clusters)
+    if not sizes.all() or not other.all():
+        raise InputError(f"{table.ratings} ratings of {items} items tell no {clusters} clusters; ask for fewer")
+    taste = np.bincount(found[table.items[~half]], weights=likes[~half], minlength=clusters) / other
+    world = Scenario(
+        items=items,
+        rated=max(1, int(np.median(table.ratings_per_user))),
+        like=(tuple(taste.round(4).tolist()),),
+        cluster_shares=tuple((sizes / sizes.sum()).tolist()),
+        epsilon=parse_epsilon(epsilon),
+        theta=theta,
+    )
+    return Shape(world=world, users=table.users)
+
+
+def learnable(shape: Shape, target: Target) -> list[dict[str, Any]]:
+    """Return what could be learned from the file's users at each of `EPSILONS`: the best design's accuracy and need.
+
+    Returns
+    -------
+    list of dict
+        ``epsilon, design, decoder, questions, users`` (needed for the target), ``users_here`` and ``accuracy``
+        (predicted share of items right with the users that the file has).
+    """
+    rows = []
+    for epsilon in EPSILONS:
+        world = shape.world.model_copy(update={"epsilon": parse_epsilon(epsilon)})
+        best = quick_best(world, target, users=shape.users) or {}
+        told = {name: best.get(name) for name in ("design", "decoder", "questions", "users", "accuracy")}
+        rows.append({"epsilon": epsilon, **told, "users_here": shape.users})
+    return rows
+
+
+def learnable_of(table: RatingTable, like_from: float | None) -> list[dict[str, Any]]:
+    """Return `learnable` of a table for 99 % of the items; empty where the table has no shape to plan from."""
+    try:
+        return learnable(shape_of(table, like_from=like_from), Target(success=None, accuracy=0.99))
+    except InputError:
+        return []

@@ -1,0 +1,124 @@
+"""Plans as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from scenarios.kinds import CURATOR, DESIGNS
+from scenarios.planner.needs import MOST_USERS, Target
+from scenarios.planner.plan import TOO_MANY, Plan
+
+
+def show_plan(console: Console, made: Plan, title: str) -> None:
+    """Print a plan: every design's need, the lower bounds, and the recommendation."""
+    table = Table("design, decoder", "users", "epsilon", "right", "all right", title=Text(title), title_justify="left")
+    table.box, table.pad_edge = box.SIMPLE_HEAD, False
+    for column in table.columns:
+        column.no_wrap = True
+    for trust, rows in groupby(made.rows, key=_trust):
+        table.add_row(Text(f"{trust}:", style="italic"))
+        for row in rows:
+            needed = [_users(row), _epsilon(row["epsilon"]), _share(row["accuracy"]), _share(row["exact"])]
+            table.add_row(Text(f"  {_name(row)}"), *needed)
+    console.print(table)
+    valid = [row for row in made.bounds if row["valid"]]
+    told = [f"{row['name']} {row['users']:,.0f}{' (binds)' if row['binds'] else ''}" for row in valid]
+    notes = dict.fromkeys(row["note"] for row in made.rows if row["note"] and row["note"] != TOO_MANY)
+    lines = [f"{_short(note)}: {note}" for note in notes]
+    lines = [*lines, f"users that any learner needs: {', '.join(told)}", recommendation(made)]
+    if made.sufficient:
+        lines.insert(-1, f"enough for MaxSense by Theorem 15: {made.sufficient:,.0f} users")
+    for line in lines:
+        console.print(line, highlight=False, soft_wrap=True)
+
+
+def recommendation(made: Plan) -> str:
+    """Return the recommendation as a line."""
+    if made.best is None:
+        return f"no design that protects all that a device holds reaches {made.target.words}"
+    best, goal = made.best, made.target.words
+    return f"recommended: {_name(best)}: {best['users']:,} users at epsilon {_epsilon(best['epsilon'])} for {goal}"
+
+
+def _trust(row: Mapping[str, Any]) -> str:
+    if not row["private"]:
+        return "not private"
+    if row["trust_model"] == CURATOR:
+        return "trusted curator"
+    return "rated items public" if row.get("rated_items") == "public" else "protects all a device holds"
+
+
+def show_cost(console: Console, cost: Mapping[str, Any]) -> None:
+    """Print what a simulation would cost."""
+    console.print(
+        f"to simulate it: {cost['core_seconds']:,.0f} core seconds ({cost['devices_per_second_and_core']:,.0f} devices "
+        f"a second and core, measured here), {cost['cores_for_an_hour']:,} cores for an hour or "
+        f"{cost['cores_for_a_day']:,} for a day",
+        highlight=False,
+        soft_wrap=True,
+    )
+
+
+def show_check(console: Console, check: Mapping[str, Any]) -> None:
+    """Print predicted beside measured."""
+    table = Table("checked", "predicted", "measured", "95 % interval", title=Text("the plan's own check"))
+    table.title_justify = "left"
+    for name, words in (("accuracy", "items right"), ("exact", "all items right")):
+        low, high = check["intervals"].get(name, [None, None])
+        reach = "" if low is None else f"[{low:.4f}, {high:.4f}]"
+        table.add_row(words, _share(check[f"{name}_predicted"]), _share(check[name]), Text(reach))
+    console.print(table)
+
+
+def show_learnable(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Print what a file's users could let a server learn."""
+    if not rows:
+        console.print("too few ratings to say what could be learned")
+        return
+    words = Target(success=None, accuracy=0.99).words
+    table = Table("epsilon", "best design", "items right with these users", f"users for {words}")
+    table.title, table.title_justify = Text("what could be learned (two clusters by share of likes)"), "left"
+    for row in rows:
+        design = "none" if row["design"] is None else _name(row)
+        table.add_row(str(row["epsilon"]), Text(design), _share(row["accuracy"]), _users(row))
+    console.print(table)
+
+
+def _name(row: Mapping[str, Any]) -> str:
+    """Return design, what tells it apart, and decoder, where a design has more than one."""
+    told = [str(row["design"])]
+    if row["design"] == "pairwise":
+        told = ["pairwise of rated" if row.get("rated_items") == "public" else f"pairwise {row['agreement']}"]
+    if row["design"] == "multi-maxsense" and row.get("questions"):
+        told = [f"multi-maxsense, Q {row['questions']}"]
+    if row.get("answers_per_item"):
+        told.append(f"{row['answers_per_item']} yes{'' if row['answers_per_item'] == 1 else 'es'} an item")
+    if len(DESIGNS[str(row["design"])].decoders) > 1:
+        told.append(str(row["decoder"]))
+    return ", ".join(told)
+
+
+def _users(row: Mapping[str, Any]) -> str:
+    return _short(str(row.get("note") or "")) if row["users"] is None else f"{row['users']:,}"
+
+
+def _short(note: str) -> str:
+    """Return what stands in the table for a note."""
+    if note == TOO_MANY:
+        return f"> {MOST_USERS:,}"
+    return note.split(" ", 1)[0] if note.startswith("blind") else "not here" if note else ""
+
+
+def _epsilon(value: Any) -> str:
+    return "" if value is None else value if isinstance(value, str) else f"{value:.4g}"
+
+
+def _share(value: float | bool | None) -> str:
+    return "" if value is None else f"{value:.4f}"

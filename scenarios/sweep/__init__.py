@@ -1,0 +1,1 @@
+"""Sweeps: how many users it takes, measured over a grid of settings."""

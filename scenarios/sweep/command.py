@@ -1,0 +1,101 @@
+"""The command line of sweeps: `blindrec sweep sample-complexity`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from scenarios.backends import open_session
+from scenarios.records import STDOUT, check_targets, deliver, versions, write_json
+
+INTERRUPTED = 130
+
+HELP = """Find how many users it takes: the smallest U* with success in at least half of the seeds, a setting each.
+
+Success is told in two ways: all labels right, as in the paper, and a share of them (99 %). For every seed bisection
+finds the population where success begins; smaller populations are prefixes of larger ones, so that a device is
+asked about once. U* is the median over seeds, its interval made of order statistics.
+
+Built-in grids: maxsense-items, maxsense-rated, maxsense-epsilon, pairwise-rich, pairwise-scarce, standard. A grid
+of your own:
+
+\b
+  seeds = 20
+  decoders = ["centred", "paper"]
+  [base]
+  design = "maxsense"
+  rated = 30
+  [[grid]]
+  items = [250, 500, 1000]
+  epsilon = [0.5, 1]
+  [[fit]]
+  x = "items"
+  per = ["log items"]
+  criteria = ["exact"]
+  where = {epsilon = 1}
+  expected = 2
+
+Keys of [base] and [[grid]] are those of a scenario. Lists of one [[grid]] table are combined in all ways;
+rated_share = [1, 0.5] sets rated to a share of items. Fits are slopes of ln(U* / per) on ln x.
+
+Every finished run is kept in the folder at once: Ctrl-C loses only what is under way, and the same command goes on;
+with more --seeds it goes on, too. At the end the folder holds result.json, thresholds.parquet (every seed),
+settings.csv, figure.png and figure.csv (every point in it, bounds included).
+"""
+
+sweep = typer.Typer()
+
+
+@sweep.callback(invoke_without_command=True)
+def _sweeps(context: typer.Context) -> None:
+    """Measure over a grid of settings: long, resumable runs."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+@sweep.command("sample-complexity", help=HELP)
+def sample_complexity(
+    out: Annotated[Path, typer.Option(help="Folder of the sweep: new, or of the same grid, to go on.")],
+    grid: Annotated[str, typer.Argument(help="A TOML file, or the name of a built-in grid.")] = "standard",
+    seeds: Annotated[int | None, typer.Option(help="Runs of every setting [the grid's, or 20].")] = None,
+    backend: Annotated[str, typer.Option(help="ray or inprocess.")] = "ray",
+    address: Annotated[str | None, typer.Option(help="Ray head to join, host:port [start Ray here].")] = None,
+    workers: Annotated[int | None, typer.Option(help="Runs at the same time [all CPUs].")] = None,
+    json: Annotated[str | None, typer.Option(help="File for the JSON result, or - for standard output.")] = None,
+) -> None:
+    """Find U* for every setting of a grid; see `HELP`."""
+    from scenarios.sweep.grid import load_grid  # noqa: PLC0415 (other commands need not wait for what sweeps load)
+    from scenarios.sweep.runner import SweepInterruptedError, claim, run_units  # noqa: PLC0415 (same)
+
+    wanted = load_grid(grid, seeds=seeds)
+    check_targets(None, json)
+    try:
+        with open_session(backend, address=address, workers=workers) as session:
+            claim(out, wanted)
+            units = run_units(wanted, session, out, Console(stderr=True))
+    except SweepInterruptedError as interrupted:
+        sys.stderr.write(
+            f"blindrec: interrupted; {interrupted.done} of {interrupted.of} units are done and kept in {out}, "
+            "the same command goes on from there\n"
+        )
+        sys.exit(INTERRUPTED)
+
+    from scenarios.sweep.figure import draw  # noqa: PLC0415 (the plotting library, only where something is drawn)
+    from scenarios.sweep.summary import settings_table, summarize, thresholds  # noqa: PLC0415 (same)
+    from scenarios.sweep.tables import show  # noqa: PLC0415 (same)
+    from scenarios.sweep.threshold import predicted_users  # noqa: PLC0415 (same)
+
+    table = thresholds(wanted, units)
+    result = summarize(wanted, table)
+    table.to_parquet(out / "thresholds.parquet", index=False)
+    settings_table(result).to_csv(out / "settings.csv", index=False)
+    draw(wanted, result, out, predicted_users)
+    write_json(out / "versions.json", versions())
+    write_json(out / "result.json", result)
+    deliver(json, result)
+    if json != STDOUT:
+        show(Console(), result, f"sweep {Path(grid).stem}, {session.name}")

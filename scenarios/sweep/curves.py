@@ -1,0 +1,109 @@
+"""What a sweep's figure shows, as a table: measured medians, lower bounds, and predictions along each varied axis."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from coordinator.protocol.budget import as_float
+from scenarios.bounds import all_bounds, binding
+from scenarios.config import Scenario
+from scenarios.sweep.grid import Grid, fields_of
+from scenarios.sweep.threshold import ADAPTIVE, CRITERIA
+
+AXES: dict[str, Callable[[Scenario], float]] = {
+    "items": lambda setting: float(setting.items or 0),
+    "rated": lambda setting: float(setting.rated or 0),
+    "epsilon": lambda setting: as_float(setting.epsilon),
+}
+
+
+def panels(settings: Sequence[Scenario]) -> list[str]:
+    """Return the axes to draw: those that vary, but none that goes in step with another; items where none does."""
+    chosen: list[str] = []
+    for name, value in AXES.items():
+        finite = [setting for setting in settings if math.isfinite(value(setting))]
+        steps = {value(setting) for setting in finite}
+        if len(steps) > 1 and not any(_in_step(name, other, finite) for other in chosen):
+            chosen.append(name)
+    return chosen or ["items"]
+
+
+def _in_step(name: str, other: str, settings: Sequence[Scenario]) -> bool:
+    pairs = {(AXES[name](setting), AXES[other](setting)) for setting in settings}
+    return len(pairs) == len({one for one, _ in pairs}) == len({two for _, two in pairs})
+
+
+def _label(setting: Scenario, axis: str, settings: Sequence[Scenario]) -> str:
+    """Return what tells a curve along ``axis`` from others: its design, and other fields that vary by themselves."""
+    rows = [fields_of(one) for one in settings]
+    told = [str(fields_of(setting)["design"])]
+    for name, value in fields_of(setting).items():
+        free = len({(row["design"], row[axis], row[name]) for row in rows}) > len(
+            {(row["design"], row[axis]) for row in rows}
+        )
+        if name not in ("design", axis) and free:
+            told.append(f"{name} {value}")
+    return ", ".join(told)
+
+
+def curves(
+    grid: Grid, rows: Sequence[Mapping[str, Any]], predictor: Callable[[Scenario], float | None] | None
+) -> pd.DataFrame:
+    """Return every point of the figure.
+
+    Parameters
+    ----------
+    grid : Grid
+        What was measured.
+    rows : sequence of dict
+        The summary's ``settings``.
+    predictor : callable or None
+        As in `scenarios.sweep.figure.draw`.
+
+    Returns
+    -------
+    DataFrame
+        Columns: axis, criterion, kind ("measured", "predicted", "lower bound": the one that binds, "lower bound,
+        capacity"), label (one a curve), x, users, low, high. Points that cannot be drawn are left out: epsilon
+        infinity on its axis, bounds that say nothing; a median that was not reached is NaN.
+    """
+    points: list[dict[str, Any]] = []
+    for axis in panels(grid.settings):
+        for row in rows:
+            setting = grid.settings[row["setting"]]
+            x = AXES[axis](setting)
+            if not math.isfinite(x):
+                continue
+            curve = _label(setting, axis, grid.settings)
+            here = {"axis": axis, "criterion": row["criterion"], "x": x}
+            label = f"{curve}, {row['decoder']}"
+            measured = {name: math.nan if row[name] is None else row[name] for name in ("users", "low", "high")}
+            points.append({**here, "kind": "measured", "label": label, **measured})
+            if predictor and row["criterion"] == CRITERIA[0]:
+                predicted = predictor(setting.model_copy(update={"decoder": row["decoder"]}))
+                points.append({**here, "kind": "predicted", "label": label, "users": predicted})
+            for kind, users in _bounds(setting, row["criterion"], grid.share).items():
+                points.append({**here, "kind": kind, "label": curve, "users": users})
+    table = pd.DataFrame(points, columns=["axis", "criterion", "kind", "label", "x", "users", "low", "high"])
+    table[["users", "low", "high"]] = table[["users", "low", "high"]].astype(float)
+    drawn = (table["kind"] == "measured") | (table["users"] > 0)
+    return table[drawn].drop_duplicates().reset_index(drop=True)
+
+
+def _bounds(setting: Scenario, criterion: str, share: float) -> dict[str, float]:
+    items = setting.items or 0
+    found = all_bounds(
+        items=items,
+        rated=setting.rated or 0,
+        epsilon=as_float(setting.epsilon),
+        clusters=setting.clusters or 0,
+        mistakes=0 if criterion == "exact" else math.floor((1 - share) * items + 1e-9),
+        adaptive_queries=setting.design in ADAPTIVE,
+    )
+    best = binding(found)
+    capacity = next(bound.users for bound in found if bound.name == "capacity")
+    return {"lower bound": best.users if best else 0.0, "lower bound, capacity": capacity}

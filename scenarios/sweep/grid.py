@@ -1,0 +1,246 @@
+"""A sweep's grid as a value: which settings, how many seeds, which fits; read from TOML and checked before any run."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tomllib
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from coordinator.protocol.budget import as_json
+from coordinator.protocol.errors import InputError
+from scenarios.config import MOST_USERS, Scenario, load_scenario
+from scenarios.populations import cluster_sizes
+from scenarios.sweep.axes import Fit, check_fit, variant
+
+BUILT_IN = Path(__file__).parent / "grids"
+SHARE = "rated_share"
+"""Key of a setting that is none of a scenario's: ``rated = round(rated_share * items)``."""
+_NOT_HERE = {
+    "users": "is what a sweep looks for; leave it out",
+    "ratings": "has no truth to compare with; sweeps run on the block model, leave it out",
+}
+_NOT_VARIED = {
+    "seed": "cannot vary within a grid; give the first seed in [base] and their number as seeds",
+    "decoder": "cannot vary within a grid; list decoders, they all read the same releases",
+}
+
+
+class GridFile(BaseModel):
+    """What a grid's TOML file holds.
+
+    Attributes
+    ----------
+    seeds : int
+        Runs of every setting; their seeds start at the base's ``seed``.
+    share : float
+        Share of items right that counts as success by the criterion ``share``.
+    resolution : float
+        Relative width at which bisection stops.
+    most_users : int
+        No population is made larger.
+    decoders : list of str
+        Read from the same releases, so that they are paired; default: the one that each setting has by itself.
+    base : dict
+        Keys of `scenarios.config.Scenario` that all settings have.
+    grid : list of dict
+        Keys of a scenario; the lists of one table expand as a cartesian product. ``rated_share`` stands for ``rated``.
+    fit : list of Fit
+        Exponents to fit.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    seeds: Annotated[int, Field(ge=1, le=100_000)] = 20
+    share: Annotated[float, Field(gt=0, le=1)] = 0.99
+    resolution: Annotated[float, Field(gt=0, le=1)] = 0.02
+    most_users: Annotated[int, Field(ge=1, le=MOST_USERS)] = 10**9
+    decoders: tuple[str, ...] = ()
+    base: dict[str, Any] = {}
+    grid: tuple[dict[str, Any], ...] = ()
+    fit: tuple[Fit, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grid:
+    """A checked grid.
+
+    Attributes
+    ----------
+    settings : tuple of Scenario
+        Filled in; ``users`` is the most that may be simulated, ``seed`` the first seed.
+    seeds, share, resolution, decoders, fits
+        As in `GridFile`.
+    """
+
+    settings: tuple[Scenario, ...]
+    seeds: int
+    share: float
+    resolution: float
+    decoders: tuple[str, ...]
+    fits: tuple[Fit, ...]
+
+    def decoders_of(self, setting: Scenario) -> tuple[str, ...]:
+        """Return the decoders that a setting's releases are read by."""
+        return self.decoders or (setting.decoder,)
+
+    def content(self) -> dict[str, Any]:
+        """Return what results depend on, as JSON values; not the fits, nor how many seeds."""
+        settings = [
+            {**setting.model_dump(mode="json"), "epsilon": "inf" if setting.epsilon is None else str(setting.epsilon)}
+            for setting in self.settings
+        ]
+        return {
+            "share": self.share,
+            "resolution": self.resolution,
+            "decoders": list(self.decoders),
+            "settings": settings,
+        }
+
+    @property
+    def digest(self) -> str:
+        """Digest of `content`: sweeps with the same one share their finished units."""
+        return hashlib.sha256(json.dumps(self.content(), sort_keys=True).encode()).hexdigest()
+
+
+def built_in_grids() -> list[str]:
+    """Return the names of the grids that come with blindrec."""
+    return sorted(path.stem for path in BUILT_IN.glob("*.toml"))
+
+
+def load_grid(name: str, *, seeds: int | None = None) -> Grid:
+    """Read a grid by the name of a built-in one, or from a TOML file.
+
+    Parameters
+    ----------
+    name : str
+        Built-in name, or path.
+    seeds : int, optional
+        Wins over the file's.
+
+    Returns
+    -------
+    Grid
+
+    Raises
+    ------
+    InputError
+        One line for the first thing that is wrong: the key or the setting, its value and the remedy.
+    """
+    built_in = name in built_in_grids()
+    if not built_in and not Path(name).suffix and not Path(name).exists():
+        raise InputError(f"grid {name!r} is unknown; name a TOML file or one of {', '.join(built_in_grids())}")
+    path = BUILT_IN / f"{name}.toml" if built_in else Path(name)
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"grid file {path} cannot be read ({error.strerror}); name a TOML file") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"grid file {path} is no TOML: {error}") from None
+    return read_grid(values if seeds is None else {**values, "seeds": seeds})
+
+
+def read_grid(values: dict[str, Any]) -> Grid:
+    """Check a grid's values and expand its settings; see `load_grid`."""
+    try:
+        file = GridFile.model_validate(values)
+    except ValidationError as error:
+        raise InputError(_first_line(error)) from None
+    settings = _settings(file)
+    if len(set(file.decoders)) < len(file.decoders):
+        raise InputError(f"decoders are {', '.join(file.decoders)}; name each of them once")
+    for fit in file.fit:
+        check_fit(fit, settings)
+    return Grid(
+        settings=settings,
+        seeds=file.seeds,
+        share=file.share,
+        resolution=file.resolution,
+        decoders=file.decoders,
+        fits=file.fit,
+    )
+
+
+def _settings(file: GridFile) -> tuple[Scenario, ...]:
+    if not file.grid:
+        raise InputError("grid is empty; give at least one [[grid]] table")
+    settings: list[Scenario] = []
+    for table in file.grid:
+        for name in table:
+            if name in _NOT_VARIED:
+                raise InputError(f"{name} {_NOT_VARIED[name]}")
+        for values in _expand(table):
+            setting = _setting({**file.base, **values}, values, file)
+            if setting in settings:
+                raise InputError(f"setting {_name(values)} is given twice; drop one of them")
+            settings.append(setting)
+    return tuple(settings)
+
+
+def _expand(table: dict[str, Any]) -> list[dict[str, Any]]:
+    axes = {name: value if isinstance(value, list) else [value] for name, value in table.items()}
+    for name, choices in axes.items():
+        if not choices:
+            raise InputError(f"{name} is an empty list in [[grid]]; give at least one value or leave it out")
+    return [dict(zip(axes, choice, strict=True)) for choice in product(*axes.values())]
+
+
+def _setting(values: dict[str, Any], varied: dict[str, Any], file: GridFile) -> Scenario:
+    for name in values:
+        if name in _NOT_HERE:
+            raise InputError(f"{name} {_NOT_HERE[name]}")
+    try:
+        wanted = {**_with_rated(values), "users": file.most_users}
+        for decoder in file.decoders:
+            load_scenario(None, {**wanted, "decoder": decoder})
+        setting = load_scenario(None, wanted).complete()
+        cluster_sizes(setting)
+    except InputError as error:
+        raise InputError(f"setting {_name(varied)}: {error}") from None
+    return setting
+
+
+def _with_rated(values: dict[str, Any]) -> dict[str, Any]:
+    if SHARE not in values:
+        return values
+    share, items = values[SHARE], values.get("items")
+    if "rated" in values:
+        raise InputError(f"{SHARE} is {share} and rated is {values['rated']}; give one of them")
+    if not isinstance(share, (int, float)) or not 0 < share <= 1:
+        raise InputError(f"{SHARE} is {share!r}; it must lie above 0 and be at most 1")
+    if not isinstance(items, int):
+        raise InputError(f"{SHARE} is {share}, a share of items; give items, too")
+    rest = {name: value for name, value in values.items() if name != SHARE}
+    return {**rest, "rated": max(1, round(share * items))}
+
+
+def _name(values: dict[str, Any]) -> str:
+    return f"({', '.join(f'{name} = {value}' for name, value in values.items())})"
+
+
+def _first_line(error: ValidationError) -> str:
+    first = error.errors()[0]
+    name = ".".join(str(part) for part in first["loc"])
+    if first["type"] == "extra_forbidden":
+        known = Fit if str(first["loc"][0]) == "fit" else GridFile
+        return f"key {name!r} is unknown; known are {', '.join(known.model_fields)}"
+    message = first["msg"]
+    return f"{name} is {first['input']!r}: {message[0].lower()}{message[1:]}"
+
+
+def fields_of(setting: Scenario) -> dict[str, Any]:
+    """Return the fields of a setting that tables show, as JSON values."""
+    return {
+        "design": variant(setting),
+        "items": setting.items,
+        "rated": setting.rated,
+        "epsilon": as_json(setting.epsilon),
+        "clusters": setting.clusters,
+        "theta": setting.theta,
+        "like": ";".join(",".join(f"{b:g}" for b in row) for row in setting.like),
+    }

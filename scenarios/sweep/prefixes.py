@@ -1,0 +1,90 @@
+"""Prefixes: statistics of the first U devices for any U, each device asked as rarely as memory allows."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right, insort
+from functools import cache
+
+import numpy as np
+
+from actors.device import Cohort
+from coordinator.aggregation import Statistic, aggregate, merge, no_release
+from coordinator.layout import cut
+from coordinator.protocol.coins import derive
+from coordinator.server import Ask, ServerState, absorb, learn
+from scenarios.config import Scenario
+from scenarios.experiment import asked_epsilon, learner_of, policy_of
+from scenarios.metrics import ClusteringScores, clustering_scores
+from scenarios.populations import populate
+from scenarios.questions import settled
+
+BLOCK = 1 << 15
+"""Devices that one call asks."""
+APART = 2 ** (1 / 16)
+"""Statistics on the way are kept at sizes this factor apart."""
+KEEP_BYTES = 1 << 28
+FEWEST_KEPT = 8
+
+
+class Prefixes:
+    """The first U devices of one scenario, for growing and shrinking U.
+
+    Releases and public coins are keyed by device, so that the statistic of the first U devices is, bit for bit, that of
+    a run with U users. A new U asks only the devices between the next smaller U that is kept and itself.
+
+    Parameters
+    ----------
+    scenario : Scenario
+        A block model whose policy asks everybody once; ``users`` is the most that can be asked for.
+    """
+
+    def __init__(self, scenario: Scenario) -> None:
+        population = settled(populate(scenario))
+        filled, self._truth = population.scenario, population.truth
+        if self._truth is None:
+            raise ValueError("a ratings file has no truth to compare with")
+        self._learner, self._state = learner_of(filled), ServerState(devices=population.ratings.users)
+        ask = policy_of(filled).next_query(self._state)
+        if ask is None or ask.stop < self._state.devices:
+            raise ValueError(f"{filled.design} does not ask everybody at once; it has no prefixes")
+        self.query, secret = ask.query, derive(filled.seed, "devices")
+        self._cohort = Cohort(population.ratings, secret, 0, self._state.devices, asked_epsilon(filled))
+        self._kept: dict[int, Statistic] = {0: aggregate(self.query, no_release(self.query))}
+        self._sizes = [0]
+        self._keep = max(FEWEST_KEPT, KEEP_BYTES // _bytes_of(self._kept[0]))
+        self.scores = cache(self._scores)
+        self.simulated = 0
+
+    def statistic(self, users: int) -> Statistic:
+        """Return the statistic of devices 0 to ``users - 1``."""
+        base = self._sizes[bisect_right(self._sizes, users) - 1]
+        total, last = self._kept[base], base
+        for first, stop in cut(base, users, BLOCK):
+            total = merge(total, aggregate(self.query, self._cohort.answer(self.query, first, stop)))
+            self.simulated += stop - first
+            if stop >= math.ceil(last * APART):
+                self._store(stop, total)
+                last = stop
+        self._store(users, total)
+        return total
+
+    def _store(self, users: int, statistic: Statistic) -> None:
+        if users not in self._kept:
+            self._kept[users] = statistic
+            insort(self._sizes, users)
+        while len(self._sizes) > self._keep:
+            del self._kept[self._sizes.pop(1)]  # the smallest but nobody: the cheapest to ask again
+
+    def _scores(self, users: int, decoder: str) -> ClusteringScores:
+        """Return how right the labels are that a decoder finds from the first ``users`` devices."""
+        state = absorb(self._state, Ask(query=self.query, first=0, stop=users), self.statistic(users))
+        learner = self._learner
+        model = learn(state, clusters=learner.clusters, decoder=decoder, curator=learner.curator)
+        assert self._truth is not None  # checked at the start
+        return clustering_scores(model.cluster, self._truth)
+
+
+def _bytes_of(statistic: Statistic) -> int:
+    names = getattr(statistic, "__dataclass_fields__", ())
+    return sum(part.nbytes for name in names if isinstance(part := getattr(statistic, name), np.ndarray))

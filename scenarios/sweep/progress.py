@@ -1,0 +1,44 @@
+"""Progress of a sweep: a bar on a terminal, a line now and then elsewhere."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from scenarios import report
+
+
+@contextmanager
+def counted(console: Console, done: int, total: int) -> Iterator[Callable[[int], None]]:
+    """Show how many of ``total`` units are done; ``done`` of them were before.
+
+    Yields
+    ------
+    callable
+        Takes the number of units done.
+    """
+    if done:
+        console.print(f"{done} of {total} units were done before; going on", highlight=False)
+    if console.is_terminal:
+        columns = (
+            TextColumn("units"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("left:"),
+            TimeRemainingColumn(),
+        )  # fmt: skip
+        with Progress(*columns, console=console, transient=True) as bar:
+            task = bar.add_task("units", total=total, completed=done)
+            yield lambda now: bar.update(task, completed=now)
+        return
+    begin = said = time.monotonic()
+
+    def line(now: int) -> None:
+        nonlocal said
+        if time.monotonic() - said >= report.EVERY:
+            said = time.monotonic()
+            left = (said - begin) / max(now - done, 1) * (total - now)
+            console.print(f"{now} of {total} units done, about {left:,.0f} s left", highlight=False)
+
+    yield line

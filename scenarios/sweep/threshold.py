@@ -1,0 +1,193 @@
+"""Thresholds: the number of users from which one seed's run succeeds, by every decoder and criterion."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from coordinator.moments import maxsense_moments
+from coordinator.protocol.budget import as_float
+from scenarios.config import Scenario
+from scenarios.experiment import run
+from scenarios.metrics import ClusteringScores, clustering_scores
+from scenarios.populations import cluster_sizes
+from scenarios.prediction import predicted_exact
+from scenarios.separability import block_parameters, inseparable
+from scenarios.session import InProcess
+from scenarios.sweep.prefixes import Prefixes
+
+CRITERIA = ("exact", "share")
+"""All labels right (the paper's), or a share of them."""
+STEP = math.sqrt(2)
+"""Factor between populations while a bracket is sought: overshooting costs devices, evaluations cost little."""
+ADAPTIVE = frozenset({"item-query"})
+"""Designs whose policy itself decides how many users it asks."""
+_FAR = 10**15
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unit:
+    """What is measured at one go, in one process.
+
+    Attributes
+    ----------
+    setting : int
+        Place in the grid.
+    scenario : Scenario
+        The setting with its seed; ``users`` is the most that may be simulated.
+    decoders : tuple of str
+        All read the same releases.
+    share, resolution : float
+        As in `scenarios.sweep.grid.GridFile`.
+    start : int
+        Population to start from.
+    """
+
+    setting: int
+    scenario: Scenario
+    decoders: tuple[str, ...]
+    share: float
+    resolution: float
+    start: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """What one unit found.
+
+    Attributes
+    ----------
+    users : dict of (str, str) to int or None
+        Threshold by decoder and criterion; None where the most users did not do.
+    devices : int
+        Devices simulated, those asked again included.
+    seconds : float
+        Time taken.
+    """
+
+    users: dict[tuple[str, str], int | None]
+    devices: int
+    seconds: float
+
+
+def crossing(success: Callable[[int], bool], *, start: int, most: int, resolution: float) -> int | None:
+    """Find a number of users with success, just above one without.
+
+    From ``start`` the population grows by `STEP` until there is success, or shrinks until there is none; bisection then
+    halves the bracket in its logarithm.
+
+    Parameters
+    ----------
+    success : callable
+        Takes a number of users, 1 to ``most``.
+    start : int
+        Where to begin.
+    most : int
+        Largest number of users.
+    resolution : float
+        Relative width of the last bracket.
+
+    Returns
+    -------
+    int or None
+        The bracket's upper end, at which there was success; None where there is none up to ``most`` on the way.
+
+    Notes
+    -----
+    Success is not monotone: near the threshold one more user may spoil it. What is found is the crossing that this
+    bisection meets, not the smallest of all; over seeds its median is the population that half of the runs succeed at.
+    """
+    high = min(max(start, 1), most)
+    if success(high):
+        while (low := int(high / STEP)) and success(low):
+            high = low
+        return _bisect(success, low, high, resolution)
+    while (low := high) < most:
+        high = min(math.ceil(low * STEP), most)
+        if success(high):
+            return _bisect(success, low, high, resolution)
+    return None
+
+
+def _bisect(success: Callable[[int], bool], low: int, high: int, resolution: float) -> int:
+    while high - low > max(1.0, resolution * low):
+        middle = min(max(round(math.sqrt(low * high)), low + 1), high - 1)
+        if success(middle):
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+def succeeds(scores: ClusteringScores, criterion: str, share: float) -> bool:
+    """Return whether labels count as right by a criterion."""
+    return scores.exact if criterion == "exact" else scores.accuracy >= share
+
+
+def measure(unit: Unit) -> Measured:
+    """Find the thresholds of one unit."""
+    begin = time.perf_counter()
+    if unit.scenario.design in ADAPTIVE:
+        users, devices = _answered_at_stop(unit)
+    else:
+        users, devices = _crossings(unit)
+    return Measured(users=users, devices=devices, seconds=time.perf_counter() - begin)
+
+
+def _crossings(unit: Unit) -> tuple[dict[tuple[str, str], int | None], int]:
+    prefixes, most = Prefixes(unit.scenario), unit.scenario.users or 0
+
+    def threshold(decoder: str, criterion: str) -> int | None:
+        def success(users: int) -> bool:
+            return succeeds(prefixes.scores(users, decoder), criterion, unit.share)
+
+        return crossing(success, start=unit.start, most=most, resolution=unit.resolution)
+
+    found = {(decoder, criterion): threshold(decoder, criterion) for decoder in unit.decoders for criterion in CRITERIA}
+    return found, prefixes.simulated
+
+
+def _answered_at_stop(unit: Unit) -> tuple[dict[tuple[str, str], int | None], int]:
+    """Run an adaptive policy to its end: the users that it asked are its threshold where the labels are right."""
+    found: dict[tuple[str, str], int | None] = {}
+    devices = 0
+    for decoder in unit.decoders:
+        finished = run(unit.scenario.model_copy(update={"decoder": decoder}), InProcess(1))
+        truth, answered = finished.population.truth, finished.statistic.answered
+        assert truth is not None  # sweeps run on the block model
+        scores = clustering_scores(finished.outcome.model.cluster, truth)
+        devices += finished.statistic.asked
+        for criterion in CRITERIA:
+            found[decoder, criterion] = answered if succeeds(scores, criterion, unit.share) else None
+    return found, devices
+
+
+def predicted_users(scenario: Scenario) -> float | None:
+    """Return the users at which all labels are right with probability 1/2, by MaxSense's exact moments.
+
+    None for other designs, and where the clusters cannot be told apart or are not as many as are looked for.
+    """
+    if scenario.design != "maxsense" or inseparable(scenario):
+        return None
+    sizes, parameters = cluster_sizes(scenario), block_parameters(scenario)
+    sensing = scenario.theta / parameters.rated
+    if scenario.complete().clusters != sizes.size or sensing >= 1:
+        return None
+    moments = maxsense_moments(parameters, sensing=sensing, epsilon=as_float(scenario.epsilon))
+
+    def probability(users: int) -> float:
+        return predicted_exact(moments, sizes, users=users, decoder=scenario.decoder)
+
+    found = crossing(lambda users: probability(users) >= 0.5, start=10**6, most=_FAR, resolution=1e-3)
+    return None if found is None else float(found)
+
+
+def guess(scenario: Scenario) -> int:
+    """Return the population to start from: the predicted threshold, or ``4 N ln N``."""
+    predicted = predicted_users(scenario)
+    items = scenario.items or 0
+    return round(4 * items * np.log(items)) if predicted is None else round(predicted)

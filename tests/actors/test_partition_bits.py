@@ -1,0 +1,189 @@
+"""Multi-MaxSense on devices: bits of random partitions against the oracle, however devices are cut; what it costs."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import reference
+import worlds
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from actors.device import Cohort, Device
+from coordinator.designs import MultiMaxSense
+from coordinator.protocol.budget import Epsilon
+from coordinator.protocol.channels import bit_channel
+from coordinator.protocol.errors import BudgetError
+from coordinator.protocol.messages import Query
+
+MANY = ((0.9, 0.1, 0.5), (0.0, 1.0, 0.25))
+ITEMS = 11
+USERS = st.lists(st.dictionaries(st.integers(0, ITEMS - 1), st.booleans(), max_size=ITEMS), min_size=1, max_size=5)
+
+
+def asked(items: int, size: int, questions: int, epsilon: Epsilon = None, round_number: int = 0) -> Query:
+    """A query about sets of any size, the smaller last one among them."""
+    return Query(
+        design="multi-maxsense",
+        items=items,
+        round=round_number,
+        public_seed=worlds.PUBLIC,
+        epsilon=epsilon,
+        questions=questions,
+        parameters={"set_size": size},
+    )
+
+
+def expected(query: Query, secret: bytes, device: int, ratings: Mapping[int, bool]) -> list[int]:
+    """The oracle's released bits of one device."""
+    sets = reference.partition(worlds.public_stream(query, device), query.items, int(query.parameters["set_size"]))
+    bits = [reference.maxsense_bit(dict(ratings), some) for some in sets[: query.questions]]
+    return worlds.released(query, secret, device, bits)
+
+
+CASES: dict[str, tuple[reference.World, int, int, Epsilon]] = {
+    "one set, which is all": (worlds.world(items=7, rated=3), 7, 1, Fraction(1)),
+    "two items": (worlds.world(items=2, rated=1), 1, 2, None),
+    "sets of one item": (worlds.world(items=9, rated=4), 1, 9, None),
+    "sets that fit": (worlds.world(items=40, rated=4, like=MANY, shares=(0.3, 0.7)), 10, 4, Fraction(3)),
+    "some of the sets": (worlds.world(items=40, rated=8, like=MANY, shares=(0.5, 0.5)), 5, 3, Fraction(1)),
+    "sets that do not fit": (worlds.world(items=41, rated=6), 7, 5, None),
+    "the smaller last set too": (worlds.world(items=41, rated=6), 7, 6, None),
+    "half rated": (worlds.world(items=40, rated=20), 2, 20, Fraction(20)),
+    "just above half rated": (worlds.world(items=41, rated=21, like=((0.2, 0.1),)), 4, 10, None),
+    "all but one rated": (worlds.world(items=30, rated=29, like=((0.2, 0.1),)), 3, 4, None),
+    "all rated": (worlds.world(items=30, rated=30, like=((0.2, 0.1),)), 3, 4, Fraction(2)),
+    "a larger catalogue": (worlds.world(items=400, rated=180, like=((0.03, 0.0),)), 27, 3, None),
+    "nobody likes anything": (worlds.world(items=20, rated=9, like=((0.0, 0.0),)), 3, 6, Fraction(6)),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_cohort_and_devices_release_the_oracles_bits(name: str) -> None:
+    world, size, questions, epsilon = CASES[name]
+    query, devices = asked(world.items, size, questions, epsilon), range(10**6, 10**6 + 30)
+    ratings = worlds.block_ratings(world)
+    release = Cohort(ratings, world.secret, devices.start, devices.stop, None).answer(
+        query, devices.start, devices.stop
+    )
+    assert (release.questions, release.answered, release.refused, release.pairs) == (questions, None, 0, None)
+    told = [expected(query, world.secret, device, world.ratings(device)) for device in devices]
+    assert release.unpacked().tolist() == told
+    for device in (devices[0], devices[7], devices[-1]):
+        alone = Device(ratings, world.secret, device, epsilon).answer(query)
+        assert alone.unpacked().tolist() == [told[device - devices.start]]
+
+
+def test_the_oracle_tells_the_cases_apart() -> None:
+    """Cases whose bits were all alike would test nothing: most hold both in every question."""
+    mixed = 0
+    for world, size, questions, epsilon in CASES.values():
+        query = asked(world.items, size, questions, epsilon)
+        told = np.array([expected(query, world.secret, device, world.ratings(device)) for device in range(20)])
+        mixed += bool((told.any(axis=0) & ~told.all(axis=0)).all())
+    assert mixed >= len(CASES) - 2
+
+
+@settings(max_examples=30, deadline=None)
+@given(users=USERS, data=st.data(), size=st.integers(1, ITEMS))
+def test_releases_of_stored_users_are_the_oracles(users: list[dict[int, bool]], data: st.DataObject, size: int) -> None:
+    behind = data.draw(st.lists(st.integers(0, len(users) - 1), min_size=1, max_size=20))
+    first = data.draw(st.integers(0, len(behind) - 1))
+    questions = data.draw(st.integers(1, -(-ITEMS // size)))
+    query = asked(ITEMS, size, questions, Fraction(2))
+    cohort = Cohort(worlds.stored_ratings(users, behind, ITEMS), worlds.SECRET, first, len(behind), None)
+    told = [expected(query, worlds.SECRET, device, users[behind[device]]) for device in range(first, len(behind))]
+    assert cohort.answer(query, first, len(behind)).unpacked().tolist() == told
+
+
+@pytest.mark.parametrize("kind", ["block model", "stored"])
+def test_long_blocks_keep_devices_apart(kind: str) -> None:
+    """Six hundred devices in one call, more than there are stamps: what one left behind must not show later."""
+    query = asked(600, 100, 3)
+    if kind == "stored":
+        users = [{(7 * device) % 600: True} for device in range(600)]
+        cohort = Cohort(worlds.stored_ratings(users, range(600), 600), worlds.SECRET, 0, 600, None)
+        told = [expected(query, worlds.SECRET, device, users[device]) for device in range(0, 600, 7)]
+    else:
+        world = worlds.world(items=600, rated=1)
+        cohort = Cohort(worlds.block_ratings(world), world.secret, 0, 600, None)
+        told = [expected(query, world.secret, device, world.ratings(device)) for device in range(0, 600, 7)]
+    bits = cohort.answer(query, 0, 600).unpacked()
+    assert bits[::7].tolist() == told
+    assert 0 < int(bits.sum()) < 600
+
+
+@settings(max_examples=25, deadline=None)
+@given(cuts=st.lists(st.integers(0, 120), max_size=6), stored=st.booleans())
+def test_every_cut_gives_the_same_release(cuts: list[int], stored: bool) -> None:
+    world, query = worlds.world(items=23, rated=6), asked(23, 4, 5, Fraction(5))
+    ratings = (
+        worlds.stored_ratings([world.ratings(user) for user in range(5)], [k % 5 for k in range(120)], 23)
+        if stored
+        else worlds.block_ratings(world)
+    )
+    whole = Cohort(ratings, world.secret, 0, 120, None).answer(query, 0, 120).unpacked()
+    pieces = [
+        Cohort(ratings, world.secret, a, b, None).answer(query, a, b).unpacked()
+        for a, b in itertools.pairwise([0, *sorted(cuts), 120])
+    ]
+    np.testing.assert_array_equal(np.concatenate(pieces), whole)
+
+
+def test_cohorts_of_one_are_the_cohort_of_all() -> None:
+    world, query = worlds.world(items=23, rated=12), asked(23, 4, 5, Fraction(5))
+    ratings = worlds.block_ratings(world)
+    whole = Cohort(ratings, world.secret, 0, 100, None).answer(query, 0, 100).unpacked()
+    alone = [Device(ratings, world.secret, device, None).answer(query).unpacked()[0] for device in range(100)]
+    np.testing.assert_array_equal(np.array(alone), whole)
+
+
+def test_all_questions_together_cost_epsilon_once_and_repeats_are_free() -> None:
+    world, query = worlds.world(items=23, rated=6), asked(23, 4, 5, Fraction(1))
+    cohort = Cohort(worlds.block_ratings(world), world.secret, 0, 30, Fraction(1))
+    first = cohort.answer(query, 0, 30)
+    assert cohort.answer(query, 0, 30) == first
+    again = [row for a in range(0, 30, 10) for row in cohort.answer(query, a, a + 10).unpacked().tolist()]
+    assert again == first.unpacked().tolist()
+    assert {cohort.ledger.spent(device) for device in range(30)} == {Fraction(1)}
+    late = cohort.answer(asked(23, 4, 5, Fraction(1, 10**9), round_number=1), 0, 30)
+    assert late.refused == 30
+    assert not late.unpacked().any()
+    with pytest.raises(BudgetError):
+        Device(worlds.block_ratings(world), world.secret, 3, Fraction(99, 100)).answer(query)
+
+
+def largest_ratio(matrices: Sequence[Sequence[Sequence[Fraction]]]) -> Fraction:
+    """Largest ratio of two private vectors' probabilities of one released vector, by enumeration, exact."""
+    vectors = list(itertools.product((0, 1), repeat=len(matrices)))
+    joint = [
+        [math.prod(matrix[a][b] for matrix, a, b in zip(matrices, private, told, strict=True)) for told in vectors]
+        for private in vectors
+    ]
+    return max(Fraction(one[k], other[k]) for one in joint for other in joint for k in range(len(vectors)))
+
+
+@pytest.mark.parametrize("questions", [1, 2, 3, 4])
+@pytest.mark.parametrize("epsilon", [Fraction(1, 1000), Fraction(1), Fraction(10, 3)])
+def test_the_joint_channel_of_all_bits_has_epsilon(questions: int, epsilon: Fraction) -> None:
+    """Exact enumeration: no pair of private vectors is told apart by more than epsilon, and one by all but a hair."""
+    query = asked(40, 5, questions, epsilon)
+    assert query.epsilon_per_question == epsilon / questions
+    ratio = largest_ratio([bit_channel(query.epsilon_per_question).matrix] * questions)
+    assert ratio <= reference.exp_bounds(epsilon)[1]
+    assert ratio >= reference.exp_bounds(epsilon * (1 - Fraction(1, 10**6)))[0]
+    if questions > 1:
+        assert largest_ratio([bit_channel(epsilon).matrix] * questions) > reference.exp_bounds(epsilon)[1]
+
+
+def test_the_design_asks_about_disjoint_full_sets() -> None:
+    query = MultiMaxSense(items=41, rated=6, questions=5).query(
+        round_number=3, public_seed=worlds.PUBLIC, epsilon=Fraction(1)
+    )
+    assert query == asked(41, 7, 5, Fraction(1), round_number=3)
+    assert query.id == asked(41, 7, 5, Fraction(1), round_number=3).id

@@ -1,0 +1,270 @@
+"""Sweeps as they run: what is finished stays, Ctrl-C and crashes lose nothing else, and the same command goes on."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from runs import Command, Ended, holds_within, refused
+
+from scenarios.cluster import OnRay
+from scenarios.session import InProcess
+from scenarios.sweep.grid import load_grid
+from scenarios.sweep.runner import finished, run_units, units_of
+from scenarios.sweep.threshold import Measured, Unit, measure
+
+GRID = """
+seeds = 3
+share = 0.9
+most_users = 20_000
+decoders = ["centred", "paper"]
+[base]
+rated = 5
+epsilon = 4
+[[grid]]
+items = [16, 24]
+[[fit]]
+x = "items"
+per = ["log items"]
+expected = 2
+"""
+HERE = ("--backend", "inprocess", "--workers", 1)
+WRITTEN = {"grid.json", "units.jsonl", "result.json", "versions.json", "thresholds.parquet", "settings.csv"}
+
+
+@pytest.fixture
+def grid(tmp_path: Path) -> Path:
+    (tmp_path / "grid.toml").write_text(GRID)
+    return tmp_path / "grid.toml"
+
+
+@pytest.fixture
+def swept(blindrec: Command, grid: Path) -> Callable[..., Ended]:
+    """`blindrec sweep sample-complexity` on the small grid."""
+
+    def command(*more: object) -> Ended:
+        return blindrec("sweep", "sample-complexity", grid, *HERE, *more)
+
+    return command
+
+
+def lines(out: Path) -> list[str]:
+    return (out / "units.jsonl").read_text().splitlines()
+
+
+def test_a_sweep_from_end_to_end(swept: Callable[..., Ended], tmp_path: Path) -> None:
+    out = tmp_path / "deep" / "sweep"
+    shown = swept("--out", out)
+    assert (shown.code, shown.err) == (0, "")
+    for words in ("sweep grid, inprocess", "U*", "exponents", "paper over centred", "reach 75.0%"):
+        assert words in shown.out
+    assert {path.name for path in out.iterdir()} == WRITTEN | {"figure.png", "figure.csv"}
+    told = swept("--out", out, "--json", "-")
+    assert told.err == "6 of 6 units were done before; going on\n"
+    assert told.result == json.loads((out / "result.json").read_text())
+    assert [len(told.result[name]) for name in ("settings", "fits", "ratios")] == [8, 4, 4]
+    one = told.result["settings"][0]
+    assert {"design", "decoder", "items", "rated", "epsilon", "criterion", "users", "low", "high", "seeds"} < one.keys()
+    assert (one["design"], one["items"], one["seeds"], one["unreached"]) == ("maxsense", 16, 3, 0)
+    assert one["low"] <= one["users"] <= one["high"] <= 20_000
+
+
+def test_what_it_writes_opens_with_pandas(swept: Callable[..., Ended], tmp_path: Path) -> None:
+    out = tmp_path / "sweep"
+    result = swept("--out", out, "--json", "-").result
+    every = pd.read_parquet(out / "thresholds.parquet")
+    assert len(every) == 2 * 3 * 2 * 2
+    exact = every[(every["items"] == 16) & (every["decoder"] == "centred") & (every["criterion"] == "exact")]
+    assert sorted(exact["users"])[1] == result["settings"][0]["users"]
+    assert set(exact["seed"]) == {0, 1, 2}
+    assert len(pd.read_csv(out / "settings.csv")) == 8
+    points = pd.read_csv(out / "figure.csv")
+    assert set(points["kind"]) == {"measured", "predicted", "lower bound", "lower bound, capacity"}
+    best = points[points["kind"] == "lower bound"].set_index("x")["users"]
+    measured = points[points["kind"] == "measured"].set_index("x")["users"]
+    assert (measured > best.groupby("x").max().reindex(measured.index)).all()
+    assert (out / "figure.png").read_bytes().startswith(b"\x89PNG")
+
+
+def interrupted_after(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    left = iter(range(count))
+
+    def some(unit: Unit) -> Measured:
+        if next(left, None) is None:
+            raise KeyboardInterrupt
+        return measure(unit)
+
+    monkeypatch.setattr("scenarios.sweep.runner.measure", some)
+
+
+def test_ctrl_c_keeps_what_is_finished_and_the_same_command_goes_on(
+    swept: Callable[..., Ended], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "sweep"
+    with monkeypatch.context() as patch:
+        interrupted_after(4, patch)
+        stopped = swept("--out", out, "--json", "-")
+    assert (stopped.code, stopped.out) == (130, "")
+    assert stopped.err == (
+        f"blindrec: interrupted; 4 of 6 units are done and kept in {out}, the same command goes on from there\n"
+    )
+    before = lines(out)
+    assert len(before) == 4
+    resumed = swept("--out", out, "--json", "-")
+    assert lines(out)[:4] == before
+    assert len(lines(out)) == 6
+    assert resumed.result == swept("--out", tmp_path / "other", "--json", "-").result
+
+
+def test_a_line_torn_by_a_crash_is_run_again(swept: Callable[..., Ended], tmp_path: Path) -> None:
+    out = tmp_path / "sweep"
+    whole = swept("--out", out, "--json", "-").result
+    text = (out / "units.jsonl").read_bytes()
+    (out / "units.jsonl").write_bytes(text[:-20])
+    again = swept("--out", out, "--json", "-")
+    assert again.err.startswith("5 of 6 units")
+    assert again.result == whole
+    assert len(finished(out)) == len(lines(out)) == 6
+
+
+def test_more_seeds_go_on_where_fewer_stopped(swept: Callable[..., Ended], tmp_path: Path) -> None:
+    out = tmp_path / "sweep"
+    swept("--out", out, "--seeds", 1)
+    assert swept("--out", out, "--json", "-").err.startswith("2 of 6 units")
+    assert swept("--out", out, "--seeds", 1, "--json", "-").result["settings"][0]["seeds"] == 1
+    assert len(lines(out)) == 6
+
+
+def test_progress_is_told_in_lines(
+    swept: Callable[..., Ended], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scenarios.report.EVERY", 0.0)
+    said = swept("--out", tmp_path / "sweep", "--seeds", 1).err.splitlines()
+    assert said[0].startswith("1 of 2 units done, about ")
+    assert said[1] == "2 of 2 units done, about 0 s left"
+
+
+@pytest.mark.usefixtures("nobody_asks")
+def test_what_is_wrong_is_told_in_one_line_before_anything_runs(blindrec: Command, grid: Path, tmp_path: Path) -> None:
+    command, used = ("sweep", "sample-complexity"), tmp_path / "used"
+    (tmp_path / "empty.toml").write_text("seeds = 3\n")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "notes.txt").write_text("mine")
+    used.mkdir()
+    (used / "grid.json").write_text('{"digest": "another"}')
+    (tmp_path / "odd").mkdir()
+    (tmp_path / "odd" / "grid.json").write_text("{")
+    new = tmp_path / "new"
+    for arguments, words in (
+        ((tmp_path / "empty.toml", *HERE, "--out", new), ["grid is empty"]),
+        (("sandard", *HERE, "--out", new), ["'sandard'", "standard"]),
+        ((grid, *HERE, "--out", new, "--seeds", 0), ["seeds is 0"]),
+        ((grid, *HERE, "--out", new, "--json", tmp_path), ["json file"]),
+        ((grid, "--backend", "spark", "--out", new), ["'spark'"]),
+        ((grid, "--backend", "inprocess", "--workers", 0, "--out", new), ["workers is 0"]),
+        ((grid, *HERE, "--out", tmp_path / "mine"), ["holds another run", "new"]),
+        ((grid, *HERE, "--out", used), ["sweep of another grid", str(used)]),
+        ((grid, *HERE, "--out", tmp_path / "odd"), ["grid.json", "cannot be read"]),
+        ((grid, *HERE, "--out", grid), ["is a file"]),
+        ((grid, *HERE), ["--out"]),
+    ):
+        line = refused(blindrec, *command, *arguments)
+        assert all(word in line for word in words), line
+    assert not new.exists()
+    assert [path.name for path in used.iterdir()] == ["grid.json"]
+
+
+def test_a_line_that_is_no_unit_is_named(swept: Callable[..., Ended], tmp_path: Path) -> None:
+    out = tmp_path / "sweep"
+    swept("--out", out, "--seeds", 1)
+    text = (out / "units.jsonl").read_text()
+    (out / "units.jsonl").write_text("{}\n" + text)
+    told = swept("--out", out)
+    assert told.code == 2
+    assert "line 1 of " in told.err
+    assert "delete it" in told.err
+
+
+def test_help_teaches(blindrec: Command) -> None:
+    told = blindrec("sweep", "sample-complexity", "--help")
+    assert told.code == 0
+    for words in ("[[grid]]", 'per = ["log items"]', "Ctrl-C", "maxsense-items", "figure.png", "--seeds"):
+        assert words in told.out
+    assert "sample-complexity" in blindrec("sweep").out
+    assert "sample-complexity" in blindrec("sweep", "--help").out
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_each_gives_all_results_by_place_and_errors_as_they_are(workers: int) -> None:
+    assert sorted(InProcess(workers).each(lambda x: x * x, range(20))) == [(x, x * x) for x in range(20)]
+    assert list(InProcess(workers).each(abs, [])) == []
+    with pytest.raises(ZeroDivisionError):
+        list(InProcess(workers).each(lambda x: 1 / x, [2, 1, 0]))
+
+
+def test_each_has_as_many_at_work_as_it_has_workers_and_stops_when_it_is_left() -> None:
+    together, begun = threading.Barrier(3, timeout=60), []
+
+    def meet(place: int) -> int:
+        begun.append(place)
+        together.wait()
+        return place
+
+    results = InProcess(3).each(meet, range(300))
+    next(results)
+    results.close()
+    together.abort()
+    assert holds_within(
+        20, lambda: threading.active_count() == 1 or not any("_work" in t.name for t in threading.enumerate())
+    )
+    assert len(begun) < 300
+
+
+def test_ctrl_c_on_the_process(grid: Path, tmp_path: Path) -> None:
+    out = tmp_path / "sweep"
+    command = [sys.executable, "-m", "scenarios", "sweep", "sample-complexity", str(grid), "--seeds", "5000"]
+    with subprocess.Popen(
+        [*command, "--backend", "inprocess", "--workers", "2", "--out", str(out)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as sweep:
+        try:
+            assert holds_within(120, lambda: sweep.poll() is not None or (out / "units.jsonl").exists())
+            assert holds_within(60, lambda: sweep.poll() is not None or len(lines(out)) > 1)
+            sweep.send_signal(signal.SIGINT)
+            said, err = sweep.communicate(timeout=60)
+        finally:
+            sweep.kill()
+    assert (sweep.returncode, said) == (130, "")
+    assert err.splitlines()[-1].startswith("blindrec: interrupted; ")
+    assert f"{len(lines(out))} of 10000 units are done" in err.splitlines()[-1]
+
+
+@pytest.mark.cluster
+def test_on_ray_it_is_the_same_sweep(ray_session: OnRay, grid: Path, tmp_path: Path) -> None:
+    from rich.console import Console  # noqa: PLC0415 (this test only)
+
+    wanted, quiet = load_grid(str(grid)), Console(quiet=True)
+    found = {}
+    for session in (ray_session, InProcess(1)):
+        (tmp_path / session.name).mkdir()
+        found[session.name] = run_units(wanted, session, tmp_path / session.name, quiet)
+    ours, theirs = found["inprocess"], found["ray"]
+    assert [one.users for one in ours.values()] == [one.users for one in theirs.values()]
+    assert list(theirs) == list(units_of(wanted))
+    assert len(lines(tmp_path / "ray")) == 6
+
+
+@pytest.mark.cluster
+def test_each_on_ray(ray_session: OnRay) -> None:
+    assert sorted(ray_session.each(lambda x: x + 1, range(9))) == [(x, x + 1) for x in range(9)]
+    with pytest.raises(ZeroDivisionError):
+        list(ray_session.each(lambda x: 1 / x, [1, 0]))
