@@ -55,7 +55,7 @@ def plan(
     check_targets(None, json)
     target = Target(success=0.95 if success is None and accuracy is None else success, accuracy=accuracy)
     given: dict[str, Any] = {"items": items, "rated": rated, "like": like, "class_shares": class_shares}
-    given |= {"cluster_shares": cluster_shares, "theta": theta, "epsilon": epsilon, "seed": seed}
+    given |= {"cluster_shares": cluster_shares, "theta": theta, "epsilon": epsilon}
     inverse = users is not None and epsilon is None
     world = load_scenario(None, given)
     if ratings is not None:
@@ -67,10 +67,11 @@ def plan(
         show_plan(console, made, f"blindrec plan: {target.words}")
     result = made.as_json()
     if made.recommended is not None and made.best is not None and (cost or check):
-        planned = made.recommended.at(parse_epsilon(made.best["epsilon"]), users=made.best["users"])
+        spent, needed = parse_epsilon(made.best["epsilon"]), made.best["users"]
         if cost:
-            result["cost"] = measure_cost(planned, made.best["users"]).as_json()
+            result["cost"] = measure_cost(made.recommended.at(spent), needed).as_json()
         if check:
+            planned = made.recommended.at(spent, users=needed, seed=seed or 0)
             with open_session(backend, address=address, workers=workers) as session:
                 result["check"] = check_plan(planned, session, repeat=repeat, console=Console(stderr=True))
     deliver(json, result)

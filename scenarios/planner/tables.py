@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from scenarios.kinds import CURATOR, DESIGNS
-from scenarios.planner.needs import MOST_USERS, Target
+from scenarios.planner.needs import MOST_USERS
 from scenarios.planner.plan import TOO_MANY, Plan
 
 
@@ -34,7 +34,7 @@ def show_plan(console: Console, made: Plan, title: str) -> None:
     lines = [f"{_short(note)}: {note}" for note in notes]
     lines = [*lines, f"users that any learner needs: {', '.join(told)}", recommendation(made)]
     if made.sufficient:
-        lines.insert(-1, f"enough for MaxSense by Theorem 15: {made.sufficient:,.0f} users")
+        lines.insert(-1, f"enough for MaxSense by Theorem 15: {_count(made.sufficient)} users")
     for line in lines:
         console.print(line, highlight=False, soft_wrap=True)
 
@@ -44,7 +44,9 @@ def recommendation(made: Plan) -> str:
     if made.best is None:
         return f"no design that protects all that a device holds reaches {made.target.words}"
     best, goal = made.best, made.target.words
-    return f"recommended: {_name(best)}: {best['users']:,} users at epsilon {_epsilon(best['epsilon'])} for {goal}"
+    return (
+        f"recommended: {_name(best)}: {_count(best['users'])} users at epsilon {_epsilon(best['epsilon'])} for {goal}"
+    )
 
 
 def _trust(row: Mapping[str, Any]) -> str:
@@ -59,8 +61,8 @@ def show_cost(console: Console, cost: Mapping[str, Any]) -> None:
     """Print what a simulation would cost."""
     console.print(
         f"to simulate it: {cost['core_seconds']:,.0f} core seconds ({cost['devices_per_second_and_core']:,.0f} devices "
-        f"a second and core, measured here), {cost['cores_for_an_hour']:,} cores for an hour or "
-        f"{cost['cores_for_a_day']:,} for a day",
+        f"a second and core, measured here); to end within an hour it takes {cost['cores_for_an_hour']:,} "
+        f"core{'' if cost['cores_for_an_hour'] == 1 else 's'}, within a day {cost['cores_for_a_day']:,}",
         highlight=False,
         soft_wrap=True,
     )
@@ -82,8 +84,8 @@ def show_learnable(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
     if not rows:
         console.print("too few ratings to say what could be learned")
         return
-    words = Target(success=None, accuracy=0.99).words
-    table = Table("epsilon", "best design", "items right with these users", f"users for {words}")
+    words = "users for 99 % of items right"
+    table = Table("epsilon", "best design", "items right with these users", words)
     table.title, table.title_justify = Text("what could be learned (two clusters by share of likes)"), "left"
     for row in rows:
         design = "none" if row["design"] is None else _name(row)
@@ -106,13 +108,18 @@ def _name(row: Mapping[str, Any]) -> str:
 
 
 def _users(row: Mapping[str, Any]) -> str:
-    return _short(str(row.get("note") or "")) if row["users"] is None else f"{row['users']:,}"
+    return _short(str(row.get("note") or "")) if row["users"] is None else _count(row["users"])
+
+
+def _count(users: float) -> str:
+    """Return a number of users, whole as long as it can be read at a glance."""
+    return f"{users:,.0f}" if users < 1e11 else f"{users:.4g}"
 
 
 def _short(note: str) -> str:
     """Return what stands in the table for a note."""
     if note == TOO_MANY:
-        return f"> {MOST_USERS:,}"
+        return f"> {MOST_USERS:.0e}"
     return note.split(" ", 1)[0] if note.startswith("blind") else "not here" if note else ""
 
 
