@@ -43,10 +43,9 @@ def recommendation(made: Plan) -> str:
     """Return the recommendation as a line."""
     if made.best is None:
         return f"no design that protects all that a device holds reaches {made.target.words}"
-    best, goal = made.best, made.target.words
-    return (
-        f"recommended: {_name(best)}: {_count(best['users'])} users at epsilon {_epsilon(best['epsilon'])} for {goal}"
-    )
+    best = made.best
+    told = f"{_count(best['users'])} users at epsilon {_epsilon(best['epsilon'])}"
+    return f"recommended: {_name(best)}: {told} for {made.target.words}"
 
 
 def _trust(row: Mapping[str, Any]) -> str:
