@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.sparse.linalg import eigsh
+from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 from sklearn.cluster import KMeans
 from threadpoolctl import threadpool_limits
 
@@ -86,10 +86,20 @@ def _profile_clusters(affinity: Floats, clusters: int) -> Indices:
     if not affinity.any():
         return np.zeros(len(affinity), np.int32)
     with threadpool_limits(limits=1):  # one thread: sums in one order, the same labels for any number of threads
-        _, vectors = eigsh(affinity, k=clusters, which="LM", v0=np.ones(len(affinity)))
+        vectors = _leading(affinity, clusters)
         fitted = KMeans(clusters, n_init=10, tol=0, random_state=0).fit(vectors)
     labels: Indices = fitted.labels_.astype(np.int32)
     return labels
+
+
+def _leading(affinity: Floats, count: int) -> Floats:
+    """Return the eigenvectors with eigenvalues largest in magnitude, shape (N, count)."""
+    try:
+        vectors: Floats = eigsh(affinity, k=count, which="LM", v0=np.ones(len(affinity)))[1]
+    except ArpackNoConvergence:  # many eigenvalues of one size, as where few devices answered
+        values, everything = np.linalg.eigh(affinity)
+        vectors = everything[:, np.argsort(-np.abs(values))[:count]]
+    return vectors
 
 
 def _by_falling_score(labels: Indices, score: Floats) -> Indices:

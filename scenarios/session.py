@@ -5,7 +5,7 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
@@ -130,8 +130,8 @@ class InProcess:
             seconds = time.perf_counter() - start
         return Ran(outcome=outcome, seconds=seconds, advice=_advise(cohorts, outcome.model, advised, top), actors=0)
 
-    def each(self, function: Callable[[A], R], arguments: Sequence[A]) -> Iterator[tuple[int, R]]:
-        """Yield results as they are completed; see `Session.each`. An abandoned call keeps nobody waiting."""
+    def each(self, function: Callable[[A], R], arguments: Sequence[A]) -> Generator[tuple[int, R], None, None]:
+        """Yield results as they are completed; see `Session.each`, and `stop_if_abandoned` for long functions."""
         if self.workers == 1:
             for place, argument in enumerate(arguments):
                 yield place, function(argument)
@@ -141,8 +141,10 @@ class InProcess:
         stop = threading.Event()
         for numbered in enumerate(arguments):
             todo.put(numbered)
-        for _ in range(min(self.workers, len(arguments))):  # daemons: nobody waits for them at the end of the process
-            threading.Thread(target=_work, args=(function, todo, done, stop), daemon=True).start()
+        count = min(self.workers, len(arguments))
+        threads = [threading.Thread(target=_work, args=(function, todo, done, stop), daemon=True) for _ in range(count)]
+        for thread in threads:
+            thread.start()
         try:
             for _ in arguments:
                 place, result, error = done.get()
@@ -151,6 +153,28 @@ class InProcess:
                 yield place, result  # type: ignore[misc] # a result where there is no error
         finally:
             stop.set()
+            for thread in threads:
+                thread.join()
+
+
+class AbandonedError(Exception):
+    """Nobody waits for the result of this call any more."""
+
+
+_own = threading.local()
+
+
+def stop_if_abandoned() -> None:
+    """End a call of `InProcess.each` whose results nobody awaits, as after Ctrl-C; for the loops of long functions.
+
+    Raises
+    ------
+    AbandonedError
+        In such a call only.
+    """
+    stop: threading.Event | None = getattr(_own, "stop", None)
+    if stop is not None and stop.is_set():
+        raise AbandonedError
 
 
 def _work(
@@ -159,6 +183,7 @@ def _work(
     done: queue.SimpleQueue[tuple[int, R | None, BaseException | None]],
     stop: threading.Event,
 ) -> None:
+    _own.stop = stop
     while not stop.is_set():
         try:
             place, argument = todo.get_nowait()

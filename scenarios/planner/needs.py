@@ -98,7 +98,12 @@ def users_needed(candidate: Candidate, epsilon: Epsilon, target: Target) -> Need
     if scenario.design == "item-query":
         return _item_query(candidate, target)
     found = predictor(scenario)
-    return Need(users=_smallest(lambda users: target.margin(found, users)) if found else None, predictor=found)
+    return Need(users=predicted_users(found, target) if found else None, predictor=found)
+
+
+def predicted_users(found: Predictor, target: Target) -> int | None:
+    """Return the smallest number of users that meets a target; None above `MOST_USERS`, or where none does."""
+    return _smallest(lambda users: target.margin(found, users))
 
 
 def _item_query(candidate: Candidate, target: Target) -> Need:

@@ -38,7 +38,8 @@ class Fit(BaseModel):
     per : list of {"log items", "items", "items^2", "rated", "items/rated"}
         What U* is divided by first, all of them.
     where : dict
-        Keys of a scenario: the fit is about settings that have these values.
+        Keys of a scenario: the fit is about settings that have these values; ``"default"`` stands for a key's default,
+        which may be none.
     criteria : list of {"exact", "share"}
         Which successes the fit is about; default: both.
     expected : float or None
@@ -109,6 +110,8 @@ def concerns(fit: Fit, setting: Scenario) -> bool:
 
 
 def _normal(name: str, wanted: Any) -> Any:
+    if wanted == "default":
+        return Scenario.model_fields[name].default
     if name == "epsilon":
         return parse_epsilon(wanted)
     if name == "like" and isinstance(wanted, str):

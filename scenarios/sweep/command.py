@@ -13,6 +13,8 @@ from scenarios.backends import open_session
 from scenarios.records import STDOUT, check_targets, deliver, versions, write_json
 
 INTERRUPTED = 130
+WIDTH = 140
+"""Columns of tables that no terminal limits."""
 
 HELP = """Find how many users it takes: the smallest U* with success in at least half of the seeds, a setting each.
 
@@ -20,8 +22,8 @@ Success is told in two ways: all labels right, as in the paper, and a share of t
 finds the population where success begins; smaller populations are prefixes of larger ones, so that a device is
 asked about once. U* is the median over seeds, its interval made of order statistics.
 
-Built-in grids: maxsense-items, maxsense-rated, maxsense-epsilon, pairwise-rich, pairwise-scarce, standard. A grid
-of your own:
+Built-in grids: maxsense-items, maxsense-rated, maxsense-epsilon, multi-maxsense, pairwise-rich, pairwise-scarce,
+standard, toys, and three that hold the planner to account: planner, planner-pairwise, planner-open. A grid of your own:
 
 \b
   seeds = 20
@@ -44,7 +46,8 @@ rated_share = [1, 0.5] sets rated to a share of items. Fits are slopes of ln(U* 
 
 Every finished run is kept in the folder at once: Ctrl-C loses only what is under way, and the same command goes on;
 with more --seeds it goes on, too. At the end the folder holds result.json, thresholds.parquet (every seed),
-settings.csv, figure.png and figure.csv (every point in it, bounds included).
+settings.csv, figure.png and figure.csv (every point in it, bounds included). What the planner says stands beside what
+was measured; with `probe = 0.9` accuracy is measured, too, where the planner says 0.9.
 """
 
 sweep = typer.Typer()
@@ -85,12 +88,14 @@ def sample_complexity(
         sys.exit(INTERRUPTED)
 
     from scenarios.sweep.figure import draw  # noqa: PLC0415 (the plotting library, only where something is drawn)
+    from scenarios.sweep.planned import add_plans  # noqa: PLC0415 (same)
     from scenarios.sweep.summary import settings_table, summarize, thresholds  # noqa: PLC0415 (same)
     from scenarios.sweep.tables import show  # noqa: PLC0415 (same)
     from scenarios.sweep.threshold import predicted_users  # noqa: PLC0415 (same)
 
     table = thresholds(wanted, units)
     result = summarize(wanted, table)
+    add_plans(result, wanted, units)
     table.to_parquet(out / "thresholds.parquet", index=False)
     settings_table(result).to_csv(out / "settings.csv", index=False)
     draw(wanted, result, out, predicted_users)
@@ -98,4 +103,4 @@ def sample_complexity(
     write_json(out / "result.json", result)
     deliver(json, result)
     if json != STDOUT:
-        show(Console(), result, f"sweep {Path(grid).stem}, {session.name}")
+        show(Console(width=None if sys.stdout.isatty() else WIDTH), result, f"sweep {Path(grid).stem}, {session.name}")

@@ -22,12 +22,12 @@ AXES: dict[str, Callable[[Scenario], float]] = {
 
 
 def panels(settings: Sequence[Scenario]) -> list[str]:
-    """Return the axes to draw: those that vary, but none that goes in step with another; items where none does."""
+    """Return the axes that curves run along, none that goes in step with another; items where there is no curve."""
     chosen: list[str] = []
     for name, value in AXES.items():
         finite = [setting for setting in settings if math.isfinite(value(setting))]
-        steps = {value(setting) for setting in finite}
-        if len(steps) > 1 and not any(_in_step(name, other, finite) for other in chosen):
+        labels = [_label(setting, name, settings) for setting in finite]
+        if len(set(labels)) < len(labels) and not any(_in_step(name, other, finite) for other in chosen):
             chosen.append(name)
     return chosen or ["items"]
 
@@ -38,14 +38,15 @@ def _in_step(name: str, other: str, settings: Sequence[Scenario]) -> bool:
 
 
 def _label(setting: Scenario, axis: str, settings: Sequence[Scenario]) -> str:
-    """Return what tells a curve along ``axis`` from others: its design, and other fields that vary by themselves."""
-    rows = [fields_of(one) for one in settings]
-    told = [str(fields_of(setting)["design"])]
-    for name, value in fields_of(setting).items():
-        free = len({(row["design"], row[axis], row[name]) for row in rows}) > len(
-            {(row["design"], row[axis]) for row in rows}
-        )
-        if name not in ("design", axis) and free:
+    """Return what tells a curve along ``axis`` from others: its design, and what else varies, but in step with it."""
+    mine = fields_of(setting)
+    every = [fields_of(one) for one in settings]
+    rows = [row for row in every if row["design"] == mine["design"]]
+    told = [str(mine["design"])]
+    for name, value in mine.items():
+        values, pairs = {row[name] for row in rows}, {(row[axis], row[name]) for row in rows}
+        in_step = len(values) == len({row[axis] for row in rows}) == len(pairs)
+        if name not in ("design", axis) and len({row[name] for row in every}) > 1 and not in_step:
             told.append(f"{name} {value}")
     return ", ".join(told)
 

@@ -92,7 +92,7 @@ def _row(fit: Fit, grid: Grid, table: pd.DataFrame, places: list[int], decoder: 
         "high": None,
         "expected": fit.expected,
         "covers": None,
-        "settings": len(whole),
+        "settings": [int(place) for place in whole.index],
         "left_out": len(places) - len(whole),
     }
     if np.unique(x).size < 2:

@@ -42,6 +42,8 @@ class GridFile(BaseModel):
         Share of items right that counts as success by the criterion ``share``.
     resolution : float
         Relative width at which bisection stops.
+    probe : float or None
+        Predicted share of items right at whose users accuracy is measured, too: the planner's check.
     most_users : int
         No population is made larger.
     decoders : list of str
@@ -59,6 +61,7 @@ class GridFile(BaseModel):
     seeds: Annotated[int, Field(ge=1, le=100_000)] = 20
     share: Annotated[float, Field(gt=0, le=1)] = 0.99
     resolution: Annotated[float, Field(gt=0, le=1)] = 0.02
+    probe: Annotated[float, Field(gt=0, lt=1)] | None = None
     most_users: Annotated[int, Field(ge=1, le=MOST_USERS)] = 10**9
     decoders: tuple[str, ...] = ()
     base: dict[str, Any] = {}
@@ -74,7 +77,7 @@ class Grid:
     ----------
     settings : tuple of Scenario
         Filled in; ``users`` is the most that may be simulated, ``seed`` the first seed.
-    seeds, share, resolution, decoders, fits
+    seeds, share, resolution, decoders, probe, fits
         As in `GridFile`.
     """
 
@@ -84,6 +87,7 @@ class Grid:
     resolution: float
     decoders: tuple[str, ...]
     fits: tuple[Fit, ...]
+    probe: float | None = None
 
     def decoders_of(self, setting: Scenario) -> tuple[str, ...]:
         """Return the decoders that a setting's releases are read by."""
@@ -99,6 +103,7 @@ class Grid:
             "share": self.share,
             "resolution": self.resolution,
             "decoders": list(self.decoders),
+            "probe": self.probe,
             "settings": settings,
         }
 
@@ -163,6 +168,7 @@ def read_grid(values: dict[str, Any]) -> Grid:
         resolution=file.resolution,
         decoders=file.decoders,
         fits=file.fit,
+        probe=file.probe,
     )
 
 

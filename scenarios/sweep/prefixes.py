@@ -18,6 +18,7 @@ from scenarios.experiment import asked_epsilon, learner_of, policy_of
 from scenarios.metrics import ClusteringScores, clustering_scores
 from scenarios.populations import populate
 from scenarios.questions import settled
+from scenarios.session import stop_if_abandoned
 
 BLOCK = 1 << 15
 """Devices that one call asks."""
@@ -61,6 +62,7 @@ class Prefixes:
         base = self._sizes[bisect_right(self._sizes, users) - 1]
         total, last = self._kept[base], base
         for first, stop in cut(base, users, BLOCK):
+            stop_if_abandoned()
             total = merge(total, aggregate(self.query, self._cohort.answer(self.query, first, stop)))
             self.simulated += stop - first
             if stop >= math.ceil(last * APART):
@@ -78,6 +80,7 @@ class Prefixes:
 
     def _scores(self, users: int, decoder: str) -> ClusteringScores:
         """Return how right the labels are that a decoder finds from the first ``users`` devices."""
+        stop_if_abandoned()
         state = absorb(self._state, Ask(query=self.query, first=0, stop=users), self.statistic(users))
         learner = self._learner
         model = learn(state, clusters=learner.clusters, decoder=decoder, curator=learner.curator)

@@ -16,6 +16,7 @@ from coordinator.protocol.errors import InputError
 from scenarios.records import check_targets, write_json
 from scenarios.session import Session
 from scenarios.sweep.grid import Grid
+from scenarios.sweep.planned import probes_of
 from scenarios.sweep.progress import counted
 from scenarios.sweep.threshold import Measured, Unit, guess, measure
 
@@ -96,7 +97,10 @@ def finished(out: Path) -> dict[Key, Measured]:
 
 def _read(line: dict[str, Any]) -> tuple[Key, Measured]:
     users = {(str(one["decoder"]), str(one["criterion"])): one["users"] for one in line["thresholds"]}
-    measured = Measured(users=users, devices=int(line["devices"]), seconds=float(line["seconds"]))
+    accuracies = {str(name): float(value) for name, value in line.get("accuracies", {}).items()}
+    measured = Measured(
+        users=users, devices=int(line["devices"]), seconds=float(line["seconds"]), accuracies=accuracies
+    )
     return (int(line["setting"]), int(line["seed"])), measured
 
 
@@ -105,7 +109,7 @@ def _line(key: Key, measured: Measured) -> bytes:
         {"decoder": decoder, "criterion": criterion, "users": users}
         for (decoder, criterion), users in measured.users.items()
     ]
-    told = {"setting": key[0], "seed": key[1], "thresholds": thresholds}
+    told = {"setting": key[0], "seed": key[1], "thresholds": thresholds, "accuracies": measured.accuracies}
     return (json.dumps({**told, "devices": measured.devices, "seconds": measured.seconds}) + "\n").encode()
 
 
@@ -139,7 +143,12 @@ def run_units(grid: Grid, session: Session, out: Path, console: Console) -> dict
         starts = [
             guess(setting.model_copy(update={"decoder": grid.decoders_of(setting)[0]})) for setting in grid.settings
         ]
-        left = {key: replace(unit, start=starts[unit.setting]) for key, unit in units.items() if key not in done}
+        probes = [probes_of(grid, setting) for setting in grid.settings]
+        left = {
+            key: replace(unit, start=starts[unit.setting], probes=probes[unit.setting])
+            for key, unit in units.items()
+            if key not in done
+        }
         keys = list(left)
         with _appending(out / UNITS) as append, counted(console, len(done), len(units)) as tell:
             for place, measured in session.each(measure, list(left.values())):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -17,13 +18,15 @@ def show(console: Console, summary: Mapping[str, Any], title: str) -> None:
     """Print U* of every setting, the exponents, and what the paper's decoder costs."""
     settings: Sequence[Mapping[str, Any]] = summary["settings"]
     names = _told(settings)
-    table = _table(f"{title}: users U*, success in half of the seeds", [*names, "decoder", "success", "U*", ""])
+    table = _table(f"{title}: users U*, success in half of the seeds", [*names, "success", "U*", "95 %", "planned"])
     for row in settings:
-        success = _success(row["criterion"], summary["share"])
-        table.add_row(*_fields(row, names), row["decoder"], success, _number(row["users"]), _interval(row))
+        told = [_success(row, summary["share"]), _number(row["users"]), _interval(row), _planned(row)]
+        table.add_row(*_fields(row, names), *told)
     console.print(table)
     if summary["fits"]:
         _show_fits(console, summary)
+    if summary.get("probes"):
+        _show_probes(console, summary["probes"], names)
     if summary["ratios"]:
         _show_ratios(console, summary, names)
     few = min((float(row["level"]) for row in settings), default=1.0)
@@ -32,30 +35,50 @@ def show(console: Console, summary: Mapping[str, Any], title: str) -> None:
 
 
 def _show_fits(console: Console, summary: Mapping[str, Any]) -> None:
-    table = _table("exponents", ["fit", "decoder", "success", "slope", "", "expected", "covered"])
+    table = _table("exponents", ["success", "slope", "95 %", "planned", "expected", "covered"])
+    last = None
     for row in summary["fits"]:
         covered = {None: "", True: "yes", False: "no"}[row["covers"]]
         expected = "" if row["expected"] is None else f"{row['expected']:g}"
         left_out = f" ({row['left_out']} settings not reached)" if row["left_out"] else ""
-        success = _success(row["criterion"], summary["share"])
-        table.add_row(
-            Text(row["label"] + left_out), row["decoder"], success, _ratio(row["slope"]), _interval(row, _ratio),
-            expected, covered,
-        )  # fmt: skip
+        if row["label"] != last:
+            last = row["label"]
+            table.add_row(Text(f"{last}{left_out}", style="italic"))
+        success = "  " + _success(row, summary["share"])
+        slope = [_ratio(row["slope"]), _interval(row, _ratio), _ratio(row.get("predicted"))]
+        table.add_row(success, *slope, expected, covered)
     console.print(table)
+
+
+def _show_probes(console: Console, rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> None:
+    table = _table("share of items right", [*names, "decoder", "users", "measured", "error", "planned", "within 3"])
+    for row in rows:
+        told = [f"{row['accuracy']:.4f}", f"{row['standard_error']:.4f}", f"{row['predicted']:.4f}"]
+        table.add_row(
+            *_fields(row, names), row["decoder"], _number(row["users"]), *told, "yes" if row["within"] else "no"
+        )
+    console.print(table)
+
+
+def _planned(row: Mapping[str, Any]) -> str:
+    """Return the planner's number, marked where the measured interval does not hold it."""
+    predicted = row.get("predicted")
+    if predicted is None:
+        return ""
+    return f"{predicted:,.0f}{' !' if row['inside'] is False else ''}"
 
 
 def _show_ratios(console: Console, summary: Mapping[str, Any], names: Sequence[str]) -> None:
     first = summary["ratios"][0]
     table = _table(f"users, {first['over']} over {first['under']}", [*names, "success", "ratio", ""])
     for row in summary["ratios"]:
-        success = _success(row["criterion"], summary["share"])
+        success = _success({**row, "decoder": ""}, summary["share"])
         table.add_row(*_fields(row, names), success, _ratio(row["ratio"]), _interval(row, _ratio))
     console.print(table)
 
 
 def _table(title: str, columns: Sequence[str]) -> Table:
-    table = Table(title=Text(title), title_justify="left")
+    table = Table(title=Text(title), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     for name in columns:
         table.add_column(
             name, justify="right" if name in {"U*", "slope", "ratio", *_ALWAYS} else "left", overflow="fold"
@@ -72,8 +95,10 @@ def _fields(row: Mapping[str, Any], names: Sequence[str]) -> list[Text]:
     return [Text(f"{row[name]:,}" if isinstance(row[name], int) else str(row[name])) for name in names]
 
 
-def _success(criterion: str, share: float) -> str:
-    return "all right" if criterion == "exact" else f"{share:.4g} right"
+def _success(row: Mapping[str, Any], share: float) -> str:
+    """Return decoder and criterion in words."""
+    told = "all right" if row["criterion"] == "exact" else f"{share:.4g} right"
+    return ", ".join(filter(None, [row["decoder"], told]))
 
 
 def _number(users: int | None) -> str:

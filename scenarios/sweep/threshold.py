@@ -5,20 +5,22 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 
-from coordinator.moments import maxsense_moments
-from coordinator.protocol.budget import as_float
 from scenarios.config import Scenario
 from scenarios.experiment import run
 from scenarios.metrics import ClusteringScores, clustering_scores
-from scenarios.populations import cluster_sizes
-from scenarios.prediction import predicted_exact
+from scenarios.planner.needs import Target
+from scenarios.planner.needs import predicted_users as needed_users
+from scenarios.predictors import predictor
+from scenarios.questions import settle
 from scenarios.separability import block_parameters, inseparable
 from scenarios.session import InProcess
 from scenarios.sweep.prefixes import Prefixes
+from scenarios.toy_prediction import query_users
 
 CRITERIA = ("exact", "share")
 """All labels right (the paper's), or a share of them."""
@@ -26,7 +28,6 @@ STEP = math.sqrt(2)
 """Factor between populations while a bracket is sought: overshooting costs devices, evaluations cost little."""
 ADAPTIVE = frozenset({"item-query"})
 """Designs whose policy itself decides how many users it asks."""
-_FAR = 10**15
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +46,8 @@ class Unit:
         As in `scenarios.sweep.grid.GridFile`.
     start : int
         Population to start from.
+    probes : tuple of int
+        Users at which accuracy is looked at, one a decoder, 0 for none.
     """
 
     setting: int
@@ -53,6 +56,7 @@ class Unit:
     share: float
     resolution: float
     start: int
+    probes: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +67,8 @@ class Measured:
     ----------
     users : dict of (str, str) to int or None
         Threshold by decoder and criterion; None where the most users did not do.
+    accuracies : dict of str to float
+        Share of items right at the probes, by decoder.
     devices : int
         Devices simulated, those asked again included.
     seconds : float
@@ -72,6 +78,7 @@ class Measured:
     users: dict[tuple[str, str], int | None]
     devices: int
     seconds: float
+    accuracies: dict[str, float] = field(default_factory=dict)
 
 
 def crossing(success: Callable[[int], bool], *, start: int, most: int, resolution: float) -> int | None:
@@ -133,13 +140,20 @@ def measure(unit: Unit) -> Measured:
     begin = time.perf_counter()
     if unit.scenario.design in ADAPTIVE:
         users, devices = _answered_at_stop(unit)
-    else:
-        users, devices = _crossings(unit)
-    return Measured(users=users, devices=devices, seconds=time.perf_counter() - begin)
+        return Measured(users=users, devices=devices, seconds=time.perf_counter() - begin)
+    prefixes = Prefixes(unit.scenario)
+    users = _crossings(unit, prefixes)
+    accuracies = {
+        decoder: prefixes.scores(probe, decoder).accuracy
+        for decoder, probe in zip(unit.decoders, unit.probes, strict=False)
+        if probe
+    }
+    seconds = time.perf_counter() - begin
+    return Measured(users=users, devices=prefixes.simulated, seconds=seconds, accuracies=accuracies)
 
 
-def _crossings(unit: Unit) -> tuple[dict[tuple[str, str], int | None], int]:
-    prefixes, most = Prefixes(unit.scenario), unit.scenario.users or 0
+def _crossings(unit: Unit, prefixes: Prefixes) -> dict[tuple[str, str], int | None]:
+    most = unit.scenario.users or 0
 
     def threshold(decoder: str, criterion: str) -> int | None:
         def success(users: int) -> bool:
@@ -147,8 +161,7 @@ def _crossings(unit: Unit) -> tuple[dict[tuple[str, str], int | None], int]:
 
         return crossing(success, start=unit.start, most=most, resolution=unit.resolution)
 
-    found = {(decoder, criterion): threshold(decoder, criterion) for decoder in unit.decoders for criterion in CRITERIA}
-    return found, prefixes.simulated
+    return {(decoder, criterion): threshold(decoder, criterion) for decoder in unit.decoders for criterion in CRITERIA}
 
 
 def _answered_at_stop(unit: Unit) -> tuple[dict[tuple[str, str], int | None], int]:
@@ -166,24 +179,19 @@ def _answered_at_stop(unit: Unit) -> tuple[dict[tuple[str, str], int | None], in
     return found, devices
 
 
-def predicted_users(scenario: Scenario) -> float | None:
-    """Return the users at which all labels are right with probability 1/2, by MaxSense's exact moments.
+@lru_cache(maxsize=1024)
+def predicted_users(scenario: Scenario, target: Target | None = None) -> float | None:
+    """Return the users at which the planner sees a target reached; by default all labels right with probability 1/2.
 
-    None for other designs, and where the clusters cannot be told apart or are not as many as are looked for.
+    None where nothing is predicted, or no number of users is enough. For item queries the expected number asked.
     """
-    if scenario.design != "maxsense" or inseparable(scenario):
+    settled = settle(scenario.complete())
+    if settled.design in ADAPTIVE:
+        return query_users(block_parameters(settled), answers=settled.answers_per_item)
+    if inseparable(settled) or (found := predictor(settled)) is None:
         return None
-    sizes, parameters = cluster_sizes(scenario), block_parameters(scenario)
-    sensing = scenario.theta / parameters.rated
-    if scenario.complete().clusters != sizes.size or sensing >= 1:
-        return None
-    moments = maxsense_moments(parameters, sensing=sensing, epsilon=as_float(scenario.epsilon))
-
-    def probability(users: int) -> float:
-        return predicted_exact(moments, sizes, users=users, decoder=scenario.decoder)
-
-    found = crossing(lambda users: probability(users) >= 0.5, start=10**6, most=_FAR, resolution=1e-3)
-    return None if found is None else float(found)
+    users = needed_users(found, target or Target(success=0.5, accuracy=None))
+    return None if users is None else float(users)
 
 
 def guess(scenario: Scenario) -> int:

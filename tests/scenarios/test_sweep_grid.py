@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from coordinator.protocol.errors import InputError
-from scenarios.sweep.axes import Fit, divisor, value
+from scenarios.sweep.axes import Fit, concerns, divisor, value
 from scenarios.sweep.grid import Grid, built_in_grids, load_grid, read_grid
 
 
@@ -48,6 +48,19 @@ def test_axes_and_divisors() -> None:
     assert value("tanh2", one) == pytest.approx(0.5800, abs=1e-4)
     assert divisor(Fit(x="rated", per=("items^2", "log items")), one) == pytest.approx(1e4 * 4.60517, rel=1e-5)
     assert divisor(Fit(x="rated"), one) == 1
+
+
+def test_where_chooses_settings() -> None:
+    read = grid({"items": 40, "epsilon": ["1/2", "inf"], "like": "0.8,0.1"}, {"items": 60, "design": "pairwise"})
+    for where, chosen in (
+        ({}, [0, 1, 2]),
+        ({"epsilon": 0.5}, [0]),
+        ({"epsilon": "inf"}, [1]),
+        ({"epsilon": "default"}, [2]),
+        ({"like": "0.8,0.1", "design": "maxsense"}, [0, 1]),
+    ):
+        fit = Fit(x="items", where=where)
+        assert [place for place, setting in enumerate(read.settings) if concerns(fit, setting)] == chosen
 
 
 def test_the_digest_is_about_what_results_depend_on() -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import shutil
 import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,14 +17,15 @@ import pandas as pd
 import pytest
 from runs import Command, Ended, holds_within, refused
 
+from scenarios import cli
 from scenarios.cluster import OnRay
-from scenarios.session import InProcess
+from scenarios.session import InProcess, stop_if_abandoned
 from scenarios.sweep.grid import load_grid
 from scenarios.sweep.runner import finished, run_units, units_of
 from scenarios.sweep.threshold import Measured, Unit, measure
 
 GRID = """
-seeds = 3
+seeds = 2
 share = 0.9
 most_users = 20_000
 decoders = ["centred", "paper"]
@@ -37,6 +41,7 @@ expected = 2
 """
 HERE = ("--backend", "inprocess", "--workers", 1)
 WRITTEN = {"grid.json", "units.jsonl", "result.json", "versions.json", "thresholds.parquet", "settings.csv"}
+WRITTEN |= {"figure.png", "figure.csv"}
 
 
 @pytest.fixture
@@ -46,8 +51,9 @@ def grid(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def swept(blindrec: Command, grid: Path) -> Callable[..., Ended]:
-    """`blindrec sweep sample-complexity` on the small grid."""
+def swept(blindrec: Command, grid: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ended]:
+    """`blindrec sweep sample-complexity` on the small grid, without the figure."""
+    monkeypatch.setattr("scenarios.sweep.figure.draw", lambda *_: None)
 
     def command(*more: object) -> Ended:
         return blindrec("sweep", "sample-complexity", grid, *HERE, *more)
@@ -55,42 +61,59 @@ def swept(blindrec: Command, grid: Path) -> Callable[..., Ended]:
     return command
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a sweep that ran without interruption, with everything in it."""
+    folder = tmp_path_factory.mktemp("sweep")
+    (folder / "grid.toml").write_text(GRID)
+    command = ["sweep", "sample-complexity", folder / "grid.toml", *HERE, "--out", folder / "out"]
+    with (folder / "shown.txt").open("w") as shown, contextlib.redirect_stdout(shown), pytest.raises(SystemExit):
+        cli.main([*map(str, command)])
+    return folder / "out"
+
+
+@pytest.fixture
+def out(whole: Path, tmp_path: Path) -> Path:
+    """A copy of that sweep's grid and units."""
+    (tmp_path / "sweep").mkdir()
+    for name in ("grid.json", "units.jsonl"):
+        shutil.copy(whole / name, tmp_path / "sweep" / name)
+    return tmp_path / "sweep"
+
+
 def lines(out: Path) -> list[str]:
     return (out / "units.jsonl").read_text().splitlines()
 
 
-def test_a_sweep_from_end_to_end(swept: Callable[..., Ended], tmp_path: Path) -> None:
-    out = tmp_path / "deep" / "sweep"
-    shown = swept("--out", out)
-    assert (shown.code, shown.err) == (0, "")
-    for words in ("sweep grid, inprocess", "U*", "exponents", "paper over centred", "reach 75.0%"):
-        assert words in shown.out
-    assert {path.name for path in out.iterdir()} == WRITTEN | {"figure.png", "figure.csv"}
-    told = swept("--out", out, "--json", "-")
-    assert told.err == "6 of 6 units were done before; going on\n"
-    assert told.result == json.loads((out / "result.json").read_text())
+def test_a_sweep_from_end_to_end(whole: Path, swept: Callable[..., Ended]) -> None:
+    shown = (whole.parent / "shown.txt").read_text()
+    for words in ("sweep grid, inprocess", "U*", "exponents", "paper over centred", "reach 50.0%"):
+        assert words in shown
+    assert {path.name for path in whole.iterdir()} == WRITTEN
+    told = swept("--out", whole, "--json", "-")
+    assert (told.code, told.err) == (0, "4 of 4 units were done before; going on\n")
+    assert told.result == json.loads((whole / "result.json").read_text())
     assert [len(told.result[name]) for name in ("settings", "fits", "ratios")] == [8, 4, 4]
     one = told.result["settings"][0]
     assert {"design", "decoder", "items", "rated", "epsilon", "criterion", "users", "low", "high", "seeds"} < one.keys()
-    assert (one["design"], one["items"], one["seeds"], one["unreached"]) == ("maxsense", 16, 3, 0)
+    assert (one["design"], one["items"], one["seeds"], one["unreached"]) == ("maxsense", 16, 2, 0)
     assert one["low"] <= one["users"] <= one["high"] <= 20_000
 
 
-def test_what_it_writes_opens_with_pandas(swept: Callable[..., Ended], tmp_path: Path) -> None:
-    out = tmp_path / "sweep"
-    result = swept("--out", out, "--json", "-").result
-    every = pd.read_parquet(out / "thresholds.parquet")
-    assert len(every) == 2 * 3 * 2 * 2
+def test_what_it_writes_opens_with_pandas(whole: Path) -> None:
+    result = json.loads((whole / "result.json").read_text())
+    every = pd.read_parquet(whole / "thresholds.parquet")
+    assert len(every) == 2 * 2 * 2 * 2
     exact = every[(every["items"] == 16) & (every["decoder"] == "centred") & (every["criterion"] == "exact")]
-    assert sorted(exact["users"])[1] == result["settings"][0]["users"]
-    assert set(exact["seed"]) == {0, 1, 2}
-    assert len(pd.read_csv(out / "settings.csv")) == 8
-    points = pd.read_csv(out / "figure.csv")
+    assert min(exact["users"]) == result["settings"][0]["users"]
+    assert set(exact["seed"]) == {0, 1}
+    assert len(pd.read_csv(whole / "settings.csv")) == 8
+    points = pd.read_csv(whole / "figure.csv")
     assert set(points["kind"]) == {"measured", "predicted", "lower bound", "lower bound, capacity"}
-    best = points[points["kind"] == "lower bound"].set_index("x")["users"]
-    measured = points[points["kind"] == "measured"].set_index("x")["users"]
-    assert (measured > best.groupby("x").max().reindex(measured.index)).all()
-    assert (out / "figure.png").read_bytes().startswith(b"\x89PNG")
+    best = points[points["kind"] == "lower bound"].groupby("x")["users"].max()
+    measured = points[points["kind"] == "measured"]
+    assert (measured["users"] > measured["x"].map(best)).all()
+    assert (whole / "figure.png").read_bytes().startswith(b"\x89PNG")
 
 
 def interrupted_after(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,40 +128,38 @@ def interrupted_after(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_ctrl_c_keeps_what_is_finished_and_the_same_command_goes_on(
-    swept: Callable[..., Ended], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    swept: Callable[..., Ended], whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    out = tmp_path / "sweep"
+    new = tmp_path / "deep" / "sweep"
     with monkeypatch.context() as patch:
-        interrupted_after(4, patch)
-        stopped = swept("--out", out, "--json", "-")
+        interrupted_after(3, patch)
+        stopped = swept("--out", new, "--json", "-")
     assert (stopped.code, stopped.out) == (130, "")
     assert stopped.err == (
-        f"blindrec: interrupted; 4 of 6 units are done and kept in {out}, the same command goes on from there\n"
+        f"blindrec: interrupted; 3 of 4 units are done and kept in {new}, the same command goes on from there\n"
     )
-    before = lines(out)
-    assert len(before) == 4
-    resumed = swept("--out", out, "--json", "-")
-    assert lines(out)[:4] == before
-    assert len(lines(out)) == 6
-    assert resumed.result == swept("--out", tmp_path / "other", "--json", "-").result
+    before = lines(new)
+    assert len(before) == 3
+    resumed = swept("--out", new, "--json", "-")
+    assert lines(new)[:3] == before
+    assert len(lines(new)) == 4
+    assert resumed.result == json.loads((whole / "result.json").read_text())
 
 
-def test_a_line_torn_by_a_crash_is_run_again(swept: Callable[..., Ended], tmp_path: Path) -> None:
-    out = tmp_path / "sweep"
-    whole = swept("--out", out, "--json", "-").result
+def test_a_line_torn_by_a_crash_is_run_again(swept: Callable[..., Ended], whole: Path, out: Path) -> None:
     text = (out / "units.jsonl").read_bytes()
     (out / "units.jsonl").write_bytes(text[:-20])
     again = swept("--out", out, "--json", "-")
-    assert again.err.startswith("5 of 6 units")
-    assert again.result == whole
-    assert len(finished(out)) == len(lines(out)) == 6
+    assert again.err.startswith("3 of 4 units")
+    assert again.result == json.loads((whole / "result.json").read_text())
+    assert len(finished(out)) == len(lines(out)) == 4
 
 
-def test_more_seeds_go_on_where_fewer_stopped(swept: Callable[..., Ended], tmp_path: Path) -> None:
-    out = tmp_path / "sweep"
-    swept("--out", out, "--seeds", 1)
-    assert swept("--out", out, "--json", "-").err.startswith("2 of 6 units")
+def test_more_seeds_go_on_where_fewer_stopped(swept: Callable[..., Ended], out: Path) -> None:
     assert swept("--out", out, "--seeds", 1, "--json", "-").result["settings"][0]["seeds"] == 1
+    more = swept("--out", out, "--seeds", 3, "--json", "-")
+    assert more.err.startswith("4 of 6 units")
+    assert more.result["settings"][0]["seeds"] == 3
     assert len(lines(out)) == 6
 
 
@@ -181,9 +202,7 @@ def test_what_is_wrong_is_told_in_one_line_before_anything_runs(blindrec: Comman
     assert [path.name for path in used.iterdir()] == ["grid.json"]
 
 
-def test_a_line_that_is_no_unit_is_named(swept: Callable[..., Ended], tmp_path: Path) -> None:
-    out = tmp_path / "sweep"
-    swept("--out", out, "--seeds", 1)
+def test_a_line_that_is_no_unit_is_named(swept: Callable[..., Ended], out: Path) -> None:
     text = (out / "units.jsonl").read_text()
     (out / "units.jsonl").write_text("{}\n" + text)
     told = swept("--out", out)
@@ -209,22 +228,29 @@ def test_each_gives_all_results_by_place_and_errors_as_they_are(workers: int) ->
         list(InProcess(workers).each(lambda x: 1 / x, [2, 1, 0]))
 
 
-def test_each_has_as_many_at_work_as_it_has_workers_and_stops_when_it_is_left() -> None:
+def test_each_has_as_many_at_work_as_it_has_workers_and_ends_them_when_it_is_left() -> None:
     together, begun = threading.Barrier(3, timeout=60), []
 
     def meet(place: int) -> int:
         begun.append(place)
-        together.wait()
-        return place
+        if place < 3:
+            together.wait()
+            return place
+        while True:
+            stop_if_abandoned()
+            time.sleep(0.01)
 
-    results = InProcess(3).each(meet, range(300))
-    next(results)
+    before, results = threading.active_count(), InProcess(3).each(meet, range(300))
+    assert sorted(next(results)[0] for _ in range(3)) == [0, 1, 2]
     results.close()
-    together.abort()
-    assert holds_within(
-        20, lambda: threading.active_count() == 1 or not any("_work" in t.name for t in threading.enumerate())
-    )
-    assert len(begun) < 300
+    assert threading.active_count() == before
+    assert len(begun) <= 6
+
+
+def test_nobody_is_abandoned_elsewhere() -> None:
+    stop_if_abandoned()
+    assert list(InProcess(1).each(lambda _: stop_if_abandoned(), [0])) == [(0, None)]
+    assert list(InProcess(2).each(lambda _: stop_if_abandoned(), [0])) == [(0, None)]
 
 
 def test_ctrl_c_on_the_process(grid: Path, tmp_path: Path) -> None:
@@ -260,7 +286,7 @@ def test_on_ray_it_is_the_same_sweep(ray_session: OnRay, grid: Path, tmp_path: P
     ours, theirs = found["inprocess"], found["ray"]
     assert [one.users for one in ours.values()] == [one.users for one in theirs.values()]
     assert list(theirs) == list(units_of(wanted))
-    assert len(lines(tmp_path / "ray")) == 6
+    assert len(lines(tmp_path / "ray")) == 4
 
 
 @pytest.mark.cluster

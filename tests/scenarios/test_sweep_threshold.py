@@ -145,6 +145,17 @@ def test_a_unit_that_is_not_reached() -> None:
     assert found.devices == 50
 
 
+def test_a_policy_that_stops_by_itself_has_no_prefixes_but_a_number_of_answers() -> None:
+    scenario = small(design="item-query", users=10**6, seed=3, like="1,0")
+    finished = here(scenario)
+    found = measure(unit(scenario, decoders=("shares",)))
+    assert set(found.users.values()) == {finished.statistic.answered}
+    assert 0 < finished.statistic.answered < 10**6
+    assert set(measure(unit(scenario.model_copy(update={"users": 30}), decoders=("shares",))).users.values()) == {None}
+    with pytest.raises(ValueError, match="no prefixes"):
+        Prefixes(scenario)
+
+
 def test_where_to_start() -> None:
     standard = Scenario(items=1000, rated=30)
     assert predicted_users(standard) == pytest.approx(6.8e6, rel=0.02)
@@ -152,4 +163,3 @@ def test_where_to_start() -> None:
     assert predicted_users(small(like="0.9,0.1;0.1,0.9")) is None
     assert predicted_users(small(clusters=3)) is None
     assert guess(standard) == round(predicted_users(standard) or 0)
-    assert guess(small(design="pairwise")) == round(4 * 40 * math.log(40))

@@ -1,0 +1,104 @@
+"""What the planner says about a sweep's settings: users, accuracy at the probes, and slopes, beside the measured."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from scenarios.config import Scenario
+from scenarios.planner.needs import Target
+from scenarios.predictors import predictor
+from scenarios.questions import settle
+from scenarios.sweep.axes import Fit, divisor, value
+from scenarios.sweep.fitting import slope
+from scenarios.sweep.grid import Grid, fields_of
+from scenarios.sweep.threshold import CRITERIA, Measured, predicted_users
+
+Predictions = dict[tuple[int, str, str], float | None]
+"""Users by setting, decoder and criterion; None where nothing is predicted."""
+REACH = 3
+"""Standard errors that a measured share may lie from the predicted one."""
+
+
+def _target(criterion: str, share: float) -> Target:
+    exact = criterion == CRITERIA[0]
+    return Target(success=0.5 if exact else None, accuracy=None if exact else min(share, 1 - 1e-12))
+
+
+def predictions(grid: Grid) -> Predictions:
+    """Return the planner's U* by setting, decoder and criterion."""
+    return {
+        (place, decoder, criterion): predicted_users(
+            setting.model_copy(update={"decoder": decoder}), _target(criterion, grid.share)
+        )
+        for place, setting in enumerate(grid.settings)
+        for decoder in grid.decoders_of(setting)
+        for criterion in CRITERIA
+    }
+
+
+def probes_of(grid: Grid, setting: Scenario) -> tuple[int, ...]:
+    """Return the users at which a setting's accuracy is measured, one a decoder; 0 for none."""
+    if grid.probe is None:
+        return ()
+    target = Target(success=None, accuracy=grid.probe)
+    found = [
+        predicted_users(setting.model_copy(update={"decoder": decoder}), target)
+        for decoder in grid.decoders_of(setting)
+    ]
+    return tuple(round(users) if users and users <= (setting.users or 0) else 0 for users in found)
+
+
+def probe_rows(grid: Grid, units: Mapping[tuple[int, int], Measured]) -> list[dict[str, Any]]:
+    """Return measured beside predicted accuracy, one row a setting and decoder.
+
+    ``within`` says whether the mean over seeds lies within `REACH` standard errors of the prediction.
+    """
+    rows = []
+    for place, setting in enumerate(grid.settings):
+        for decoder, users in zip(grid.decoders_of(setting), probes_of(grid, setting), strict=False):
+            found = predictor(settle(setting.model_copy(update={"decoder": decoder}).complete())) if users else None
+            shares = np.array([one.accuracies[decoder] for key, one in units.items() if key[0] == place and users])
+            if found is None or shares.size < 2:
+                continue
+            predicted, mean = found.accuracy(users), float(shares.mean())
+            error = float(shares.std(ddof=1) / math.sqrt(shares.size))
+            told = {"users": users, "predicted": predicted, "accuracy": mean, "standard_error": error}
+            within = abs(mean - predicted) <= REACH * error
+            rows.append({"setting": place, **fields_of(setting), "decoder": decoder, **told, "within": within})
+    return rows
+
+
+def predicted_slope(fit: Fit, grid: Grid, row: Mapping[str, Any], users: Predictions) -> float | None:
+    """Return the slope through the planner's U* at the settings of a fit's row; None where the planner says nothing."""
+    found = [(grid.settings[place], users[place, row["decoder"], row["criterion"]]) for place in row["settings"]]
+    if row["slope"] is None or any(one is None for _, one in found):
+        return None
+    x = np.log([value(fit.x, setting) for setting, _ in found])
+    y = np.log([float(one or 0) / divisor(fit, setting) for setting, one in found])
+    return slope(x, y[:, None])
+
+
+def add_plans(summary: dict[str, Any], grid: Grid, units: Mapping[tuple[int, int], Measured]) -> None:
+    """Put the planner's numbers beside the measured ones.
+
+    Parameters
+    ----------
+    summary : dict
+        From `scenarios.sweep.summary.summarize`. Its ``settings`` get ``predicted`` (users, or None) and ``inside``
+        (whether they lie in the measured interval), its ``fits`` ``predicted`` (a slope); ``probes`` are added.
+    grid, units
+        What was measured.
+    """
+    users = predictions(grid)
+    for row in summary["settings"]:
+        row["predicted"] = users[row["setting"], row["decoder"], row["criterion"]]
+        known = None not in (row["predicted"], row["low"], row["high"])
+        row["inside"] = row["low"] <= row["predicted"] <= row["high"] if known else None
+    by_name = {fit.name: fit for fit in grid.fits}
+    for row in summary["fits"]:
+        row["predicted"] = predicted_slope(by_name[row["label"]], grid, row, users)
+    summary["probes"] = probe_rows(grid, units)
