@@ -45,8 +45,8 @@ def _show_fits(console: Console, summary: Mapping[str, Any]) -> None:
             last = row["label"]
             table.add_row(Text(f"{last}{left_out}", style="italic"))
         success = "  " + _success(row, summary["share"])
-        slope = [_ratio(row["slope"]), _interval(row, _ratio), _ratio(row.get("predicted"))]
-        table.add_row(success, *slope, expected, covered)
+        planned = _ratio(row.get("predicted"))
+        table.add_row(success, _ratio(row["slope"]), _interval(row, _ratio), planned, expected, covered)
     console.print(table)
 
 
@@ -80,9 +80,8 @@ def _show_ratios(console: Console, summary: Mapping[str, Any], names: Sequence[s
 def _table(title: str, columns: Sequence[str]) -> Table:
     table = Table(title=Text(title), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     for name in columns:
-        table.add_column(
-            name, justify="right" if name in {"U*", "slope", "ratio", *_ALWAYS} else "left", overflow="fold"
-        )
+        right = name in {"U*", "slope", "ratio", *_ALWAYS}
+        table.add_column(name, justify="right" if right else "left", overflow="fold")
     return table
 
 
