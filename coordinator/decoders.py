@@ -7,12 +7,12 @@ from collections.abc import Callable
 
 import numpy as np
 from sklearn.cluster import KMeans
-from threadpoolctl import threadpool_limits
 
 from coordinator.protocol.arrays import Floats, Indices
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Model
 from coordinator.statistics import ScoreStatistic
+from coordinator.threads import one_thread
 
 Scores = tuple[Floats, float]
 """Scores, shape (N,), and their common standard error."""
@@ -50,7 +50,7 @@ def kmeans_on_line(scores: Floats, clusters: int) -> Indices:
     ndarray of int32, shape (N,)
     """
     distinct = min(clusters, np.unique(scores).size)
-    with threadpool_limits(limits=1):  # one thread: sums in one order, the same labels for any number of threads
+    with one_thread():
         fitted = KMeans(distinct, n_init=10, tol=0, random_state=0).fit(scores[:, None])
     rank: Indices = np.argsort(np.argsort(-fitted.cluster_centers_[:, 0])).astype(np.int32)
     found: Indices = rank[fitted.labels_]

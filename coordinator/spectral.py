@@ -7,12 +7,12 @@ import math
 import numpy as np
 from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 from sklearn.cluster import KMeans
-from threadpoolctl import threadpool_limits
 
 from coordinator.pair_statistics import PairStatistic
 from coordinator.protocol.arrays import Floats, Indices
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Model
+from coordinator.threads import one_thread
 
 CENTRES = ("centred", "paper")
 """Decoders: sum S - mean S over a pair's devices, which takes the constant's eigenvector away, or S itself."""
@@ -85,7 +85,7 @@ def decode_affinity(affinity: Floats, *, clusters: int, error: float) -> Model:
 def _profile_clusters(affinity: Floats, clusters: int) -> Indices:
     if not affinity.any():
         return np.zeros(len(affinity), np.int32)
-    with threadpool_limits(limits=1):  # one thread: sums in one order, the same labels for any number of threads
+    with one_thread():
         vectors = _leading(affinity, clusters)
         fitted = KMeans(clusters, n_init=10, tol=0, random_state=0).fit(vectors)
     labels: Indices = fitted.labels_.astype(np.int32)

@@ -18,11 +18,11 @@ import numpy as np
 from scipy.optimize import brentq, linear_sum_assignment
 from scipy.stats import norm, qmc
 from sklearn.cluster import KMeans
-from threadpoolctl import threadpool_limits
 
 from coordinator.pair_moments import BlockSignal, nearest_root, pair_signal
 from coordinator.protocol.arrays import Floats, Ints
 from coordinator.protocol.compiled import compiled
+from coordinator.threads import one_thread
 
 DRAWS, POINTS = 8, 200  # with noise eigenvectors: samples of the items; in each at most so many points a cluster
 POPULATION = 512  # without: points that stand for a cluster
@@ -220,7 +220,7 @@ def _misses(signal: BlockSignal) -> list[tuple[Floats, Floats]]:
         return [(wrong, wrong)]
     profiles = _profiles(signal)
     silent = count - profiles.told
-    with threadpool_limits(limits=1):
+    with one_thread():
         if not silent:
             points = norm.ppf(qmc.Sobol(count, rng=0).random(POPULATION))
             return [_draw(signal, profiles, profiles.means, [points] * count)]

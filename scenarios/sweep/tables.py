@@ -20,7 +20,7 @@ def show(console: Console, summary: Mapping[str, Any], title: str) -> None:
     names = _told(settings)
     table = _table(f"{title}: users U*, success in half of the seeds", [*names, "success", "U*", "95 %", "planned"])
     for row in settings:
-        told = [_success(row, summary["share"]), _number(row["users"]), _interval(row), _planned(row)]
+        told: list[str | Text] = [_success(row, summary["share"]), _number(row["users"]), _interval(row), _planned(row)]
         table.add_row(*_fields(row, names), *told)
     console.print(table)
     if summary["fits"]:
