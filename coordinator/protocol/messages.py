@@ -85,7 +85,10 @@ class Query:
 
     def __str__(self) -> str:
         """Return a short name for logs and errors."""
-        return f"query {self.round} ({self.design}, epsilon {as_float(self.epsilon):g}, id {self.id.hex()[:8]})"
+        split = ""
+        if self.questions > 1 and self.epsilon is not None:
+            split = f" as {self.questions} x {as_float(self.epsilon_per_question):g}"
+        return f"query {self.round} ({self.design}, epsilon {as_float(self.epsilon):g}{split}, id {self.id.hex()[:8]})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
