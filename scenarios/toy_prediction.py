@@ -18,7 +18,7 @@ from coordinator.open_designs import toy_share
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.errors import InputError
 from coordinator.schedules import round_users
-from scenarios.curator_prediction import LineLaw, kmeans_cuts, line_accuracy, line_exact
+from scenarios.line_clusters import LineLaw, kmeans_cuts, line_accuracy, line_exact
 
 REACH = 9.0  # standard deviations of a binomial count that a law spans
 NODES = 60  # counts of ratings that stand for all, where there are more

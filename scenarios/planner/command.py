@@ -11,6 +11,7 @@ from rich.console import Console
 from coordinator.protocol.budget import parse_epsilon
 from coordinator.protocol.errors import InputError
 from scenarios.backends import open_session
+from scenarios.config import MOST_USERS as MOST_SIMULATED
 from scenarios.config import Scenario, load_scenario
 from scenarios.datasets import read_ratings, three_columns
 from scenarios.planner.check import check_plan
@@ -20,6 +21,7 @@ from scenarios.planner.plan import TOO_MANY, Plan
 from scenarios.planner.plan import plan as make_plan
 from scenarios.planner.shape import shape_of
 from scenarios.planner.tables import show_check, show_cost, show_plan
+from scenarios.populations import cluster_sizes
 from scenarios.records import STDOUT, check_targets, deliver
 
 
@@ -51,14 +53,17 @@ def plan(
     With --users and no --epsilon it looks for the smallest epsilon instead. Designs that do not protect all that a
     device holds are shown for comparison, never recommended.
     """
-    _check_counts(users, repeat)
+    _check_counts(users, repeat, seed)
+    _check_file_settings(ratings, columns, like_from)
     check_targets(None, json)
     target = Target(success=0.95 if success is None and accuracy is None else success, accuracy=accuracy)
     given: dict[str, Any] = {"items": items, "rated": rated, "like": like, "class_shares": class_shares}
     given |= {"cluster_shares": cluster_shares, "theta": theta, "epsilon": epsilon}
     inverse = users is not None and epsilon is None
-    world = load_scenario(None, given)
-    if ratings is not None:
+    if ratings is None:
+        world = load_scenario(None, given)
+        cluster_sizes(world)
+    else:
         world, users = _from_file(ratings, given, users, three_columns(columns), like_from)
     made = make_plan(world, target, users=users, inverse=inverse)
     _refuse_the_impossible(made)
@@ -71,6 +76,8 @@ def plan(
         if cost:
             result["cost"] = measure_cost(made.recommended.at(spent), needed).as_json()
         if check:
+            if needed > MOST_SIMULATED:
+                raise InputError(f"users is {needed} for the check; at most {MOST_SIMULATED} can be simulated")
             planned = made.recommended.at(spent, users=needed, seed=seed or 0)
             with open_session(backend, address=address, workers=workers) as session:
                 result["check"] = check_plan(planned, session, repeat=repeat, console=Console(stderr=True))
@@ -81,11 +88,20 @@ def plan(
         show_check(console, result["check"])
 
 
-def _check_counts(users: int | None, repeat: int) -> None:
+def _check_counts(users: int | None, repeat: int, seed: int | None) -> None:
     if users is not None and users < 1:
         raise InputError(f"users is {users}; it must be at least 1")
     if repeat < 1:
         raise InputError(f"repeat is {repeat}; it must be at least 1")
+    if seed is not None and not 0 <= seed < 1 << 63:
+        raise InputError(f"seed is {seed}; it must be at least 0 and below 2^63")
+
+
+def _check_file_settings(ratings: Path | None, columns: str | None, like_from: float | None) -> None:
+    """Refuse what is about ratings files where there is none."""
+    for name, value in (("columns", columns), ("like_from", like_from)):
+        if ratings is None and value is not None:
+            raise InputError(f"{name} is {value!r}, which is about ratings files; give --ratings too")
 
 
 def _from_file(

@@ -11,7 +11,7 @@ from coordinator.decoders import kmeans_on_line
 from coordinator.protocol.budget import parse_epsilon
 from coordinator.protocol.coins import derive
 from coordinator.protocol.errors import InputError
-from scenarios.config import Scenario
+from scenarios.config import Scenario, load_scenario
 from scenarios.datasets import RatingTable
 from scenarios.likes import judge_likes
 from scenarios.planner.needs import Target
@@ -81,16 +81,17 @@ def shape_of(
     sizes = np.bincount(found, minlength=clusters)
     other = np.bincount(found[table.items[~half]], minlength=clusters)
     if not sizes.all() or not other.all():
-        raise InputError(f"{table.ratings} ratings of {items} items tell no {clusters} clusters; ask for fewer")
+        raise InputError(f"{table.ratings} ratings of {items} items tell no {clusters} clusters; more ratings are needed")
     taste = np.bincount(found[table.items[~half]], weights=likes[~half], minlength=clusters) / other
-    world = Scenario(
-        items=items,
-        rated=max(1, int(np.median(table.ratings_per_user))),
-        like=(tuple(taste.round(4).tolist()),),
-        cluster_shares=tuple((sizes / sizes.sum()).tolist()),
-        epsilon=parse_epsilon(epsilon),
-        theta=theta,
-    )
+    values = {
+        "items": items,
+        "rated": max(1, int(np.median(table.ratings_per_user))),
+        "like": (tuple(taste.round(4).tolist()),),
+        "cluster_shares": tuple((sizes / sizes.sum()).tolist()),
+        "epsilon": parse_epsilon(epsilon),
+        "theta": theta,
+    }
+    world = load_scenario(None, values)
     return Shape(world=world, users=table.users)
 
 

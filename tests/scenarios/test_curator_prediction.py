@@ -18,15 +18,8 @@ from coordinator.protocol.arrays import Floats, Ints
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import InputError
 from scenarios import curator_prediction
-from scenarios.curator_prediction import (
-    LineLaw,
-    curator_accuracy,
-    curator_exact,
-    kmeans_cuts,
-    line_accuracy,
-    line_exact,
-    normal_laplace_tail,
-)
+from scenarios.curator_prediction import curator_accuracy, curator_exact, normal_laplace_tail
+from scenarios.line_clusters import LineLaw, kmeans_cuts, line_accuracy, line_exact
 from scenarios.metrics import clustering_scores
 
 
