@@ -26,6 +26,8 @@ def check(query: Query, ratings: Ratings) -> None:
         raise InputError(f"design {query.design!r} is unknown to devices; they know {', '.join(SKETCHES)}")
     if query.items != ratings.items:
         raise InputError(f"{query} asks about {query.items} items, the devices' catalogue has {ratings.items}")
+    if sketch.names_rated and not ratings.rated_public:
+        raise InputError(f"{query} would have devices name items that they rated; which those are is private here")
     if query.items < 2 and query.design.startswith("pairwise"):
         raise InputError(f"{query} asks about pairs, the catalogue has {query.items} item")
     if query.parameters.keys() != sketch.parameters:

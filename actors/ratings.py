@@ -41,6 +41,11 @@ class Ratings(Protocol):
         """Number of users U that have ratings here: devices 0 to U - 1."""
         ...
 
+    @property
+    def rated_public(self) -> bool:
+        """Whether it is public which items a device rated; how it rated them never is."""
+        ...
+
     def maxsense(self, master: Words, key: Words, table: SensingTable, first: int, count: int) -> Bits:
         """Return MaxSense's private bits of ``count`` devices from ``first`` on: 1 if a sensed item was liked."""
         ...
@@ -79,6 +84,8 @@ class BlockRatings:
         Shares of the user classes.
     clusters : ndarray of int32, shape (N,)
         True cluster of every item: part of the simulated world, known to nobody in it.
+    rated_public : bool
+        Whether it is public which items a device rated.
     """
 
     users: int
@@ -86,6 +93,7 @@ class BlockRatings:
     like: Floats = field(repr=False)
     class_shares: Floats = field(repr=False)
     clusters: Indices = field(repr=False)
+    rated_public: bool = field(default=False, repr=False)
 
     def __post_init__(self) -> None:
         """Refuse what compiled code, which checks no bounds, would follow astray."""
@@ -149,6 +157,8 @@ class StoredRatings:
         Whether each was liked.
     user : ndarray of int32, shape (U,)
         The file's user that each device stands for.
+    rated_public : bool
+        Whether it is public which items a device rated.
     """
 
     items: int
@@ -156,6 +166,7 @@ class StoredRatings:
     rated_items: Indices = field(repr=False)
     likes: Bools = field(repr=False)
     user: Indices = field(repr=False)
+    rated_public: bool = field(default=False, repr=False)
 
     @property
     def users(self) -> int:

@@ -49,6 +49,8 @@ class Sketch:
         Names of the numbers that a query must bring, no more and no less.
     pooled : bool
         Whether the query must name a pool of items; otherwise it must not.
+    names_rated : bool
+        Whether the release names items that the device rated; only where that is public.
     private : bool
         Whether bits go through a local randomizer; what is not private is asked without an epsilon only.
     """
@@ -57,6 +59,7 @@ class Sketch:
     questions: int | None = 1
     parameters: frozenset[str] = frozenset()
     pooled: bool = False
+    names_rated: bool = False
     private: bool = True
 
 
@@ -134,7 +137,10 @@ SKETCHES = {
     "maxsense": Sketch(sketch=maxsense, parameters=frozenset({"sensing"})),
     "multi-maxsense": Sketch(sketch=multi_maxsense, questions=None, parameters=frozenset({"set_size"})),
     **{f"pairwise-{name}": Sketch(sketch=_pairwise(agree)) for name, agree in AGREEMENTS.items()},
-    **{f"pairwise-{name}-of-rated": Sketch(sketch=_pairwise_of_rated(agree)) for name, agree in AGREEMENTS.items()},
+    **{
+        f"pairwise-{name}-of-rated": Sketch(sketch=_pairwise_of_rated(agree), names_rated=True)
+        for name, agree in AGREEMENTS.items()
+    },
     "item-query": Sketch(sketch=item_query, pooled=True, private=False),
     **dict.fromkeys(
         ("full-reveal", "curator-items", "curator-pairs"),

@@ -44,7 +44,7 @@ def run(
     scenario: Annotated[Path | None, typer.Argument(help="TOML file with the same names; flags win.")] = None,
     design: Annotated[str | None, typer.Option(help=f"What is asked: {', '.join(DESIGNS)} [maxsense].")] = None,
     questions: Annotated[
-        str | None, typer.Option(help="Multi-MaxSense: sets a device, or auto [ceil(epsilon)].")
+        str | None, typer.Option(help="Multi-MaxSense: sets a device; ceil (of epsilon), auto (fewest users) [ceil].")
     ] = None,
     agreement: Annotated[str | None, typer.Option(help="Pairwise's bit: rated-equal, equal or positive.")] = None,
     rated_items: Annotated[str | None, typer.Option(help="Pairwise: private, or public and asked about only.")] = None,

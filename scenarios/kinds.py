@@ -22,7 +22,8 @@ GUARANTEE_PUBLIC_ITEMS = (
     "epsilon-local differential privacy of how a device rated its items; which items it rated is public"
 )
 GUARANTEE_CURATOR = (
-    "epsilon-differential privacy of the published model, one user added or removed; the curator sees every rating"
+    "epsilon-differential privacy of the published model, one user added or removed (2 epsilon: one user's ratings "
+    "replaced); the curator sees every rating"
 )
 NOT_PRIVATE = "none: this design is not private, ratings are told as they are"
 NO_GUARANTEE = "none: epsilon is infinite, answers are not private"

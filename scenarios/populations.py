@@ -107,6 +107,7 @@ def block_model(scenario: Scenario) -> Population:
         like=np.array(scenario.like),
         class_shares=class_shares(scenario),
         clusters=truth,
+        rated_public=scenario.rated_items == "public",
     )
     labels = np.array([f"item {item}" for item in range(truth.size)], dtype=np.object_)
     return Population(scenario=filled, ratings=ratings, truth=truth, split=None, item_labels=labels)
@@ -132,6 +133,7 @@ def from_file(scenario: Scenario, path: Path) -> Population:
         rated_items=split.train.items,
         likes=split.likes,
         user=user.astype(np.int32),
+        rated_public=scenario.rated_items == "public",
     )
     copies = np.bincount(user)
     return Population(

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from scenarios import session
 
+_BOUNDS = "users that any epsilon-LDP learner needs"
 EVERY = 5.0
 """Seconds between progress lines where there is no terminal."""
 
@@ -84,7 +85,14 @@ def show_description(console: Console, described: Mapping[str, Any], title: str)
 
 def show_bounds(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
     """Print lower bounds as a table; the one that binds is marked."""
-    table = Table("bound", "users", "holds for", "source", title="users that any learner needs", title_justify="left")
+    table = Table(
+        "bound",
+        "users",
+        "holds for",
+        "source",
+        title=_BOUNDS,
+        title_justify="left",
+    )
     for row in rows:
         users = f"{row['users']:,.0f}" if row["valid"] else "out of range"
         table.add_row(row["name"] + (" *" if row["binds"] else ""), users, row["range"], row["source"])

@@ -79,6 +79,7 @@ def record(run: Run, noiseless: Run | None = None) -> dict[str, Any]:
         "users": scenario.users,
         "clusters": scenario.clusters,
         "theta": scenario.theta,
+        **{name: getattr(scenario, name) for name in _OWN & DESIGNS[scenario.design].own},
         "epsilon": as_json(scenario.epsilon),
         "questions": asked[0].query.questions,
         "epsilon_per_question": None if trust == CURATOR else as_json(asked[0].query.epsilon_per_question),
@@ -89,6 +90,7 @@ def record(run: Run, noiseless: Run | None = None) -> dict[str, Any]:
         "guarantee": guarantee(scenario),
         "copies_max": run.population.copies_max,
         "person_epsilon": as_json(run.population.person_epsilon()),
+        "asked": statistic.asked,
         "answered": statistic.answered,
         "refused": statistic.refused,
         "missing": statistic.missing,
@@ -101,6 +103,10 @@ def record(run: Run, noiseless: Run | None = None) -> dict[str, Any]:
         "actors": run.ran.actors,
         "devices_per_actor": run.devices_per_actor,
     }
+
+
+_OWN = frozenset({"agreement", "rated_items", "answers_per_item", "reveal_share"})
+"""Keys that tell two results of one design apart."""
 
 
 def _unlearned(run: Run) -> int | None:

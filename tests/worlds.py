@@ -48,6 +48,7 @@ def block_ratings(of: World, users: int = 1 << 20) -> BlockRatings:
         like=np.array(of.like),
         class_shares=np.array(of.shares),
         clusters=np.array(of.clusters, np.int32),
+        rated_public=True,  # so that devices can be asked every design; refusals have tests of their own
     )
 
 
@@ -60,6 +61,7 @@ def stored_ratings(users: Sequence[dict[int, bool]], behind: Sequence[int], item
         rated_items=np.array([item for row in rows for item in row], np.int32),
         likes=np.array([like for row in rows for like in row.values()], np.bool_),
         user=np.array(behind, np.int32),
+        rated_public=True,
     )
 
 

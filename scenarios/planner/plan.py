@@ -127,7 +127,13 @@ def as_float_or_inf(value: Any) -> float:
 def _row(candidate: Candidate, epsilon: Epsilon, target: Target, users: int | None, *, inverse: bool) -> dict[str, Any]:
     kind = DESIGNS[candidate.design]
     row: dict[str, Any] = {**candidate.settings, "users": None, "accuracy": None, "exact": None, "epsilon": None}
-    row |= {"trust_model": kind.trust_model, "private": kind.private, "guarantee": None, "note": ""}
+    row |= {
+        "choice": candidate.settings.get("questions"),
+        "trust_model": kind.trust_model,
+        "private": kind.private,
+        "guarantee": None,
+        "note": "",
+    }
     try:
         if note := candidate.blind(epsilon):
             return row | {"epsilon": _told(candidate, epsilon), "note": note}

@@ -81,7 +81,9 @@ def shape_of(
     sizes = np.bincount(found, minlength=clusters)
     other = np.bincount(found[table.items[~half]], minlength=clusters)
     if not sizes.all() or not other.all():
-        raise InputError(f"{table.ratings} ratings of {items} items tell no {clusters} clusters; more ratings are needed")
+        raise InputError(
+            f"{table.ratings} ratings of {items} items tell no {clusters} clusters; more ratings are needed"
+        )
     taste = np.bincount(found[table.items[~half]], weights=likes[~half], minlength=clusters) / other
     values = {
         "items": items,

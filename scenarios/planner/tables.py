@@ -15,6 +15,9 @@ from scenarios.kinds import CURATOR, DESIGNS
 from scenarios.planner.needs import MOST_USERS
 from scenarios.planner.plan import TOO_MANY, Plan
 
+SAFE, OPEN = "protects all a device holds", "not private"
+"""Headings of what may be recommended, unless epsilon is infinite, and of designs without a guarantee."""
+
 
 def show_plan(console: Console, made: Plan, title: str) -> None:
     """Print a plan: every design's need, the lower bounds, and the recommendation."""
@@ -22,8 +25,10 @@ def show_plan(console: Console, made: Plan, title: str) -> None:
     table.box, table.pad_edge = box.SIMPLE_HEAD, False
     for column in table.columns:
         column.no_wrap = True
+    noiseless = any(row["private"] and row["epsilon"] == "inf" for row in made.rows)
     for trust, rows in groupby(made.rows, key=_trust):
-        table.add_row(Text(f"{trust}:", style="italic"))
+        heading = f"{trust.replace(SAFE, 'local')}, no noise" if noiseless and trust != OPEN else trust
+        table.add_row(Text(f"{heading}:", style="italic"))
         for row in rows:
             needed = [_users(row), _epsilon(row["epsilon"]), _share(row["accuracy"]), _share(row["exact"])]
             table.add_row(Text(f"  {_name(row)}"), *needed)
@@ -32,7 +37,7 @@ def show_plan(console: Console, made: Plan, title: str) -> None:
     told = [f"{row['name']} {row['users']:,.0f}{' (binds)' if row['binds'] else ''}" for row in valid]
     notes = dict.fromkeys(row["note"] for row in made.rows if row["note"] and row["note"] != TOO_MANY)
     lines = [f"{_short(note)}: {note}" for note in notes]
-    lines = [*lines, f"users that any learner needs: {', '.join(told)}", recommendation(made)]
+    lines = [*lines, f"users that any epsilon-LDP learner needs: {', '.join(told)}", recommendation(made)]
     if made.sufficient:
         lines.insert(-1, f"enough for MaxSense by Theorem 15: {_count(made.sufficient)} users")
     for line in lines:
@@ -50,10 +55,10 @@ def recommendation(made: Plan) -> str:
 
 def _trust(row: Mapping[str, Any]) -> str:
     if not row["private"]:
-        return "not private"
+        return OPEN
     if row["trust_model"] == CURATOR:
         return "trusted curator"
-    return "rated items public" if row.get("rated_items") == "public" else "protects all a device holds"
+    return "rated items public" if row.get("rated_items") == "public" else SAFE
 
 
 def show_cost(console: Console, cost: Mapping[str, Any]) -> None:
@@ -98,7 +103,7 @@ def _name(row: Mapping[str, Any]) -> str:
     if row["design"] == "pairwise":
         told = ["pairwise of rated" if row.get("rated_items") == "public" else f"pairwise {row['agreement']}"]
     if row["design"] == "multi-maxsense" and row.get("questions"):
-        told = [f"multi-maxsense, Q {row['questions']}"]
+        told = [f"multi-maxsense, Q {row['questions']}{' (auto)' if row.get('choice') == 'auto' else ''}"]
     if row.get("answers_per_item"):
         told.append(f"{row['answers_per_item']} yes{'' if row['answers_per_item'] == 1 else 'es'} an item")
     if len(DESIGNS[str(row["design"])].decoders) > 1:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from scipy.special import gammaincinv
 
 from scenarios.config import Scenario
 from scenarios.planner.needs import Target
@@ -23,16 +24,23 @@ REACH = 3
 """Standard errors that a measured share may lie from the predicted one."""
 
 
-def _target(criterion: str, share: float) -> Target:
-    exact = criterion == CRITERIA[0]
-    return Target(success=0.5 if exact else None, accuracy=None if exact else min(share, 1 - 1e-12))
+def target_of(criterion: str, share: float, items: int) -> Target:
+    """Return what half of the runs reach where a criterion's U* lies.
+
+    With k wrong items allowed, half of the runs have at most k where the expected number is the median's: about
+    Poisson, ``P(Poisson(m) <= k) = 1/2``. Without any it is all right with probability 1/2.
+    """
+    allowed = math.floor((1 - share) * items + 1e-9)
+    if criterion == CRITERIA[0] or allowed == 0:
+        return Target(success=0.5, accuracy=None)
+    return Target(success=None, accuracy=1 - float(gammaincinv(allowed + 1, 0.5)) / items)
 
 
 def predictions(grid: Grid) -> Predictions:
     """Return the planner's U* by setting, decoder and criterion."""
     return {
         (place, decoder, criterion): predicted_users(
-            setting.model_copy(update={"decoder": decoder}), _target(criterion, grid.share)
+            setting.model_copy(update={"decoder": decoder}), target_of(criterion, grid.share, setting.items or 0)
         )
         for place, setting in enumerate(grid.settings)
         for decoder in grid.decoders_of(setting)

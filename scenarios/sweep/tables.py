@@ -23,6 +23,8 @@ def show(console: Console, summary: Mapping[str, Any], title: str) -> None:
         told: list[str | Text] = [_success(row, summary["share"]), _number(row["users"]), _interval(row), _planned(row)]
         table.add_row(*_fields(row, names), *told)
     console.print(table)
+    if any(row.get("inside") is False for row in settings):
+        console.print("! the measured interval does not hold the planner's number")
     if summary["fits"]:
         _show_fits(console, summary)
     if summary.get("probes"):

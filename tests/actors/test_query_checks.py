@@ -49,6 +49,17 @@ def test_every_design_is_known_on_both_sides_and_asked_here() -> None:
     assert set(QUERIES) == set(SKETCHES) == set(AGGREGATIONS)
 
 
+def test_a_server_cannot_have_private_rated_items_named() -> None:
+    """Sixty questions at next to no epsilon would tell all that a device rated; nothing is charged for refusing."""
+    ratings = replace(worlds.block_ratings(worlds.world(items=20, rated=5)), rated_public=False)
+    cohort = Cohort(ratings, bytes(16), 0, 8, Fraction(1))
+    for agreement in ("rated-equal", "equal", "positive"):
+        design = Pairwise(items=20, agreement=agreement, rated_public=True)
+        with pytest.raises(InputError, match="private here"):
+            cohort.answer(design.query(round_number=0, public_seed=bytes(16), epsilon=Fraction(1, 10**6)), 0, 8)
+    assert cohort.ledger.spent(0) == 0
+
+
 @pytest.mark.parametrize("name", QUERIES)
 def test_every_design_is_answered_and_added_up(name: str) -> None:
     query, cohort = QUERIES[name], Cohort(RATINGS, worlds.SECRET, 0, 50, None)

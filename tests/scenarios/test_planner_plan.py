@@ -1,0 +1,166 @@
+"""Plans: what rows hold, what is recommended, what is blind, and the bounds beside them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from coordinator.protocol.budget import parse_epsilon
+from scenarios.config import Scenario
+from scenarios.kinds import DESIGNS
+from scenarios.planner import plan as planning
+from scenarios.planner.candidates import VARIANTS, Candidate, candidates
+from scenarios.planner.needs import Target
+from scenarios.planner.plan import TOO_MANY, Plan, plan, quick_best
+from scenarios.predictors import predictor
+
+SURE = Target(success=0.95, accuracy=None)
+HALF = Target(success=None, accuracy=0.9)
+MIRRORED = ((0.9, 0.1), (0.1, 0.9))
+
+
+def planned(monkeypatch: pytest.MonkeyPatch, designs: set[str], target: Target = SURE, **more: Any) -> Plan:
+    """A plan among some designs: pairs take seconds."""
+    names = {name: more.pop(name) for name in ("users", "inverse") if name in more}
+
+    def few(world: Scenario) -> list[Candidate]:
+        able = [one for one in candidates(world) if one.design in designs]
+        return [one for one in able if one.settings.get("agreement", "rated-equal") == "rated-equal"]
+
+    monkeypatch.setattr(planning, "candidates", few)
+    return plan(Scenario.model_validate({"items": 40, "rated": 6, **more}), target, **names)
+
+
+def row_of(made: Plan, **named: Any) -> dict[str, Any]:
+    rows = [row for row in made.rows if all(row.get(name) == value for name, value in named.items())]
+    assert rows
+    return rows[0]
+
+
+def test_every_design_has_a_row_for_each_of_its_decoders() -> None:
+    found = candidates(Scenario())
+    assert {one.design for one in found} == set(DESIGNS)
+    assert len(found) == sum(len(DESIGNS[variant["design"]].decoders) for variant in VARIANTS)
+    safe = {one.design for one in found if one.protects_all}
+    assert safe == {"maxsense", "multi-maxsense", "pairwise"}
+    assert all(one.settings.get("rated_items") != "public" for one in found if one.protects_all)
+
+
+def test_the_standard_setting_and_theorem_15(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = planned(monkeypatch, {"maxsense", "curator-items"}, items=1000, rated=30)
+    assert row_of(made, decoder="centred")["users"] == pytest.approx(10.0e6, rel=0.02)
+    assert row_of(made, decoder="paper")["users"] == pytest.approx(18.2e6, rel=0.02)
+    delta, hat, n = 0.8 * math.exp(-0.5), 2 * math.tanh(0.5), 1000
+    by_hand = 300 * n**2 * (math.log(2) + math.log(n / 0.05)) / (hat**2 * delta**2 * 30 * (1 - 1 / 30) ** 2)
+    assert made.sufficient == pytest.approx(by_hand, rel=1e-9)
+    assert made.best is not None
+    assert (made.best["design"], made.best["decoder"]) == ("maxsense", "centred")
+    assert row_of(made, design="curator-items")["users"] < made.best["users"] < made.sufficient
+    lower = {row["name"]: row["users"] for row in made.bounds if row["valid"]}
+    assert max(lower.values()) < made.best["users"]
+    assert [row["name"] for row in made.bounds if row["binds"]] == ["capacity"]
+
+
+def test_rows_are_consistent_with_their_predictors(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = planned(monkeypatch, set(DESIGNS) - {"pairwise", "curator-pairs"})
+    for row in made.rows:
+        assert row["exact"] >= 0.95
+        assert 0.99 < row["accuracy"] < 1
+        assert row["note"] == ""
+        assert row["epsilon"] == (1.0 if row["private"] else "inf")
+        assert row["guarantee"].startswith("none") == (not row["private"])
+    assert made.recommended is not None
+    assert made.recommended.protects_all
+    cheapest = min(row["users"] for row in made.rows)
+    assert made.best is not None
+    assert cheapest < made.best["users"] == min(row["users"] for row in made.rows if row["design"].endswith("maxsense"))
+
+
+@pytest.mark.parametrize("epsilon", ["1/2", "3/2", 8])
+def test_auto_never_needs_more_than_the_papers_questions(epsilon: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = planned(monkeypatch, {"multi-maxsense"}, epsilon=epsilon, rated=30).rows
+    assert len(rows) == 4
+    for (ceil, auto), decoder in ((rows[::2], "centred"), (rows[1::2], "paper")):
+        assert ceil["decoder"] == auto["decoder"] == decoder
+        assert ceil["questions"] == math.ceil(parse_epsilon(epsilon) or 0)
+        assert auto["users"] <= ceil["users"] * 1.0002
+    assert (rows[2]["users"] < 0.8 * rows[0]["users"]) == (epsilon != "1/2")
+
+
+def test_blind_designs_are_named_and_not_recommended(monkeypatch: pytest.MonkeyPatch) -> None:
+    blind = {"maxsense", "multi-maxsense", "curator-items"}
+    made = planned(monkeypatch, blind, like=MIRRORED)
+    assert {row["note"] for row in made.rows} == {"blind to clusters 0 and 1"}
+    assert {row["users"] for row in made.rows} == {None}
+    assert (made.best, made.recommended, made.sufficient) == (None, None, None)
+    unequal = planned(monkeypatch, blind, like=MIRRORED, class_shares=(0.7, 0.3))
+    assert all(row["users"] for row in unequal.rows)
+    assert quick_best(Scenario(items=40, rated=6, like=((0.5, 0.5),)), HALF, users=10) is None
+
+
+def test_pairs_see_what_sets_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = planned(monkeypatch, {"maxsense", "pairwise"}, items=40, rated=40, like=MIRRORED, target=HALF)
+    assert made.best is not None
+    assert made.recommended is not None
+    assert (made.best["design"], made.recommended.settings.get("rated_items")) == ("pairwise", None)
+    public = row_of(made, rated_items="public", decoder="centred")
+    assert public["users"] == pytest.approx(made.best["users"], rel=1e-3)  # nobody has an unrated item
+
+
+def test_one_rated_item_leaves_no_pair(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = planned(monkeypatch, {"maxsense", "curator-items", "curator-pairs"}, rated=1, target=HALF)
+    assert "blind" in row_of(made, design="maxsense")["note"]
+    assert "at least 2" in row_of(made, design="curator-pairs")["note"]
+    assert row_of(made, design="curator-items")["users"] > 0
+    assert made.best is None
+
+
+def test_given_users_tell_what_they_achieve(monkeypatch: pytest.MonkeyPatch) -> None:
+    few, many = (planned(monkeypatch, {"maxsense"}, users=users).rows[0] for users in (1000, 1_000_000))
+    assert few["users"] == many["users"]
+    assert few["accuracy"] < 0.8
+    assert many["accuracy"] > 0.999
+    assert few["exact"] < 0.01
+    assert many["exact"] > 0.99
+
+
+def test_epsilon_is_sought_for_users(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = planned(monkeypatch, {"multi-maxsense", "curator-items"}, users=60_000, inverse=True)
+    assert {row["users"] for row in made.rows} == {60_000}
+    assert all(row["exact"] == pytest.approx(0.95, abs=2e-3) for row in made.rows)
+    assert made.best is not None
+    assert made.recommended is not None
+    local = [row["epsilon"] for row in made.rows if row["trust_model"] == "local"]
+    assert made.best["epsilon"] == min(local)
+    found = predictor(made.recommended.at(parse_epsilon(made.best["epsilon"])))
+    assert found is not None
+    assert found.exact(60_000) >= 0.95 - 1e-9
+    none = planned(monkeypatch, {"maxsense"}, users=3, inverse=True)
+    assert none.best is None
+    assert {row["note"] for row in none.rows} == {"no epsilon is enough"}
+
+
+def test_more_users_than_anybody_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = planned(monkeypatch, {"maxsense", "multi-maxsense"}, epsilon="1e-9")
+    assert {row["note"] for row in made.rows} == {TOO_MANY} == {"more than 10^15 users"}
+    assert made.best is None
+
+
+def test_item_queries_are_planned_for_small_catalogues(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four items of three clusters want more yeses an item than rounding of a share above 1 once let through."""
+    made = planned(monkeypatch, {"item-query"}, items=4, rated=4, like=((0.9, 0.1, 0.5),))
+    assert made.rows[0]["users"] > 100
+    assert made.rows[0]["exact"] >= 0.95
+
+
+def test_the_quick_recommendation_is_that_of_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = Scenario.model_validate({"items": 40, "rated": 6, "epsilon": 4})
+    quick = quick_best(world, HALF, users=500)
+    made = planned(monkeypatch, {"maxsense", "multi-maxsense"}, HALF, users=500, epsilon=4)
+    assert quick is not None
+    assert made.best is not None
+    assert [quick[name] for name in ("design", "users", "accuracy")] == [
+        made.best[name] for name in ("design", "users", "accuracy")
+    ]

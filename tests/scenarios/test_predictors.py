@@ -1,0 +1,84 @@
+"""Predictors by scenario: every design has one, and simulated populations meet it."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from runs import here, small
+
+from scenarios.config import Scenario
+from scenarios.kinds import DESIGNS
+from scenarios.predictors import Predictor, predictor
+from scenarios.questions import best_questions, settle
+from scenarios.results import record
+
+
+def predicted(**settings: Any) -> Predictor:
+    found = predictor(settle(Scenario.model_validate(settings).complete()))
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("design", DESIGNS)
+def test_every_design_is_predicted(design: str) -> None:
+    found = predicted(design=design, items=40, rated=20, answers_per_item=3 if design == "item-query" else 1)
+    few, many = 50, 50_000
+    assert 0 <= found.exact(few) <= found.accuracy(few) <= 1
+    assert found.accuracy(many) >= found.accuracy(few)
+    if design != "item-query":
+        assert found.accuracy(many) > 0.98
+        assert found.exact(few) < 0.5 < found.exact(many)
+
+
+@pytest.mark.parametrize("items", [100, 200, 400])
+def test_pairs_where_everything_is_rated(items: int) -> None:
+    """The recorded 0.98 at 16 N ln N centred and 32 N ln N with the paper's; about a third at half of that."""
+    for decoder, factor in (("centred", 16), ("paper", 32)):
+        found = predicted(design="pairwise", items=items, rated=items, decoder=decoder)
+        users = round(factor * items * math.log(items))
+        assert found.exact(users) == pytest.approx(0.98, abs=0.02)
+        assert found.exact(users // 2) == pytest.approx(1 / 3, abs=0.2)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"design": "maxsense", "users": 2500},
+        {"design": "maxsense", "users": 4000, "decoder": "paper"},
+        {"design": "multi-maxsense", "questions": 2, "epsilon": 4, "users": 1200},
+        {"design": "curator-items", "users": 60},
+        {"design": "full-reveal", "users": 60},
+    ],
+)
+def test_simulated_populations_meet_the_prediction(settings: dict[str, Any]) -> None:
+    """30 seeds: mean within 5 standard errors and 0.005, false alarm below 1e-4 each by Student's law.
+
+    The twin: half of the users would not have met it.
+    """
+    wanted = {"items": 40, "rated": 10, "epsilon": "inf" if settings["design"] == "full-reveal" else 2, **settings}
+    found, users = predicted(**wanted), wanted["users"]
+    shares = np.array([record(here(small(**wanted, seed=seed)), None)["accuracy"] for seed in range(30)])
+    error = 5 * float(shares.std(ddof=1)) / math.sqrt(30) + 0.005
+    assert abs(float(shares.mean()) - found.accuracy(users)) < error
+    assert abs(float(shares.mean()) - found.accuracy(users // 2)) > error
+
+
+def test_nothing_is_predicted_where_nothing_is_told() -> None:
+    assert predictor(small(theta=5).complete()) is None
+    assert predictor(settle(small(design="multi-maxsense", theta=5).complete())) is None
+    assert predictor(small(clusters=3).complete()) is None
+
+
+def test_questions_are_about_epsilon_over_2() -> None:
+    """The signal Q tanh^2(epsilon / 2Q) is largest where epsilon / Q is about 2.2."""
+    for epsilon in (8, 20):
+        wanted = small(design="multi-maxsense", rated=40, items=400, questions="auto", epsilon=epsilon).complete()
+        assert best_questions(wanted) == pytest.approx(epsilon / 2.2, abs=1)
+        assert settle(wanted).questions == best_questions(wanted)
+    assert best_questions(small(design="multi-maxsense", questions="auto").complete()) == 1
+    assert settle(small(design="multi-maxsense", epsilon="5/2").complete()).questions == 3
+    assert settle(small(design="maxsense").complete()).questions == "ceil"
