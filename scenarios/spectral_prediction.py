@@ -241,6 +241,10 @@ def _draw(signal: BlockSignal, profiles: _Profiles, means: Floats, noise: list[F
     parts = [
         mean + part @ nearest_root(cov) for mean, part, cov in zip(means, noise, profiles.covariances, strict=True)
     ]
+    for silent in range(profiles.told, count):  # an eigenvector has unit length, however few its items
+        squares = [size * (part[:, silent] ** 2).mean() for size, part in zip(signal.sizes, parts, strict=True)]
+        for part in parts:
+            part[:, silent] *= math.sqrt(signal.sizes.sum() / sum(squares))
     owners = np.repeat(np.arange(count), [len(part) for part in parts])
     points, weights = np.concatenate(parts), (shares / np.bincount(owners))[owners]
     fits = [

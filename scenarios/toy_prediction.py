@@ -251,7 +251,7 @@ def _surplus(items: int, rated: int, answers: int) -> Floats:
     still_open, learned = np.zeros(answers), np.zeros(answers + MOST_YESES)
     still_open[0] = 1.0
     while (left := float(still_open.sum())) * items > 1e-10:
-        after = np.convolve(still_open, _round_yeses(items, rated, left))
+        after = np.convolve(still_open, _round_yeses(items, rated, min(1.0, left)))
         still_open = after[:answers]
         learned[: after.size - answers] += after[answers:]
     return np.asarray(learned[:MOST_YESES] / learned.sum())

@@ -27,6 +27,8 @@ VARIANTS: tuple[dict[str, Any], ...] = (
     {"design": "full-reveal"},
 )
 """The designs in the order of a plan."""
+ANY_DESIGN = {"design": "multi-maxsense", "questions": "auto"}
+"""What a world is checked as: of all designs the one that takes the most epsilons."""
 _WORLD = ("items", "rated", "clusters", "like", "class_shares", "cluster_shares", "seed")
 
 

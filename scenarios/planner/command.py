@@ -10,10 +10,12 @@ from rich.console import Console
 
 from coordinator.protocol.budget import parse_epsilon
 from coordinator.protocol.errors import InputError
-from scenarios.backends import open_session
+from scenarios.backends import check_backend, open_session
 from scenarios.config import MOST_USERS as MOST_SIMULATED
 from scenarios.config import Scenario, load_scenario
 from scenarios.datasets import read_ratings, three_columns
+from scenarios.kinds import LOCAL
+from scenarios.planner.candidates import ANY_DESIGN
 from scenarios.planner.check import check_plan
 from scenarios.planner.cost import measure_cost
 from scenarios.planner.needs import Target
@@ -55,13 +57,14 @@ def plan(
     """
     _check_counts(users, repeat, seed)
     _check_file_settings(ratings, columns, like_from)
+    check_backend(backend, workers)
     check_targets(None, json)
     target = Target(success=0.95 if success is None and accuracy is None else success, accuracy=accuracy)
     given: dict[str, Any] = {"items": items, "rated": rated, "like": like, "class_shares": class_shares}
     given |= {"cluster_shares": cluster_shares, "theta": theta, "epsilon": epsilon}
     inverse = users is not None and epsilon is None
     if ratings is None:
-        world = load_scenario(None, given)
+        world = load_scenario(None, {**given, **ANY_DESIGN})
         cluster_sizes(world)
     else:
         world, users = _from_file(ratings, given, users, three_columns(columns), like_from)
@@ -121,12 +124,12 @@ def _from_file(
 
 
 def _refuse_the_impossible(made: Plan) -> None:
-    """Stop a plan in which every private design needs more users than anybody has."""
-    private = [row for row in made.rows if row["private"]]
-    if all(row["note"] == TOO_MANY for row in private if row["epsilon"] is not None) and made.best is None:
-        noted = sorted({row["note"] for row in private if row["note"] and row["note"] != TOO_MANY})
-        if any(row["note"] == TOO_MANY for row in private):
-            others = f" ({'; '.join(noted)})" if noted else ""
-            raise InputError(
-                f"{made.target.words} needs {TOO_MANY} with every private design{others}; raise epsilon or ask for less"
-            )
+    """Stop a plan in which every design that protects all a device holds needs more users than anybody has."""
+    local = [row["note"] for row in made.rows if row["private"] and row["trust_model"] == LOCAL]
+    if made.best is None and TOO_MANY in local:
+        others = sorted({note for note in local if note and note != TOO_MANY})
+        told = f" ({'; '.join(others)})" if others else ""
+        raise InputError(
+            f"{made.target.words} needs {TOO_MANY} with every design that protects all a device holds{told}; raise "
+            "epsilon or ask for less"
+        )

@@ -14,6 +14,7 @@ from coordinator.protocol.errors import InputError
 from scenarios.config import Scenario, load_scenario
 from scenarios.datasets import RatingTable
 from scenarios.likes import judge_likes
+from scenarios.planner.candidates import ANY_DESIGN
 from scenarios.planner.needs import Target
 from scenarios.planner.plan import quick_best
 
@@ -93,7 +94,7 @@ def shape_of(
         "epsilon": parse_epsilon(epsilon),
         "theta": theta,
     }
-    world = load_scenario(None, values)
+    world = load_scenario(None, {**values, **ANY_DESIGN})
     return Shape(world=world, users=table.users)
 
 

@@ -16,7 +16,7 @@ from scenarios.questions import settle
 from scenarios.sweep.axes import Fit, divisor, value
 from scenarios.sweep.fitting import slope
 from scenarios.sweep.grid import Grid, fields_of
-from scenarios.sweep.threshold import CRITERIA, Measured, predicted_users
+from scenarios.sweep.threshold import ADAPTIVE, CRITERIA, Measured, predicted_users
 
 Predictions = dict[tuple[int, str, str], float | None]
 """Users by setting, decoder and criterion; None where nothing is predicted."""
@@ -50,7 +50,7 @@ def predictions(grid: Grid) -> Predictions:
 
 def probes_of(grid: Grid, setting: Scenario) -> tuple[int, ...]:
     """Return the users at which a setting's accuracy is measured, one a decoder; 0 for none."""
-    if grid.probe is None:
+    if grid.probe is None or setting.design in ADAPTIVE:
         return ()
     target = Target(success=None, accuracy=grid.probe)
     found = [
@@ -69,7 +69,8 @@ def probe_rows(grid: Grid, units: Mapping[tuple[int, int], Measured]) -> list[di
     for place, setting in enumerate(grid.settings):
         for decoder, users in zip(grid.decoders_of(setting), probes_of(grid, setting), strict=False):
             found = predictor(settle(setting.model_copy(update={"decoder": decoder}).complete())) if users else None
-            shares = np.array([one.accuracies[decoder] for key, one in units.items() if key[0] == place and users])
+            found_in = [one.accuracies for key, one in units.items() if key[0] == place]
+            shares = np.array([accuracies[decoder] for accuracies in found_in if decoder in accuracies])
             if found is None or shares.size < 2:
                 continue
             predicted, mean = found.accuracy(users), float(shares.mean())
