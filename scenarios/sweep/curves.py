@@ -85,8 +85,10 @@ def curves(
             label = f"{curve}, {row['decoder']}"
             measured = {name: math.nan if row[name] is None else row[name] for name in ("users", "low", "high")}
             points.append({**here, "kind": "measured", "label": label, **measured})
-            if predictor and row["criterion"] == CRITERIA[0]:
+            predicted = row.get("predicted")
+            if predicted is None and predictor and row["criterion"] == CRITERIA[0]:
                 predicted = predictor(setting.model_copy(update={"decoder": row["decoder"]}))
+            if predicted is not None:
                 points.append({**here, "kind": "predicted", "label": label, "users": predicted})
             for kind, users in _bounds(setting, row["criterion"], grid.share).items():
                 points.append({**here, "kind": kind, "label": curve, "users": users})

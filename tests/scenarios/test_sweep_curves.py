@@ -80,3 +80,30 @@ def test_what_cannot_be_drawn_is_left_out_and_what_was_not_reached_stays() -> No
     assert table.query("kind == 'measured'")["users"].isna().all()
     noiseless = points(grid({"items": [40, 60], "rated": 4, "epsilon": "inf"}))
     assert (noiseless.query("kind != 'measured'")["users"] > 0).all()
+
+
+def test_what_the_summary_says_is_planned_is_drawn_for_every_criterion() -> None:
+    read = grid({"items": 40, "rated": [4, 8]})
+    row = {"decoder": "centred", "users": 90, "low": 1, "high": None}
+    rows = [
+        {**row, "setting": place, "criterion": criterion, "predicted": planned}
+        for place in (0, 1)
+        for criterion, planned in (("exact", 100.0), ("share", 50.0))
+    ]
+    drawn = curves(read, rows, None).query("kind == 'predicted'")
+    assert drawn.groupby("criterion")["users"].unique().to_dict() == {"exact": [100.0], "share": [50.0]}
+
+
+@pytest.mark.parametrize(
+    ("setting", "kinds"),
+    [
+        ({"design": "curator-items"}, set()),
+        ({"design": "full-reveal", "rated": 1}, set()),
+        ({"design": "pairwise", "rated_items": "public"}, {"lower bound, capacity"}),
+        ({"design": "maxsense"}, {"lower bound", "lower bound, capacity"}),
+    ],
+)
+def test_bounds_bind_only_whom_they_are_about(setting: dict[str, Any], kinds: set[str]) -> None:
+    """A curator needs fewer users than any locally private learner; public rated items void what hiding them costs."""
+    drawn = points(grid({"items": 60, **setting}))
+    assert set(drawn["kind"]) - {"measured", "predicted"} == kinds
