@@ -210,7 +210,7 @@ class StoredRatings:
         stored_maxsense(self._liked, key, table, first, bits)
         return bits
 
-    def multi_maxsense(self, master: Words, key: Words, set_size: int, first: int, bits: Bits2) -> None:  # noqa: ARG002
+    def multi_maxsense(self, master: Words, key: Words, set_size: int, first: int, bits: Bits2) -> None:  # noqa: ARG002 (stored)
         """Write Multi-MaxSense's private bits; see `Ratings.multi_maxsense`."""
         stored_partition(self._liked, key, set_size, first, bits)
 
