@@ -131,7 +131,7 @@ def bounds(
     ours: Annotated[bool, typer.Option(help="Add two bounds that are not in the paper.")] = False,
     json: Annotated[str | None, typer.Option(help="File for the JSON result, or - for standard output.")] = None,
 ) -> None:
-    """Tell how many users any learner needs: every lower bound of the Price of Privacy, and which one binds."""
+    """Tell how many users any epsilon-LDP learner needs: all lower bounds of the Price of Privacy, and which binds."""
     check_targets(None, json)
     found = all_bounds(
         items=items,

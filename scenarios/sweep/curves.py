@@ -13,7 +13,7 @@ from scenarios.bounds import all_bounds, binding
 from scenarios.config import Scenario
 from scenarios.kinds import CURATOR, DESIGNS
 from scenarios.sweep.grid import Grid, fields_of
-from scenarios.sweep.threshold import ADAPTIVE, CRITERIA
+from scenarios.sweep.threshold import ADAPTIVE
 
 AXES: dict[str, Callable[[Scenario], float]] = {
     "items": lambda setting: float(setting.items or 0),
@@ -52,9 +52,7 @@ def _label(setting: Scenario, axis: str, settings: Sequence[Scenario]) -> str:
     return ", ".join(told)
 
 
-def curves(
-    grid: Grid, rows: Sequence[Mapping[str, Any]], predictor: Callable[[Scenario], float | None] | None
-) -> pd.DataFrame:
+def curves(grid: Grid, rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     """Return every point of the figure.
 
     Parameters
@@ -62,9 +60,7 @@ def curves(
     grid : Grid
         What was measured.
     rows : sequence of dict
-        The summary's ``settings``.
-    predictor : callable or None
-        As in `scenarios.sweep.figure.draw`.
+        The summary's ``settings``, with what `scenarios.sweep.planned.add_plans` puts beside them.
 
     Returns
     -------
@@ -86,8 +82,6 @@ def curves(
             measured = {name: math.nan if row[name] is None else row[name] for name in ("users", "low", "high")}
             points.append({**here, "kind": "measured", "label": label, **measured})
             predicted = row.get("predicted")
-            if predicted is None and predictor and row["criterion"] == CRITERIA[0]:
-                predicted = predictor(setting.model_copy(update={"decoder": row["decoder"]}))
             if predicted is not None:
                 points.append({**here, "kind": "predicted", "label": label, "users": predicted})
             for kind, users in _bounds(setting, row["criterion"], grid.share).items():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +11,14 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from scenarios.config import Scenario
 from scenarios.sweep.curves import curves, panels
 from scenarios.sweep.grid import Grid
 
-Predictor = Callable[[Scenario], float | None]
 _NAMES = {"items": "items N", "rated": "rated items w", "epsilon": "epsilon [nats]"}
 _STYLES = {"predicted": ":", "lower bound": "-", "lower bound, capacity": "--"}
 
 
-def draw(grid: Grid, summary: Mapping[str, Any], out: Path, predictor: Predictor | None = None) -> None:
+def draw(grid: Grid, summary: Mapping[str, Any], out: Path) -> None:
     """Write ``figure.png`` and, with every point in it, ``figure.csv``.
 
     Parameters
@@ -31,10 +29,8 @@ def draw(grid: Grid, summary: Mapping[str, Any], out: Path, predictor: Predictor
         From `scenarios.sweep.summary.summarize`.
     out : Path
         Folder.
-    predictor : callable, optional
-        A setting to the users at which all labels are right with probability 1/2, or None; drawn as a dotted curve.
     """
-    points = curves(grid, summary["settings"], predictor)
+    points = curves(grid, summary["settings"])
     points.to_csv(out / "figure.csv", index=False)
     names, criteria = panels(grid.settings), list(dict.fromkeys(points["criterion"]))
     figure = Figure(figsize=(6.4 * len(names), 4.8 * len(criteria)), layout="constrained")

@@ -18,12 +18,15 @@ def grid(*tables: dict[str, Any], **base: Any) -> Grid:
 
 def points(read: Grid, users: int | None = 10**6) -> Any:
     """The points of a summary in which every setting needs as many users."""
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"setting": place, "criterion": criterion, "decoder": "centred", "users": users, "low": 1, "high": None}
         for place in range(len(read.settings))
         for criterion in ("exact", "share")
     ]
-    return curves(read, rows, lambda setting: 7.0 if setting.rated == 5 else None)
+    for row in rows:
+        if row["criterion"] == "exact" and read.settings[row["setting"]].rated == 5:
+            row["predicted"] = 7.0
+    return curves(read, rows)
 
 
 def labels(read: Grid, axis: str) -> dict[str, list[float]]:
@@ -90,7 +93,7 @@ def test_what_the_summary_says_is_planned_is_drawn_for_every_criterion() -> None
         for place in (0, 1)
         for criterion, planned in (("exact", 100.0), ("share", 50.0))
     ]
-    drawn = curves(read, rows, None).query("kind == 'predicted'")
+    drawn = curves(read, rows).query("kind == 'predicted'")
     assert drawn.groupby("criterion")["users"].unique().to_dict() == {"exact": [100.0], "share": [50.0]}
 
 
