@@ -156,7 +156,8 @@ def run_units(grid: Grid, session: Session, out: Path, console: Console) -> dict
                 done[keys[place]] = measured
                 tell(len(done))
     except KeyboardInterrupt:
-        raise SweepInterruptedError(len(done), len(units)) from None
+        kept = finished(out).keys() & units.keys()  # a unit may be on disk that was not counted yet
+        raise SweepInterruptedError(len(kept), len(units)) from None
     return {key: done[key] for key in units}
 
 
