@@ -13,7 +13,7 @@ from numba import uint8, uint32, uint64
 
 from actors.seeds import ratings_streams
 from coordinator.protocol.arrays import Bits, Bits2, Bools2, Counts, Indices, Indices2, Words
-from coordinator.protocol.compiled import compiled
+from coordinator.protocol.compiled import compiled, inlined
 from coordinator.protocol.hashing import draw
 
 _LOW = np.uint64(0xFFFFFFFF)
@@ -61,22 +61,56 @@ def mark_subset(stream: np.uint64, items: int, size: int, marks: Bits, stamp: in
     with rejection (Lemire, 2019); a repeated candidate counts once. ``marks`` has one place more than there are
     items: rejected halves fall there. ``buffer`` holds at least ``size + 1`` words.
     """
-    many, ours = uint64(items), uint8(stamp)
-    rejected = uint64((1 << 32) % items)
+    ours, found, lane = uint8(stamp), 0, uint64(1)
     marks[items] = ours
-    found, lane = 0, uint64(1)
     while found < size:
         missing = size - found
-        words = (missing + 1) >> 1
-        for k in range(words):
-            word = draw(stream, lane + uint64(k))
-            low, high = (word & _LOW) * many, (word >> uint64(32)) * many
-            buffer[2 * k] = uint32(low >> uint64(32)) if (low & _LOW) >= rejected else uint32(many)
-            buffer[2 * k + 1] = uint32(high >> uint64(32)) if (high & _LOW) >= rejected else uint32(many)
-        lane += uint64(words)
+        lane = _candidates(stream, lane, items, missing, buffer)
         for k in range(missing):
             found += marks[buffer[k]] != ours
             marks[buffer[k]] = ours
+
+
+@inlined
+def _candidates(stream: np.uint64, lane: np.uint64, items: int, missing: int, buffer: Counts) -> np.uint64:
+    """Write at least ``missing`` candidates to the buffer, rejected ones as ``items``; return the next lane."""
+    many, rejected = uint64(items), uint64((1 << 32) % items)
+    words = (missing + 1) >> 1
+    for k in range(words):
+        word = draw(stream, lane + uint64(k))
+        low, high = (word & _LOW) * many, (word >> uint64(32)) * many
+        buffer[2 * k] = uint32(low >> uint64(32)) if (low & _LOW) >= rejected else uint32(many)
+        buffer[2 * k + 1] = uint32(high >> uint64(32)) if (high & _LOW) >= rejected else uint32(many)
+    return lane + uint64(words)
+
+
+@compiled
+def list_rated(
+    stream: np.uint64, items: int, rated: int, marks: Bits, stamp: int, buffer: Counts, chosen: Counts
+) -> int:
+    """Write the ``rated`` items that a device rated to ``chosen``, in any order; return the stamp that was used.
+
+    The same uniform subset as `mark_subset` marks; where more than half of the items are rated, the rest of them.
+    ``buffer`` and ``chosen`` hold at least ``items + 2`` and ``items + 1`` words.
+    """
+    stamp = next_stamp(marks, stamp)
+    if 2 * rated > items:
+        mark_subset(stream, items, items - rated, marks, stamp, buffer)
+        found = 0
+        for item in range(items):
+            chosen[found] = item
+            found += marks[item] != stamp
+        return stamp
+    ours, found, lane = uint8(stamp), 0, uint64(1)
+    marks[items] = ours
+    while found < rated:
+        missing = rated - found
+        lane = _candidates(stream, lane, items, missing, buffer)
+        for k in range(missing):
+            chosen[found] = buffer[k]
+            found += marks[buffer[k]] != ours
+            marks[buffer[k]] = ours
+    return stamp
 
 
 @compiled

@@ -7,7 +7,6 @@ import numpy as np
 from actors.advice import recommend
 from actors.ledger import Ledger
 from actors.questions import check
-from actors.randomizers import randomize
 from actors.ratings import Ratings
 from actors.sketches import SKETCHES, Sketched
 from coordinator.protocol.arrays import Bits, Indices, Indices2
@@ -70,8 +69,8 @@ class Cohort:
         """
         check(query, self._ratings)
         refused = self.ledger.charge(query, first, stop)
-        bits, able, pairs = self._sketch(query, first, stop - first)
-        randomize(bits, query, self._master, first)
+        private, able, pairs = self._sketch(query, first, stop - first)
+        bits = SKETCHES[query.design].randomizer(private, query, self._master, first)
         answered: Bits | None = None
         if refused or able is not None:
             answered = np.ones(stop - first, np.uint8) if able is None else able.astype(np.uint8)
@@ -82,7 +81,7 @@ class Cohort:
             query_id=query.id,
             first=first,
             count=stop - first,
-            questions=query.questions,
+            width=query.bits,
             bits=pack(bits),
             answered=None if answered is None else pack(answered),
             refused=sum(end - start for start, end in refused),
@@ -95,7 +94,8 @@ class Cohort:
     def rehearse(self, query: Query) -> None:
         """Compile what ``query`` needs on one device and throw the bit away: nothing is charged, nothing leaves."""
         check(query, self._ratings)
-        randomize(self._sketch(query, self.first, 1).bits, query, self._master, self.first)
+        private = self._sketch(query, self.first, 1).private
+        SKETCHES[query.design].randomizer(private, query, self._master, self.first)
 
     def recommend(self, model: Model, first: int, stop: int, k: int) -> Indices2:
         """Return each device's own top ``k``, int32, shape (stop - first, k); see `advice.recommend`.

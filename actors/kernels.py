@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numba import uint32
 
 from actors.block_model import BlockModelRatings, device_class, likes_item, mark_subset, next_stamp
 from actors.seeds import ratings_streams
-from coordinator.protocol.arrays import Bits, Indices, Ints, Words
+from coordinator.protocol.arrays import Bits, Bools, Indices, Ints, Words
 from coordinator.protocol.coins import device_streams
 from coordinator.protocol.compiled import compiled
 from coordinator.protocol.sensing import CHUNK, SensingTable, sense
@@ -23,14 +24,25 @@ class StoredLikes(NamedTuple):
     user: Indices
 
 
+class StoredOpinions(NamedTuple):
+    """The ratings of real users, CSR: device d rated ``rated[starts[user[d]]:starts[user[d] + 1]]``."""
+
+    starts: Ints
+    rated: Indices
+    likes: Bools
+    user: Indices
+
+
 @compiled
 def block_model_maxsense(
-    model: BlockModelRatings, master: Words, key: Words, table: SensingTable, first: int, bits: Bits
+    model: BlockModelRatings, master: Words, key: Words, table: SensingTable, pool: Indices, first: int, bits: Bits
 ) -> None:
     """Write MaxSense's private bit of synthetic devices ``first``, ``first + 1``, ...: 1 if a sensed item was liked.
 
-    ``bits`` (uint8, one a device) receives them; ``key`` and ``table`` are the round's public coins.
+    ``bits`` (uint8, one a device) receives them; ``key`` and ``table`` are the round's public coins. Items are sensed
+    among those of ``pool``; an empty pool stands for the whole catalogue.
     """
+    pooled, senseable = pool.size > 0, pool.size or model.items
     items, inverted = model.items, 2 * model.rated > model.items
     size = items - model.rated if inverted else model.rated
     marks, stamp = np.zeros(items + 1, np.uint8), 0
@@ -45,16 +57,17 @@ def block_model_maxsense(
         mark_subset(stream, items, size, marks, stamp, buffer)
         like = model.like[device_class(stream, model.class_marks)]
         bits[k] = 0
-        for j in range(sense(public[k], items, table, words, sensed)):
-            item = sensed[j]
+        for j in range(sense(public[k], senseable, table, words, sensed)):
+            item = uint32(pool[sensed[j]]) if pooled else sensed[j]
             if (marks[item] == stamp) != inverted and likes_item(stream, item, like[model.clusters[item]]):
                 bits[k] = 1
                 break
 
 
 @compiled
-def stored_maxsense(likes: StoredLikes, key: Words, table: SensingTable, first: int, bits: Bits) -> None:
-    """Write MaxSense's private bit of real devices ``first``, ``first + 1``, ...: 1 if a sensed item was liked."""
+def stored_maxsense(likes: StoredLikes, key: Words, table: SensingTable, pool: Indices, first: int, bits: Bits) -> None:
+    """Write MaxSense's private bit of real devices; see `block_model_maxsense`."""
+    pooled, senseable = pool.size > 0, pool.size or likes.items
     marks, stamp = np.zeros(likes.items, np.uint8), 0
     words, sensed = np.empty(CHUNK, np.uint64), np.empty(likes.items + 1, np.uint32)
     public = device_streams(key, first, bits.size)
@@ -64,7 +77,7 @@ def stored_maxsense(likes: StoredLikes, key: Words, table: SensingTable, first: 
         for place in range(likes.starts[user], likes.starts[user + 1]):
             marks[likes.liked[place]] = stamp
         bits[k] = 0
-        for j in range(sense(public[k], likes.items, table, words, sensed)):
-            if marks[sensed[j]] == stamp:
+        for j in range(sense(public[k], senseable, table, words, sensed)):
+            if marks[uint32(pool[sensed[j]]) if pooled else sensed[j]] == stamp:
                 bits[k] = 1
                 break

@@ -11,6 +11,7 @@ from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query
 from coordinator.protocol.partition import partition_size
 from coordinator.protocol.sensing import sensing_table
+from coordinator.protocol.signs import MOST_VECTORS, answer_bits
 
 
 def check(query: Query, ratings: Ratings) -> None:
@@ -38,6 +39,7 @@ def check(query: Query, ratings: Ratings) -> None:
         told = f"1 to {most.stop - 1}" if len(most) > 1 else str(most.start)
         raise InputError(f"{query} asks {query.questions} questions, the design has {told}")
     _check_pool(query, sketch)
+    _check_signs(query)
     _check_epsilon(query, sketch)
 
 
@@ -62,7 +64,7 @@ def _questions(query: Query, sketch: Sketch) -> range:
 
 
 def _check_pool(query: Query, sketch: Sketch) -> None:
-    if (query.pool is not None) != sketch.pooled:
+    if sketch.pooled is not None and (query.pool is not None) != sketch.pooled:
         raise InputError(f"{query} names {'no' if sketch.pooled else 'a'} pool of items, which the design cannot use")
     if query.pool is None:
         return
@@ -72,6 +74,21 @@ def _check_pool(query: Query, sketch: Sketch) -> None:
     inside = pool.size and pool[0] >= 0 and pool[-1] < query.items
     if not inside or (pool[1:] <= pool[:-1]).any():
         raise InputError(f"{query} has a pool that is empty, unsorted or outside 0 to {query.items - 1}")
+
+
+def _check_signs(query: Query) -> None:
+    """Refuse sign vectors and bits of an answer that do not fit each other."""
+    if "vectors" not in query.parameters:
+        vectors = 1
+    else:
+        given, kept = query.parameters["vectors"], query.parameters["kept"]
+        if given not in {1 << power for power in range(MOST_VECTORS.bit_length())}:
+            raise InputError(f"{query} has {given:g} sign vectors; give a power of two, 1 to {MOST_VECTORS}")
+        if not (1 <= kept <= given and float(kept).is_integer()):
+            raise InputError(f"{query} keeps {kept:g} signed vectors; give a whole number, 1 to {given:g}")
+        vectors = int(given)
+    if query.answer_bits != answer_bits(vectors):
+        raise InputError(f"{query} wants {query.answer_bits} bits an answer, it has {answer_bits(vectors)}")
 
 
 def _check_epsilon(query: Query, sketch: Sketch) -> None:

@@ -21,8 +21,9 @@ from actors.block_model import (
     block_model_rated,
     block_model_would_like,
 )
-from actors.kernels import StoredLikes, block_model_maxsense, stored_maxsense
+from actors.kernels import StoredLikes, StoredOpinions, block_model_maxsense, stored_maxsense
 from actors.partition_kernels import block_model_partition, stored_partition
+from actors.sign_kernels import block_model_signs, places_in, stored_signs
 from coordinator.protocol.arrays import Bits, Bits2, Bools, Bools2, Floats, Indices, Indices2, Ints, Words
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.sensing import SensingTable
@@ -46,8 +47,18 @@ class Ratings(Protocol):
         """Whether it is public which items a device rated; how it rated them never is."""
         ...
 
-    def maxsense(self, master: Words, key: Words, table: SensingTable, first: int, count: int) -> Bits:
-        """Return MaxSense's private bits of ``count`` devices from ``first`` on: 1 if a sensed item was liked."""
+    def maxsense(self, master: Words, key: Words, table: SensingTable, pool: Indices, first: int, bits: Bits) -> None:
+        """Write MaxSense's private bits of devices from ``first`` on: 1 if a sensed item of the pool was liked.
+
+        An empty pool stands for the whole catalogue.
+        """
+        ...
+
+    def signed_sums(self, master: Words, key: Words, pool: Indices, first: int, sums: Indices2) -> None:
+        """Write sums over the rated items of the pool, +1 a like and -1 a dislike, under public signs.
+
+        ``sums`` has shape (devices, sign vectors); devices are those from ``first`` on.
+        """
         ...
 
     def multi_maxsense(self, master: Words, key: Words, set_size: int, first: int, bits: Bits2) -> None:
@@ -111,11 +122,14 @@ class BlockRatings:
         like = np.array([[_in_63_bits(b) for b in row] for row in self.like.tolist()], np.uint64)
         return BlockModelRatings(self.items, self.rated_items, np.array(ends, np.uint64), like, self.clusters)
 
-    def maxsense(self, master: Words, key: Words, table: SensingTable, first: int, count: int) -> Bits:
-        """Return MaxSense's private bits; see `Ratings.maxsense`."""
-        bits = np.empty(count, np.uint8)
-        block_model_maxsense(self._model(), master, key, table, first, bits)
-        return bits
+    def maxsense(self, master: Words, key: Words, table: SensingTable, pool: Indices, first: int, bits: Bits) -> None:
+        """Write MaxSense's private bits; see `Ratings.maxsense`."""
+        block_model_maxsense(self._model(), master, key, table, pool, first, bits)
+
+    def signed_sums(self, master: Words, key: Words, pool: Indices, first: int, sums: Indices2) -> None:
+        """Write signed sums; see `Ratings.signed_sums`."""
+        places = places_in(pool, self.items)
+        block_model_signs(self._model(), master, key, places, pool.size, first, sums)
 
     def multi_maxsense(self, master: Words, key: Words, set_size: int, first: int, bits: Bits2) -> None:
         """Write Multi-MaxSense's private bits; see `Ratings.multi_maxsense`."""
@@ -202,13 +216,17 @@ class StoredRatings:
         master: Words,  # noqa: ARG002 (stored)
         key: Words,
         table: SensingTable,
+        pool: Indices,
         first: int,
-        count: int,
-    ) -> Bits:
-        """Return MaxSense's private bits; see `Ratings.maxsense`."""
-        bits = np.empty(count, np.uint8)
-        stored_maxsense(self._liked, key, table, first, bits)
-        return bits
+        bits: Bits,
+    ) -> None:
+        """Write MaxSense's private bits; see `Ratings.maxsense`."""
+        stored_maxsense(self._liked, key, table, pool, first, bits)
+
+    def signed_sums(self, master: Words, key: Words, pool: Indices, first: int, sums: Indices2) -> None:  # noqa: ARG002 (stored)
+        """Write signed sums; see `Ratings.signed_sums`."""
+        opinions = StoredOpinions(self.starts, self.rated_items, self.likes, self.user)
+        stored_signs(opinions, key, places_in(pool, self.items), pool.size, first, sums)
 
     def multi_maxsense(self, master: Words, key: Words, set_size: int, first: int, bits: Bits2) -> None:  # noqa: ARG002 (stored)
         """Write Multi-MaxSense's private bits; see `Ratings.multi_maxsense`."""

@@ -43,6 +43,10 @@ class DeviceHost:
         """Answer for devices of one cohort; see `actors.device.Cohort.answer`."""
         return self._cohort(first).answer(query, first, stop)
 
+    def recall(self, query: Query, first: int, stop: int) -> None:
+        """Book a query that devices of one cohort answered before the run was interrupted; nothing is answered."""
+        self._cohort(first).ledger.charge(query, first, stop)
+
     def recommend(self, model: Model, first: int, stop: int, k: int, permit: bytes) -> Indices2:
         """Let devices of one cohort draw their own top ``k``; see `actors.device.Cohort.recommend`.
 

@@ -19,6 +19,8 @@ RATINGS = np.uint64(1)
 """Purpose: what a synthetic device rated, and how."""
 RELEASE = np.uint64(2)
 """Purpose: the local randomizer's coin for one question of one query."""
+CHOICE = np.uint64(3)
+"""Purpose: the stream that breaks ties, and picks one of several answers that are as good, in one query."""
 
 
 @compiled
@@ -44,11 +46,11 @@ def ratings_streams(master: Words, first: int, count: int) -> Words:
 
 
 @compiled
-def release_coins(master: Words, first: int, count: int, query_id: Words, question: int) -> Words:
+def private_coins(master: Words, first: int, count: int, purpose: np.uint64, query_id: Words, question: int) -> Words:
     """Return each device's 64-bit coin of one question, keyed by (device secret, purpose, query id, question)."""
     low, high = device_secrets(master, first, count)
     coins = np.empty(count, np.uint64)
     id0, id1, asked = query_id[0], query_id[1], uint64(question)
     for k in range(count):
-        coins[k] = siphash4(low[k], high[k], RELEASE, id0, id1, asked)
+        coins[k] = siphash4(low[k], high[k], purpose, id0, id1, asked)
     return coins

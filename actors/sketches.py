@@ -10,6 +10,7 @@ import numpy as np
 
 from actors.agreement import AGREEMENTS, Agree
 from actors.block_model import DISLIKED, LIKED
+from actors.randomizers import Randomizer, flip, name_vector
 from actors.ratings import Ratings
 from coordinator.protocol.arrays import Bits2, Bools, Indices2, Ints, Words
 from coordinator.protocol.coins import device_streams, round_key
@@ -23,8 +24,8 @@ from coordinator.protocol.sensing import sensing_table
 class Sketched(NamedTuple):
     """What a block of devices has to say, before it is privatized."""
 
-    bits: Bits2
-    """Private bits, uint8, shape (devices, questions); they must not leave the device side."""
+    private: Bits2 | Indices2
+    """Private bits, uint8, shape (devices, questions), or sums, int32; they must not leave the device side."""
     able: Bools | None = None
     """Which devices can answer, a function of public things alone; None: all."""
     pairs: Indices2 | None = None
@@ -47,27 +48,39 @@ class Sketch:
         Bits that a device answers; None: as many as the query asks for.
     parameters : frozenset of str
         Names of the numbers that a query must bring, no more and no less.
-    pooled : bool
-        Whether the query must name a pool of items; otherwise it must not.
+    pooled : bool or None
+        Whether the query must name a pool of items (True), must not, or may (None).
     names_rated : bool
         Whether the release names items that the device rated; only where that is public.
     private : bool
         Whether bits go through a local randomizer; what is not private is asked without an epsilon only.
+    randomizer : callable
+        The local randomizer: (what is private, query, master secret, first device) to the released bits.
     """
 
     sketch: SketchFunction
     questions: int | None = 1
     parameters: frozenset[str] = frozenset()
-    pooled: bool = False
+    pooled: bool | None = False
     names_rated: bool = False
     private: bool = True
+    randomizer: Randomizer = flip
 
 
 def maxsense(query: Query, ratings: Ratings, master: Words, first: int, count: int) -> Sketched:
     """MaxSense's bit: 1 if the device liked some item of its public sensing set (Banerjee et al., Figure 2)."""
-    key = round_key(query.public_seed, query.round)
-    table = sensing_table(query.parameters["sensing"])
-    return Sketched(ratings.maxsense(master, key, table, first, count).reshape(count, 1))
+    key, bits = round_key(query.public_seed, query.round), np.empty(count, np.uint8)
+    pool = np.empty(0, np.int32) if query.pool is None else query.pool
+    ratings.maxsense(master, key, sensing_table(query.parameters["sensing"]), pool, first, bits)
+    return Sketched(bits.reshape(count, 1))
+
+
+def sign(query: Query, ratings: Ratings, master: Words, first: int, count: int) -> Sketched:
+    """Sign sensing's sums: the device's ratings of the pool, +1 a like and -1 a dislike, under each sign vector."""
+    assert query.pool is not None
+    sums = np.empty((count, int(query.parameters["vectors"])), np.int32)
+    ratings.signed_sums(master, round_key(query.public_seed, query.round), query.pool, first, sums)
+    return Sketched(sums)
 
 
 def multi_maxsense(query: Query, ratings: Ratings, master: Words, first: int, count: int) -> Sketched:
@@ -134,7 +147,8 @@ def _pairwise_of_rated(agree: Agree) -> SketchFunction:
 
 
 SKETCHES = {
-    "maxsense": Sketch(sketch=maxsense, parameters=frozenset({"sensing"})),
+    "maxsense": Sketch(sketch=maxsense, parameters=frozenset({"sensing"}), pooled=None),
+    "sign": Sketch(sketch=sign, parameters=frozenset({"vectors", "kept"}), pooled=True, randomizer=name_vector),
     "multi-maxsense": Sketch(sketch=multi_maxsense, questions=None, parameters=frozenset({"set_size"})),
     **{f"pairwise-{name}": Sketch(sketch=_pairwise(agree)) for name, agree in AGREEMENTS.items()},
     **{

@@ -10,6 +10,7 @@ from coordinator.pair_statistics import PairStatistic, aggregate_pairs
 from coordinator.partition_statistics import aggregate_partition
 from coordinator.protocol.messages import Query, Release
 from coordinator.rating_statistics import aggregate_item_queries, aggregate_revealed, aggregate_revealed_pairs
+from coordinator.sign_statistics import aggregate_signs
 from coordinator.statistics import ScoreStatistic, aggregate_scores
 
 Statistic: TypeAlias = ScoreStatistic | PairStatistic
@@ -18,6 +19,7 @@ Statistic: TypeAlias = ScoreStatistic | PairStatistic
 AGGREGATIONS: dict[str, Callable[[Query, Release], Statistic]] = {
     "maxsense": aggregate_scores,
     "multi-maxsense": aggregate_partition,
+    "sign": aggregate_signs,
     **{f"pairwise-{name}{of}": aggregate_pairs for name in AGREEMENTS for of in ("", "-of-rated")},
     "item-query": aggregate_item_queries,
     "full-reveal": aggregate_revealed,
@@ -58,4 +60,4 @@ def merge(first: Statistic, *others: Statistic) -> Statistic:
 
 def no_release(query: Query) -> Release:
     """Return the release of no device: aggregating it compiles what real ones need."""
-    return Release(query_id=query.id, first=0, count=0, questions=query.questions, bits=b"")
+    return Release(query_id=query.id, first=0, count=0, width=query.bits, bits=b"")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import Protocol
 
 from coordinator.pair_moments import AGREEMENTS
 from coordinator.pair_statistics import check_items
@@ -78,53 +78,6 @@ def check_shape(items: int, rated: int, theta: float) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MaxSense:
-    """MaxSense: each item is sensed with probability ``theta / rated``; the bit is 1 if a sensed item was liked.
-
-    Source: Banerjee, Hegde, Massoulié, Figure 2 and Theorem 15 [5.1].
-
-    Attributes
-    ----------
-    items : int
-        Number of items N, at least 1.
-    rated : int
-        Number of items w that a user rated: public, typical where users differ; 1 to N.
-    theta : float
-        Expected number of a user's rated items that are sensed, in (0, rated].
-
-    Raises
-    ------
-    InputError
-        If a parameter is outside its range.
-    """
-
-    items: int
-    rated: int
-    theta: float = 1.0
-
-    name: ClassVar[str] = "maxsense"
-
-    def __post_init__(self) -> None:
-        check_shape(self.items, self.rated, self.theta)
-
-    @property
-    def sensing(self) -> float:
-        """Sensing probability p of each item."""
-        return self.theta / self.rated
-
-    def query(self, *, round_number: int, public_seed: bytes, epsilon: Epsilon) -> Query:
-        """Return the query of one round."""
-        return Query(
-            design=self.name,
-            items=self.items,
-            round=round_number,
-            public_seed=public_seed,
-            epsilon=epsilon,
-            parameters={"sensing": self.sensing},
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class MultiMaxSense:
     """Multi-MaxSense: ``questions`` sets of a random partition of the items; one bit each, as MaxSense's.
 
@@ -133,7 +86,7 @@ class MultiMaxSense:
     Attributes
     ----------
     items, rated, theta
-        As for `MaxSense`.
+        As for `pool_designs.MaxSense`.
     questions : int
         Sets Q that each device is asked about, each under ``epsilon / Q``; at most ``1 / p``.
 

@@ -47,9 +47,9 @@ class Layout:
         wanted = self.devices // (self.workers * BLOCKS_A_WORKER) // 8 * 8
         return min(max(wanted, SMALLEST_BLOCK), LARGEST_BLOCK)
 
-    def block_of(self, questions: int) -> int:
-        """Devices that one call asks at most where each answers ``questions`` bits; a multiple of 8, too."""
-        return min(self.block, max(MOST_BITS // questions // 8 * 8, 8))
+    def block_of(self, bits: int) -> int:
+        """Devices that one call asks at most where each lets out so many ``bits``; a multiple of 8, too."""
+        return min(self.block, max(MOST_BITS // bits // 8 * 8, 8))
 
 
 def plan_layout(*, devices: int, workers: int, devices_per_actor: int | None) -> Layout:

@@ -99,7 +99,12 @@ def aggregate_scores(query: Query, release: Release) -> ScoreStatistic:
     bits = release.unpacked()[:, 0] & answered
     sensed, scores = np.zeros(query.items, np.int64), np.zeros(query.items, np.int64)
     key, table = round_key(query.public_seed, query.round), sensing_table(query.parameters["sensing"])
-    _add_up(query.items, key, table, release.first, bits, answered.view(np.uint8), sensed, scores)
+    if query.pool is None:
+        _add_up(query.items, key, table, release.first, bits, answered.view(np.uint8), sensed, scores)
+    else:
+        counts = np.zeros((2, query.pool.size), np.int64)
+        _add_up(query.pool.size, key, table, release.first, bits, answered.view(np.uint8), counts[0], counts[1])
+        sensed[query.pool], scores[query.pool] = counts
     return ScoreStatistic(
         sensed=sensed,
         scores=scores,

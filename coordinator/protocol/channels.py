@@ -63,6 +63,68 @@ class BitChannel:
         return np.uint64(self.flips)
 
 
+@dataclass(frozen=True, slots=True)
+class ChoiceChannel:
+    """Subset selection: of ``choices`` ranked answers release one of the best ``kept``, or, less often, of the others.
+
+    Which one of them is uniform. Source: Ye and Barg (2018), with the subset found by ranking public candidates.
+
+    Attributes
+    ----------
+    choices, kept : int
+        Number of answers, and of the best among them.
+    misses : int
+        Number of the 2**64 coins that release one of the others, rounded up: towards more noise.
+    """
+
+    choices: int
+    kept: int
+    misses: int
+
+    @property
+    def probabilities(self) -> tuple[Fraction, Fraction]:
+        """Probability of each one of the best answers, and of each one of the others, exact."""
+        miss = Fraction(self.misses, COIN)
+        return (1 - miss) / self.kept, miss / (self.choices - self.kept)
+
+    @property
+    def contrast(self) -> float:
+        """By how much a best answer is more probable than another one."""
+        best, other = self.probabilities
+        return float(best - other)
+
+    @property
+    def epsilon(self) -> float:
+        """Largest log-ratio of two rankings' probabilities of one answer [nats]: what the channel really gives away."""
+        best, other = self.probabilities
+        return math.log1p(float(best / other - 1)) if other else math.inf
+
+    @property
+    def threshold(self) -> np.uint64:
+        """`misses` as the word that a coin is held against."""
+        return np.uint64(self.misses)
+
+
+def choice_channel(epsilon: Epsilon, *, choices: int, kept: int) -> ChoiceChannel:
+    """Return the epsilon-differentially private channel of one choice.
+
+    Parameters
+    ----------
+    epsilon : Fraction or None
+        Privacy parameter in nats; None for no noise.
+    choices, kept : int
+        Number of answers, and of the best among them, which is smaller.
+
+    Raises
+    ------
+    InputError
+        As `bit_channel`, or if ``kept`` is not between 1 and ``choices - 1``.
+    """
+    if not 1 <= kept < choices:
+        raise InputError(f"kept is {kept}; it must lie between 1 and {choices - 1}, one less than the choices")
+    return ChoiceChannel(choices, kept, _share_of_coins(epsilon, kept=kept, others=choices - kept))
+
+
 def bit_channel(epsilon: Epsilon) -> BitChannel:
     """Return the epsilon-differentially private channel of one bit.
 
@@ -86,8 +148,13 @@ def bit_channel(epsilon: Epsilon) -> BitChannel:
     >>> round(bit_channel(Fraction(1)).epsilon, 12)
     1.0
     """
+    return BitChannel(_share_of_coins(epsilon, kept=1, others=1))
+
+
+def _share_of_coins(epsilon: Epsilon, *, kept: int, others: int) -> int:
+    """Return ``2**64 * others / (kept * e**epsilon + others)``, rounded up."""
     if epsilon is None:
-        return BitChannel(0)
+        return 0
     if epsilon > LARGEST_EPSILON:
         raise InputError(
             f"epsilon {as_float(epsilon):g} of one bit is above {LARGEST_EPSILON}, more than a 64-bit coin can "
@@ -95,5 +162,5 @@ def bit_channel(epsilon: Epsilon) -> BitChannel:
         )
     with localcontext() as context:
         context.prec = 60
-        share = 1 / (1 + (Decimal(epsilon.numerator) / Decimal(epsilon.denominator)).exp())
-        return BitChannel(math.ceil(share * COIN))
+        odds = (Decimal(epsilon.numerator) / Decimal(epsilon.denominator)).exp() * kept / others
+        return math.ceil(COIN / (1 + odds))

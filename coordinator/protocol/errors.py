@@ -11,5 +11,9 @@ class InputError(BlindrecError, ValueError):
     """Something the user gave cannot be used; the command line ends with exit code 2."""
 
 
+class PolicyError(BlindrecError):
+    """A policy cannot be used, or went astray in some round; the text names both."""
+
+
 class BudgetError(BlindrecError):
     """A device was asked for more privacy than its budget holds; nothing was spent or released."""

@@ -30,11 +30,13 @@ class Query:
     epsilon : Fraction or None
         Privacy parameter of the whole answer, all questions together [nats]; None for no noise.
     questions : int
-        Bits that a device answers.
+        Questions that a device answers.
     parameters : dict of str to float
         The design's own numbers, e.g. ``{"sensing": 0.03}``.
     pool : ndarray of int32, or None
         The items that are asked about, ascending, where a design asks about some of them only.
+    answer_bits : int
+        Bits of one question's answer.
     """
 
     design: str
@@ -45,6 +47,7 @@ class Query:
     questions: int = 1
     parameters: dict[str, float] = field(default_factory=dict)
     pool: Indices | None = field(default=None, repr=False)
+    answer_bits: int = 1
 
     @property
     def id(self) -> bytes:
@@ -61,6 +64,8 @@ class Query:
             "questions": self.questions,
             "parameters": {name: float(value).hex() for name, value in sorted(self.parameters.items())},
         }
+        if self.answer_bits != 1:
+            content["answer_bits"] = self.answer_bits
         if self.pool is not None:
             whole = np.issubdtype(self.pool.dtype, np.integer)  # anything else is refused by devices
             told = self.pool.astype("<i4").tobytes() if whole else str(self.pool.dtype).encode() + self.pool.tobytes()
@@ -79,6 +84,11 @@ class Query:
         return as_words(self.id)
 
     @property
+    def bits(self) -> int:
+        """Bits that a device lets out in all."""
+        return self.questions * self.answer_bits
+
+    @property
     def epsilon_per_question(self) -> Epsilon:
         """Equal share of epsilon that each question's bit is released under, exact [nats]."""
         return None if self.epsilon is None else self.epsilon / self.questions
@@ -93,7 +103,7 @@ class Query:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
-    """What a block of devices lets out: one bit a device and question, packed; nothing else leaves a device.
+    """What a block of devices lets out: a few bits a device, packed; nothing else leaves a device.
 
     Attributes
     ----------
@@ -101,10 +111,10 @@ class Release:
         Which query it answers.
     first, count : int
         The devices: ``first`` to ``first + count - 1``. A device's index is public, it is how it is addressed.
-    questions : int
+    width : int
         Bits a device.
     bits : bytes
-        ``count * questions`` bits, device by device, packed most significant bit first, padded with 0. The bits
+        ``count * width`` bits, device by device, packed most significant bit first, padded with 0. The bits
         of a device that did not answer are 0.
     answered : bytes or None
         ``count`` packed bits, 1 where the device answered; None where all did.
@@ -118,7 +128,7 @@ class Release:
     query_id: bytes
     first: int
     count: int
-    questions: int
+    width: int
     bits: bytes
     answered: bytes | None = None
     refused: int = 0
@@ -142,8 +152,8 @@ class Release:
         return None if self.pairs is None else np.frombuffer(self.pairs, "<i4").reshape(self.count, 2)
 
     def unpacked(self) -> Bits2:
-        """Return the bits, uint8, shape (count, questions)."""
-        return unpack(self.bits, self.count * self.questions).reshape(self.count, self.questions)
+        """Return the bits, uint8, shape (count, width)."""
+        return unpack(self.bits, self.count * self.width).reshape(self.count, self.width)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

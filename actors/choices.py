@@ -1,0 +1,68 @@
+"""Sign sensing's local randomizer, compiled: which of its signed sign vectors a device names.
+
+A device ranks the signed vectors, 2 m of them, by the signed sums of its ratings, ties in random order. It names one of
+the best ``kept``, or, less often, one of the others, each of them alike: epsilon-local differential privacy, since
+whatever the ratings are there are ``kept`` best ones. With one vector this is randomized response on the sum's sign.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import int64
+
+from actors.seeds import CHOICE, RELEASE, private_coins
+from coordinator.protocol.arrays import Bools, Indices2, Ints, Words
+from coordinator.protocol.channels import ChoiceChannel
+from coordinator.protocol.compiled import compiled
+from coordinator.protocol.messages import Query
+from coordinator.protocol.uniform import below
+
+
+def choose(sums: Indices2, query: Query, channel: ChoiceChannel, master: Words, first: int) -> tuple[Bools, Ints]:
+    """Return the sign and the number of the vector that each device names.
+
+    Parameters
+    ----------
+    sums : ndarray of int32, shape (devices, sign vectors)
+        Private: signed sums of devices ``first``, ``first + 1``, ...
+    query : Query
+        Keys the coins.
+    channel : ChoiceChannel
+        Of ``2 m`` choices.
+    master : ndarray of uint64, shape (2,)
+        The population's master secret.
+    first : int
+        Index of the first device.
+    """
+    coins = private_coins(master, first, len(sums), RELEASE, query.words, 0)
+    streams = private_coins(master, first, len(sums), CHOICE, query.words, 0)
+    positive, vector = np.empty(len(sums), np.bool_), np.empty(len(sums), np.int64)
+    _choose(sums, coins >= channel.threshold, streams, channel.kept, positive, vector)
+    return positive, vector
+
+
+@compiled
+def _choose(sums: Indices2, best: Bools, streams: Words, kept: int, positive: Bools, vector: Ints) -> None:
+    many = sums.shape[1]
+    sizes = np.empty(many, np.int32)
+    for k in range(len(sums)):
+        rank = int64(below(streams[k], 0, kept))
+        if not best[k]:
+            rank = kept + int64(below(streams[k], 1, 2 * many - kept))
+        for a in range(many):  # insertion sort, the largest first
+            size, place = abs(sums[k, a]), a
+            while place > 0 and sizes[place - 1] < size:
+                sizes[place] = sizes[place - 1]
+                place -= 1
+            sizes[place] = size
+        wanted = sizes[rank] if rank < many else -sizes[2 * many - 1 - rank]
+        tied = 0
+        for a in range(many):
+            tied += (sums[k, a] == wanted) + (sums[k, a] == -wanted)
+        chosen = int64(below(streams[k], 2, tied))
+        for a in range(many):
+            for sign in (True, False):
+                if (sums[k, a] if sign else -sums[k, a]) == wanted:
+                    if chosen == 0:
+                        positive[k], vector[k] = sign, a
+                    chosen -= 1

@@ -1,0 +1,64 @@
+"""Sign sensing's private sums, compiled: a device's ratings of the pool's items, each under its public sign."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from actors.block_model import BlockModelRatings, device_class, likes_item, list_rated
+from actors.kernels import StoredOpinions
+from actors.seeds import ratings_streams
+from coordinator.protocol.arrays import Indices, Indices2, Words
+from coordinator.protocol.coins import device_streams
+from coordinator.protocol.compiled import compiled
+from coordinator.protocol.signs import sign_bit
+
+OUTSIDE = -1
+"""Place of an item that is not in the pool."""
+
+
+def places_in(pool: Indices, items: int) -> Indices:
+    """Return every item's place in the pool, `OUTSIDE` where it has none; int32, shape (N,)."""
+    places = np.full(items, OUTSIDE, np.int32)
+    places[pool] = np.arange(pool.size)
+    return places
+
+
+@compiled
+def _add_rating(stream: np.uint64, place: int, words: int, liked: bool, sums: Indices) -> None:
+    """Add one rating, +1 for a like and -1 for a dislike, to the sum of every sign vector, under its sign."""
+    for vector in range(sums.size):
+        agrees = (sign_bit(stream, vector * words, place) == 1) == liked
+        sums[vector] += 1 if agrees else -1
+
+
+@compiled
+def block_model_signs(
+    model: BlockModelRatings, master: Words, key: Words, places: Indices, pool: int, first: int, sums: Indices2
+) -> None:
+    """Write synthetic devices' sums, int32, shape (devices, sign vectors); ``key`` is the round's public key."""
+    many, words = model.items, -(-pool // 64)
+    marks, stamp, buffer = np.zeros(many + 1, np.uint8), 0, np.empty(many + 2, np.uint32)
+    rated = np.empty(many + 1, np.uint32)
+    secret, public = ratings_streams(master, first, len(sums)), device_streams(key, first, len(sums))
+    for k in range(len(sums)):
+        stream = secret[k]
+        stamp = list_rated(stream, many, model.rated, marks, stamp, buffer, rated)
+        like = model.like[device_class(stream, model.class_marks)]
+        sums[k] = 0
+        for item in rated[: model.rated]:
+            if places[item] >= 0:
+                liked = likes_item(stream, item, like[model.clusters[item]])
+                _add_rating(public[k], places[item], words, liked, sums[k])
+
+
+@compiled
+def stored_signs(opinions: StoredOpinions, key: Words, places: Indices, pool: int, first: int, sums: Indices2) -> None:
+    """Write real devices' sums; see `block_model_signs`."""
+    public, words = device_streams(key, first, len(sums)), -(-pool // 64)
+    for k in range(len(sums)):
+        user = opinions.user[first + k]
+        sums[k] = 0
+        for at in range(opinions.starts[user], opinions.starts[user + 1]):
+            place = places[opinions.rated[at]]
+            if place >= 0:
+                _add_rating(public[k], place, words, opinions.likes[at], sums[k])
