@@ -15,8 +15,9 @@ from coordinator.aggregation import Statistic, no_release
 from coordinator.aggregator import start_aggregators
 from coordinator.decoders import kmeans_on_line
 from coordinator.layout import Layout, cut
+from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.messages import Query, Release
-from coordinator.rounds import Learner, Outcome, conduct
+from coordinator.rounds import MOST_ROUNDS, Learner, Outcome, Round, conduct
 from coordinator.server import Ask, Policy
 
 WINDOW = 3
@@ -41,6 +42,25 @@ class Cohorts:
     hosts: list[Any]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What a policy may ask for, and where it starts.
+
+    Attributes
+    ----------
+    budget : Fraction or None
+        What a device may spend in all [nats]; public.
+    most_rounds : int
+        A policy that goes on after so many rounds is stopped.
+    earlier : sequence of Round
+        Rounds that an interrupted run went through.
+    """
+
+    budget: Epsilon
+    most_rounds: int = MOST_ROUNDS
+    earlier: Sequence[Round] = ()
+
+
 class Coordinator:
     """The untrusted server as an actor: it conducts the rounds, and tells how far they are.
 
@@ -54,10 +74,13 @@ class Coordinator:
         Whom to ask.
     layout : Layout
         Number of devices, workers, and devices a call.
+    limits : Limits
+        What the policy may ask for, and what an interrupted run asked already.
     """
 
-    def __init__(self, policy: Policy, learner: Learner, cohorts: Cohorts, layout: Layout) -> None:
+    def __init__(self, policy: Policy, learner: Learner, cohorts: Cohorts, layout: Layout, limits: Limits) -> None:
         self._policy, self._learner, self._cohorts, self._layout = policy, learner, cohorts, layout
+        self._limits, self._rounds = limits, list[Round]()
         self._pool = start_aggregators(layout.workers)
         self._load = dict.fromkeys(range(layout.workers), 0)
         self._answers = 0
@@ -74,8 +97,26 @@ class Coordinator:
     def run(self) -> tuple[Outcome, float]:
         """Conduct the rounds; return the outcome and its seconds, from the first question to the decoded model."""
         start = time.perf_counter()
-        outcome = conduct(self._policy, self._learner, self, devices=self._layout.devices)
+        outcome = conduct(
+            self._policy,
+            self._learner,
+            self,
+            devices=self._layout.devices,
+            budget=self._limits.budget,
+            most_rounds=self._limits.most_rounds,
+            earlier=self._limits.earlier,
+            keep=self._rounds.append,
+        )
         return outcome, time.perf_counter() - start
+
+    def new_rounds(self, since: int) -> list[Round]:
+        """Return the rounds that are over since so many were, for whoever keeps them."""
+        return self._rounds[since:]
+
+    def recall(self, ask: Ask) -> None:
+        """Let devices book an earlier question; see `coordinator.rounds.Transport`."""
+        ray.get([host.recall.remote(ask.query, first, stop) for host, first, stop in self._blocks(ask)])
+        self._answers += ask.stop - ask.first
 
     def ask(self, ask: Ask) -> tuple[Statistic, Sequence[Release]]:
         """Ask every device of ``ask``; see `coordinator.rounds.Transport`."""
@@ -103,7 +144,7 @@ class Coordinator:
 
     def _blocks(self, ask: Ask) -> Iterator[tuple[Any, int, int]]:
         """Yield (host, first, stop) of every call, cohorts in turn, so that all hosts work from the start."""
-        block = self._layout.block_of(ask.query.questions)
+        block = self._layout.block_of(ask.query.bits)
         calls = [
             deque((host, a, b) for a, b in cut(max(first, ask.first), min(stop, ask.stop), block))
             for (first, stop), host in zip(self._cohorts.bounds, self._cohorts.hosts, strict=True)
@@ -120,7 +161,7 @@ class Coordinator:
         return ray.get(partial[0]) if to == 1 else None
 
 
-def start_coordinator(policy: Policy, learner: Learner, cohorts: Cohorts, layout: Layout) -> Any:
+def start_coordinator(policy: Policy, learner: Learner, cohorts: Cohorts, layout: Layout, limits: Limits) -> Any:
     """Start a `Coordinator` as a Ray actor; its second thread answers `Coordinator.progress` while rounds run.
 
     Returns
@@ -128,4 +169,4 @@ def start_coordinator(policy: Policy, learner: Learner, cohorts: Cohorts, layout
     ray.actor.ActorHandle
     """
     actor: Any = ray.remote(Coordinator)
-    return actor.options(num_cpus=0, max_concurrency=2).remote(policy, learner, cohorts, layout)
+    return actor.options(num_cpus=0, max_concurrency=2).remote(policy, learner, cohorts, layout, limits)

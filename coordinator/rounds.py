@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from coordinator.aggregation import Statistic
+from coordinator.asking import next_ask, whose
+from coordinator.pool_designs import PoolDesign
+from coordinator.posterior import Posterior, believe
+from coordinator.protocol.budget import Epsilon
+from coordinator.protocol.errors import BlindrecError, PolicyError
 from coordinator.protocol.messages import Model, Release
 from coordinator.rating_decoders import Curator
 from coordinator.server import Ask, Policy, ServerState, absorb, learn
-from coordinator.transcript import Transcript
+from coordinator.transcript import chain, digest
+
+MOST_ROUNDS = 10_000
+"""Rounds after which a policy is taken for one that never stops."""
+POSTERIOR = "posterior"
+"""Name of the decoder that takes every item's most probable cluster."""
 
 
 class Transport(Protocol):
@@ -19,6 +29,29 @@ class Transport(Protocol):
     def ask(self, ask: Ask) -> tuple[Statistic, Sequence[Release]]:
         """Ask every device of ``ask`` and return the merged statistic and all releases."""
         ...
+
+    def recall(self, ask: Ask) -> None:
+        """Let devices book a question that they answered before the run was interrupted; nothing is answered anew."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Round:
+    """A round that is over.
+
+    Attributes
+    ----------
+    ask : Ask
+        What was asked, and whom.
+    statistic : Statistic
+        What the answers sum up to.
+    digest : bytes
+        SHA-256 of all releases.
+    """
+
+    ask: Ask
+    statistic: Statistic
+    digest: bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,11 +66,30 @@ class Learner:
         Name of the decoder.
     curator : Curator or None
         Where the server is a trusted curator: the noise that it publishes under.
+    design : PoolDesign or None
+        Where answers tell every item's estimate: the design that reads them.
+    confidence : float
+        Probability that all decided labels are to be right.
     """
 
     clusters: int
     decoder: str
     curator: Curator | None = None
+    design: PoolDesign | None = None
+    confidence: float = 0.95
+
+    def absorb(self, state: ServerState, ask: Ask, statistic: Statistic) -> ServerState:
+        """Return the state after a round; see `coordinator.server.absorb`."""
+        return absorb(state, ask, statistic, self.design.read(ask.query, statistic) if self.design else None)
+
+    def learn(self, state: ServerState) -> tuple[Model, Posterior | None]:
+        """Return the item model that all rounds together tell, and how sure it is, where estimates tell that."""
+        if state.estimates is None:
+            return learn(state, clusters=self.clusters, decoder=self.decoder, curator=self.curator), None
+        posterior = believe(state.estimates, clusters=self.clusters, failure=1 - self.confidence)
+        if self.decoder != POSTERIOR:
+            return learn(state, clusters=self.clusters, decoder=self.decoder, curator=self.curator), posterior
+        return posterior.model(state.estimates, self.clusters), posterior
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,14 +104,30 @@ class Outcome:
         The learned item model.
     releases_sha256 : str
         Digest over all releases in device order.
+    posterior : Posterior or None
+        How sure the server is of every item's cluster, where estimates tell that.
+    failure : str or None
+        What went wrong with the policy, where earlier rounds could still be learned from.
     """
 
     state: ServerState
     model: Model
     releases_sha256: str
+    posterior: Posterior | None = None
+    failure: str | None = None
 
 
-def conduct(policy: Policy, learner: Learner, transport: Transport, *, devices: int) -> Outcome:
+def conduct(
+    policy: Policy,
+    learner: Learner,
+    transport: Transport,
+    *,
+    devices: int,
+    budget: Epsilon = None,
+    most_rounds: int = MOST_ROUNDS,
+    earlier: Sequence[Round] = (),
+    keep: Callable[[Round], None] = lambda _: None,
+) -> Outcome:
     """Run rounds until the policy stops, and learn.
 
     Parameters
@@ -72,15 +140,59 @@ def conduct(policy: Policy, learner: Learner, transport: Transport, *, devices: 
         Carries the questions.
     devices : int
         Number of devices that can be asked.
+    budget : Fraction or None
+        What a device may spend in all [nats]; None for no limit.
+    most_rounds : int
+        A policy that goes on after so many rounds is taken for one that never stops.
+    earlier : sequence of Round
+        Rounds that an interrupted run of the same policy went through: they are not asked again.
+    keep : callable
+        Told every new round as soon as it is over.
 
     Returns
     -------
     Outcome
+        If the policy went astray after some rounds, what these told, and the ``failure``.
+
+    Raises
+    ------
+    PolicyError
+        If the policy went astray before anything was asked, or asks otherwise than in its earlier rounds.
     """
-    state, transcript = ServerState(devices=devices), Transcript()
-    while (ask := policy.next_query(state)) is not None:
-        statistic, releases = transport.ask(ask)
-        transcript.add(releases)
-        state = absorb(state, ask, statistic)
-    model = learn(state, clusters=learner.clusters, decoder=learner.decoder, curator=learner.curator)
-    return Outcome(state=state, model=model, releases_sha256=transcript.hexdigest())
+    state, digests, failure = ServerState(devices=devices, budget=budget), list[bytes](), None
+    while True:
+        again = len(digests) < len(earlier)
+        try:
+            ask = next_ask(policy, state, most_rounds=most_rounds)
+            over = None if ask is None or again else _asked(ask, transport)
+        except BlindrecError as error:
+            if not state.asked:
+                raise
+            failure = str(error) if isinstance(error, PolicyError) else f"{whose(policy, state)}: {error}"
+            break
+        if ask is None:
+            break
+        if over is None:
+            over = _again(earlier[len(digests)], ask, transport)
+        else:
+            keep(over)
+        digests.append(over.digest)
+        state = learner.absorb(state, ask, over.statistic)
+    model, posterior = learner.learn(state)
+    return Outcome(state=state, model=model, releases_sha256=chain(digests), posterior=posterior, failure=failure)
+
+
+def _asked(ask: Ask, transport: Transport) -> Round:
+    statistic, releases = transport.ask(ask)
+    return Round(ask=ask, statistic=statistic, digest=digest(releases))
+
+
+def _again(earlier: Round, ask: Ask, transport: Transport) -> Round:
+    """Return a round of the interrupted run, which must have asked the same; devices book it."""
+    if earlier.ask != ask:
+        raise PolicyError(
+            f"round {ask.query.round} would ask {ask.query}, the interrupted run asked {earlier.ask.query}: a policy "
+            "must answer the same state the same way, and its code must not change meanwhile; start in a new folder"
+        )
+    transport.recall(ask)
+    return earlier

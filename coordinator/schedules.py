@@ -12,6 +12,7 @@ from coordinator.open_designs import ItemQuery
 from coordinator.protocol.arrays import Indices
 from coordinator.protocol.budget import Epsilon
 from coordinator.server import Ask, ServerState, total
+from coordinator.setting import Setting
 from coordinator.statistics import ScoreStatistic
 
 PATIENCE = 16
@@ -42,6 +43,27 @@ class OneRound:
             return None
         query = self.design.query(round_number=0, public_seed=self.public_seed, epsilon=self.epsilon)
         return Ask(query=query, first=0, stop=state.devices)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fixed:
+    """The same question in a fixed number of rounds, each asking an equal share of all answers there are.
+
+    Attributes
+    ----------
+    setting : Setting
+        Design, privacy and answers a device.
+    rounds : int
+        Number of rounds, at least 1.
+    """
+
+    setting: Setting
+    rounds: int
+
+    def next_query(self, state: ServerState) -> Ask | None:
+        """Return the next round, or None once every answer was given."""
+        share = -(-self.setting.answers_per_device * state.devices // self.rounds)
+        return self.setting.ask(state, users=share)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,9 @@ from typing import Protocol
 
 from coordinator.aggregation import Statistic, merge
 from coordinator.decoders import decode
+from coordinator.estimates import Estimates
 from coordinator.pair_statistics import PairStatistic
+from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.messages import Model, Query
 from coordinator.rating_decoders import Curator, decode_item_totals, decode_pair_totals, decode_shares
 from coordinator.spectral import decode_pairs
@@ -37,17 +39,28 @@ class ServerState:
         One for each of them.
     merged : Statistic or None
         Their sum, where `absorb` added them up.
+    estimates : Estimates or None
+        What they tell of every item, where the design's answers can be read so.
+    budget : Fraction or None
+        What a device may spend in all [nats]; None for no limit.
     """
 
     devices: int
     asked: tuple[Ask, ...] = ()
     statistics: tuple[Statistic, ...] = ()
     merged: Statistic | None = None
+    estimates: Estimates | None = None
+    budget: Epsilon = None
 
     @property
     def fresh(self) -> int:
         """Index of the first device that has not been asked yet."""
         return max((ask.stop for ask in self.asked), default=0)
+
+    @property
+    def answers_asked(self) -> int:
+        """Answers that were asked for, over all rounds."""
+        return sum(ask.stop - ask.first for ask in self.asked)
 
 
 class Policy(Protocol):
@@ -58,10 +71,15 @@ class Policy(Protocol):
         ...
 
 
-def absorb(state: ServerState, ask: Ask, statistic: Statistic) -> ServerState:
-    """Return the state after the answers to ``ask`` came in."""
-    merged = merge(total(state), statistic) if state.statistics else statistic
-    return replace(state, asked=(*state.asked, ask), statistics=(*state.statistics, statistic), merged=merged)
+def absorb(state: ServerState, ask: Ask, statistic: Statistic, told: Estimates | None = None) -> ServerState:
+    """Return the state after the answers to ``ask`` came in, and what they ``told``, where they can be read so."""
+    return replace(
+        state,
+        asked=(*state.asked, ask),
+        statistics=(*state.statistics, statistic),
+        merged=merge(total(state), statistic) if state.statistics else statistic,
+        estimates=told if state.estimates is None or told is None else state.estimates + told,
+    )
 
 
 def total(state: ServerState) -> Statistic:

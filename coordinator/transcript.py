@@ -18,43 +18,37 @@ def _join(blocks: Sequence[tuple[int, bytes]]) -> bytes:
     return pack(np.concatenate([unpack(packed, count) for count, packed in blocks]))
 
 
-class Transcript:
-    """Collects releases round by round.
+def digest(releases: Sequence[Release]) -> bytes:
+    """Return the SHA-256 of all releases of one round.
 
-    The digest runs over each query in order: the mask of who answered, then the bits, both in device order, packed
-    across blocks and padded once; then the public pairs that bits are about, where releases carry them.
+    It runs over the mask of who answered, then the bits, both in device order, packed across blocks and padded once;
+    then the public pairs that bits are about, where releases carry them.
+
+    Parameters
+    ----------
+    releases : sequence of Release
+        In any order; together they cover a stretch of devices without gap or overlap.
+
+    Raises
+    ------
+    ValueError
+        If devices are missing or doubled, or the releases answer different queries.
     """
+    ordered = sorted(releases, key=lambda release: release.first)
+    for left, right in itertools.pairwise(ordered):
+        if left.first + left.count != right.first or left.query_id != right.query_id:
+            raise ValueError(f"release from device {right.first} does not follow the one from {left.first}")
+    full = b"\xff"
+    masks = [
+        (one.count, one.answered or full * (one.count // 8) + pack(np.ones(one.count % 8, np.uint8))) for one in ordered
+    ]
+    told = hashlib.sha256(_join(masks))
+    told.update(_join([(one.count * one.width, one.bits) for one in ordered]))
+    for one in ordered:
+        told.update(one.pairs or b"")
+    return told.digest()
 
-    def __init__(self) -> None:
-        self._digest = hashlib.sha256()
 
-    def add(self, releases: Sequence[Release]) -> None:
-        """Add all releases of one query.
-
-        Parameters
-        ----------
-        releases : sequence of Release
-            In any order; together they cover a stretch of devices without gap or overlap.
-
-        Raises
-        ------
-        ValueError
-            If devices are missing or doubled, or the releases answer different queries.
-        """
-        ordered = sorted(releases, key=lambda release: release.first)
-        for left, right in itertools.pairwise(ordered):
-            if left.first + left.count != right.first or left.query_id != right.query_id:
-                raise ValueError(f"release from device {right.first} does not follow the one from {left.first}")
-        full = b"\xff"
-        masks = [
-            (one.count, one.answered or full * (one.count // 8) + pack(np.ones(one.count % 8, np.uint8)))
-            for one in ordered
-        ]
-        self._digest.update(_join(masks))
-        self._digest.update(_join([(one.count * one.questions, one.bits) for one in ordered]))
-        for one in ordered:
-            self._digest.update(one.pairs or b"")
-
-    def hexdigest(self) -> str:
-        """Return the SHA-256 so far, in hexadecimal."""
-        return self._digest.hexdigest()
+def chain(digests: Sequence[bytes]) -> str:
+    """Return the digest of a run in hexadecimal: of one round its own, of several the SHA-256 of theirs in order."""
+    return (digests[0] if len(digests) == 1 else hashlib.sha256(b"".join(digests)).digest()).hex()

@@ -1,0 +1,85 @@
+"""Asking a policy for its next round, and holding what it answers against what can be asked: anybody may write one."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from coordinator.aggregation import AGGREGATIONS
+from coordinator.protocol.budget import as_float, within
+from coordinator.protocol.errors import PolicyError
+from coordinator.protocol.messages import Query
+from coordinator.server import Ask, Policy, ServerState
+
+
+def next_ask(policy: Policy, state: ServerState, *, most_rounds: int) -> Ask | None:
+    """Return a policy's next round, or None where it stops.
+
+    Parameters
+    ----------
+    policy : Policy
+        Anybody's.
+    state : ServerState
+        What happened so far.
+    most_rounds : int
+        How many rounds there may be.
+
+    Raises
+    ------
+    PolicyError
+        One line that names the policy and the round: it raised something, returned no round, asks about items, devices
+        or an epsilon that there is not, or does not stop.
+    """
+    where = whose(policy, state)
+    try:
+        ask = policy.next_query(state)
+    except Exception as error:
+        raise PolicyError(f"{where}: it raised {type(error).__name__}: {error}") from error
+    if ask is None:
+        return None
+    if len(state.asked) >= most_rounds:
+        raise PolicyError(f"{where}: it does not stop after {most_rounds} rounds, the most there may be (most_rounds)")
+    if complaint := _complaint(ask, state):
+        raise PolicyError(f"{where}: {complaint}")
+    return ask
+
+
+def whose(policy: Policy, state: ServerState) -> str:
+    """Return the policy and the round, as errors name them."""
+    return f"policy {type(policy).__name__}, round {len(state.asked)}"
+
+
+def _complaint(ask: object, state: ServerState) -> str | None:
+    """Return what is wrong with a round, or None."""
+    if not isinstance(ask, Ask) or not isinstance(ask.query, Query):
+        return f"it returned {_told(ask)}, which is no coordinator.server.Ask of a query; return one, or None to stop"
+    query = ask.query
+    if query.design not in AGGREGATIONS:
+        return f"it asks design {query.design!r}; choose one of {', '.join(AGGREGATIONS)}"
+    whole = all(type(place) is int for place in (ask.first, ask.stop))
+    if not whole or not 0 <= ask.first < ask.stop <= state.devices:
+        return f"it asks devices {ask.first} to {ask.stop}, stop not included; there are {state.devices}, from 0 on"
+    if query.epsilon is not None and query.epsilon <= 0:
+        return f"its query has epsilon {as_float(query.epsilon):g}; it must be above 0"
+    if not within(query.epsilon, state.budget):
+        asked, budget = as_float(query.epsilon), as_float(state.budget)
+        return f"its query costs epsilon {asked:g}, above the devices' budget of {budget:g}"
+    return _complaint_about_items(query, state)
+
+
+def _complaint_about_items(query: Query, state: ServerState) -> str | None:
+    first = state.asked[0].query if state.asked else query
+    if query.items != first.items:
+        return f"its query has a catalogue of {query.items} items, earlier rounds had {first.items}"
+    if query.pool is None:
+        return None
+    pool = np.asarray(query.pool)
+    if pool.ndim != 1 or not pool.size or pool.dtype != np.int32:
+        return "its pool is no list of 32-bit item numbers, or empty"
+    if outside := [int(item) for item in pool if not 0 <= item < query.items][:3]:
+        return f"it asks about item {outside[0]}; the catalogue has items 0 to {query.items - 1}"
+    return None if (np.diff(pool) > 0).all() else "its pool is not ascending, or holds an item twice"
+
+
+def _told(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:60]}..."

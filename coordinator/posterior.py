@@ -1,0 +1,104 @@
+"""Posteriors: how sure the server may be of every item's cluster, without knowing what users like."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import logsumexp
+
+from coordinator.estimates import Estimates
+from coordinator.mixture import Mixture, fit, joint
+from coordinator.protocol.arrays import Bools, Floats, Indices
+from coordinator.protocol.messages import Model
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Posterior:
+    """What the server believes after some rounds.
+
+    Attributes
+    ----------
+    cluster : ndarray of int32, shape (N,)
+        The most probable cluster of every item; cluster 0 has the highest level.
+    doubt : ndarray of float64, shape (N,)
+        Probability that it is another one.
+    mixture : Mixture or None
+        Levels and shares that were fitted; None where some item was in no pool yet.
+    apart : bool
+        Whether the clusters stand apart: whether the estimates are much more likely from L clusters than from fewer.
+        Where they do not, no item is decided, and every doubt is at least ``1 - 1/L``.
+    """
+
+    cluster: Indices
+    doubt: Floats
+    mixture: Mixture | None
+    apart: bool
+
+    def decided(self, failure: float) -> Bools:
+        """Return which items are decided, so that all labels are right with probability ``1 - failure``.
+
+        The largest threshold T with ``sum_i min(doubt_i, T) <= failure`` is found: items with doubts up to T are
+        decided. Those still open may then be decided at T, too, and the union bound over all items holds. Where
+        decided items have smaller doubts than T, what they save is left to the others.
+        """
+        doubts, many = np.sort(self.doubt), self.doubt.size
+        below = np.concatenate([[0.0], np.cumsum(doubts)[:-1]])
+        room = (failure - below) / (many - np.arange(many))  # T if exactly the items before this one lie below it
+        fits = doubts <= room
+        threshold = doubts[fits].max() if fits.any() else 0.0
+        return self.apart & (self.doubt <= threshold)
+
+    def model(self, estimates: Estimates, clusters: int) -> Model:
+        """Return the item model to hand to devices: every item's most probable cluster, its estimate as its score."""
+        error = np.where(estimates.information > 0, estimates.error, 0.0)
+        return Model(cluster=self.cluster, score=estimates.value, error=error, clusters=clusters)
+
+    def threshold(self, failure: float) -> float:
+        """Return the doubt T at which an open item would be decided; see `decided`."""
+        decided = self.decided(failure)
+        left = int((~decided).sum())
+        return (failure - float(self.doubt[decided].sum())) / left if left else 1.0
+
+
+FITTED = 20_000
+"""Items that a mixture is fitted to at most: their levels' errors are counted, and more would hardly lower them."""
+
+
+def _fitted(items: int) -> Indices:
+    """Return which items a mixture is fitted to, always the same ones: all, or some at random."""
+    if items <= FITTED:
+        return np.arange(items, dtype=np.int32)
+    return np.random.default_rng(0).choice(items, FITTED, replace=False).astype(np.int32)
+
+
+def believe(estimates: Estimates, *, clusters: int, failure: float) -> Posterior:
+    """Return posteriors from a mixture that is fitted to the estimates with their known noise.
+
+    Parameters
+    ----------
+    estimates : Estimates
+        Of all rounds so far.
+    clusters : int
+        Number of clusters L.
+    failure : float
+        Probability of a wrong label that is allowed, in all. L clusters count as standing apart where they are
+        ``N / failure`` times as likely as L - 1 at the best fit of either.
+    """
+    known = estimates.information > 0
+    if not known.all():
+        unsure = np.full(known.size, 1 - 1 / clusters)
+        return Posterior(cluster=np.zeros(known.size, np.int32), doubt=unsure, mixture=None, apart=False)
+    value, error = estimates.value, estimates.error
+    some = _fitted(known.size)
+    mixture, fewer = fit(value[some], error[some], clusters), fit(value[some], error[some], clusters - 1)
+    apart = mixture.likelihood - fewer.likelihood > math.log(known.size / failure)
+    log_joint = joint(mixture, value, error, doubtful=True)
+    cluster = log_joint.argmax(axis=1).astype(np.int32)
+    others = log_joint.copy()
+    others[np.arange(cluster.size), cluster] = -np.inf
+    doubt = np.exp(logsumexp(others, axis=1) - logsumexp(log_joint, axis=1))
+    if not apart:
+        doubt = np.maximum(doubt, 1 - 1 / clusters)
+    return Posterior(cluster=cluster, doubt=doubt, mixture=mixture, apart=apart)

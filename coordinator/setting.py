@@ -1,0 +1,108 @@
+"""What a policy is told before the first round, and the two things most policies do with it: ask and believe."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from coordinator.designs import Design
+from coordinator.posterior import Posterior, believe
+from coordinator.protocol.arrays import Indices
+from coordinator.protocol.budget import Epsilon
+from coordinator.protocol.errors import InputError
+from coordinator.server import Ask, ServerState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """What a policy is made from; all of it is public.
+
+    Attributes
+    ----------
+    design : Design
+        What can be asked.
+    epsilon : Fraction or None
+        What a device may spend in all [nats]; None for no noise.
+    public_seed : bytes
+        Sixteen bytes that key the public coins.
+    clusters : int
+        Number of item clusters L.
+    confidence : float
+        Probability that all labels are to be right.
+    answers_per_device : int
+        Queries m that a device answers at most, each under ``epsilon / m``.
+    """
+
+    design: Design
+    epsilon: Epsilon
+    public_seed: bytes
+    clusters: int = 2
+    confidence: float = 0.95
+    answers_per_device: int = 1
+
+    @property
+    def failure(self) -> float:
+        """Probability of a wrong label that is allowed, in all."""
+        return 1 - self.confidence
+
+    @property
+    def epsilon_per_answer(self) -> Epsilon:
+        """Exact share of epsilon that an answer is released under [nats]."""
+        return None if self.epsilon is None else self.epsilon / self.answers_per_device
+
+    def users_left(self, state: ServerState) -> int:
+        """Return how many answers can still be asked for: each device is asked at most `answers_per_device` times."""
+        return max(0, self.answers_per_device * state.devices - state.answers_asked)
+
+    def ask(self, state: ServerState, *, users: int, pool: Indices | None = None) -> Ask | None:
+        """Return a round that asks the next devices in line.
+
+        Devices come in order; once all were asked, and a device may answer again, the first ones follow. A round ends
+        at the last device.
+
+        Parameters
+        ----------
+        state : ServerState
+            What happened so far.
+        users : int
+            How many devices to ask; where fewer are left in line, those.
+        pool : ndarray of int32, optional
+            Items to ask about, ascending; default: all.
+
+        Returns
+        -------
+        Ask or None
+            None where every device has given all its answers.
+
+        Raises
+        ------
+        InputError
+            If nobody is asked, or the design cannot ask about a pool.
+        """
+        if users < 1:
+            raise InputError(f"users is {users}; a round asks at least 1")
+        if not self.users_left(state):
+            return None
+        wanted: dict[str, Any] = {} if pool is None else {"pool": np.asarray(pool, np.int32)}
+        if wanted and "pool" not in inspect.signature(self.design.query).parameters:
+            raise InputError(f"{type(self.design).__name__} cannot ask about a pool; leave it out")
+        query = self.design.query(
+            round_number=len(state.asked), public_seed=self.public_seed, epsilon=self.epsilon_per_answer, **wanted
+        )
+        first = state.answers_asked % state.devices
+        return Ask(query=query, first=first, stop=min(first + users, state.devices))
+
+    def believe(self, state: ServerState) -> Posterior:
+        """Return what the rounds so far tell of every item's cluster; see `coordinator.posterior.believe`.
+
+        Raises
+        ------
+        InputError
+            If nothing was asked, or the design's answers do not add up over rounds.
+        """
+        if state.estimates is None:
+            raise InputError("there is nothing to believe yet: no round was asked, or its design tells no estimates")
+        return believe(state.estimates, clusters=self.clusters, failure=self.failure)
