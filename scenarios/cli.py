@@ -11,18 +11,20 @@ from pydantic import ValidationError
 from rich.console import Console
 
 from coordinator.protocol.budget import as_float, parse_epsilon
-from coordinator.protocol.errors import BlindrecError, InputError
+from coordinator.protocol.errors import BlindrecError, InputError, PolicyError
 from scenarios import report
 from scenarios.backends import open_session
 from scenarios.bounds import all_bounds, bounds_table
 from scenarios.config import Scenario, load_scenario
 from scenarios.datasets import read_ratings, three_columns
+from scenarios.journal import drop, kept_rounds
 from scenarios.kinds import DESIGNS
 from scenarios.likes import describe
 from scenarios.planner.command import plan
 from scenarios.planner.shape import learnable_of
 from scenarios.planner.tables import show_learnable
-from scenarios.records import STDOUT, check_targets, deliver, write_out
+from scenarios.policies import import_policy
+from scenarios.records import STDOUT, check_targets, claim, deliver, write_out
 from scenarios.repeat import Finished, run_seeds
 from scenarios.sweep.command import sweep
 
@@ -43,6 +45,24 @@ app.add_typer(sweep, name="sweep")
 def run(
     scenario: Annotated[Path | None, typer.Argument(help="TOML file with the same names; flags win.")] = None,
     design: Annotated[str | None, typer.Option(help=f"What is asked: {', '.join(DESIGNS)} [maxsense].")] = None,
+    policy: Annotated[
+        str | None,
+        typer.Option(
+            help="Which query comes next: one-round, fixed, eliminate, item-by-item, or your own package.module:Name "
+            "[one-round]."
+        ),
+    ] = None,
+    confidence: Annotated[
+        float | None, typer.Option(help="Adaptive: P(all labels right) at which to stop [0.95].")
+    ] = None,
+    answers_per_device: Annotated[
+        int | None, typer.Option(help="Queries m a device answers at most, at epsilon / m each [1].")
+    ] = None,
+    rounds: Annotated[int | None, typer.Option(help="Policy fixed: number of rounds [2].")] = None,
+    most_rounds: Annotated[int | None, typer.Option(help="Stop a policy that goes on after so many [10000].")] = None,
+    vectors: Annotated[
+        int | None, typer.Option(help="Sign sensing: vectors a device chooses among, a power of two up to 64 [1].")
+    ] = None,
     questions: Annotated[
         str | None, typer.Option(help="Multi-MaxSense: sets a device; ceil (of epsilon), auto (fewest users) [ceil].")
     ] = None,
@@ -84,9 +104,20 @@ def run(
         raise InputError(f"repeat is {repeat}; it must be at least 1")
     if devices_per_actor is not None and devices_per_actor < 1:
         raise InputError(f"devices_per_actor is {devices_per_actor}; it must be at least 1")
-    check_targets(out, json)
-    with open_session(backend, address=address, workers=workers) as session:
-        finished = run_seeds(wanted, session, repeat=repeat, devices_per_actor=devices_per_actor, console=_stderr())
+    check_targets(None, json)
+    if ":" in wanted.policy:
+        import_policy(wanted.policy)  # what cannot be imported is told before Ray starts
+    try:
+        with open_session(backend, address=address, workers=workers) as session:
+            if out is not None:
+                claim(out, wanted)
+            finished = run_seeds(
+                wanted, session, repeat=repeat, devices_per_actor=devices_per_actor, console=_stderr(), out=out
+            )
+    except KeyboardInterrupt:
+        if out is None or not (kept := kept_rounds(out)):
+            raise
+        _stop(f"interrupted; {kept} rounds are kept in {out}, the same command goes on from there", INTERRUPTED)
     _finish(finished, out, json, f"blindrec run, {finished.scenario.design}, {session.name}")
 
 
@@ -164,6 +195,10 @@ def _finish(finished: Finished, out: Path | None, json: str | None, title: str) 
     deliver(json, finished.result)
     if json != STDOUT:
         report.show(Console(), finished.result, title)
+    if finished.failure:
+        raise PolicyError(f"{finished.failure}; what earlier rounds learned is reported{f' in {out}' if out else ''}")
+    if out is not None:
+        drop(out)
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:

@@ -19,8 +19,8 @@ from actors.remote import advice_permit, start_host
 from coordinator.protocol.arrays import Indices2
 from coordinator.protocol.errors import BlindrecError, InputError
 from coordinator.protocol.messages import Model
-from coordinator.remote import Cohorts, start_coordinator
-from scenarios.session import A, Job, Progress, R, Ran
+from coordinator.remote import Cohorts, Limits, start_coordinator
+from scenarios.session import A, Job, Keep, Progress, R, Ran
 
 MOST_ACTORS = 64
 """Ray actors that embody devices at most (a process each, some 100 MB); further cohorts share them."""
@@ -55,11 +55,12 @@ class OnRay:
         each = len(hosts) and -(-len(job.layout.cohorts) // len(hosts))
         behind = [hosts[index // each] for index in range(len(job.layout.cohorts))]
         cohorts = Cohorts(bounds=job.layout.cohorts, hosts=behind)
-        server = start_coordinator(job.policy, job.learner, cohorts, job.layout)
+        limits = Limits(budget=job.budget, most_rounds=job.most_rounds, earlier=job.earlier)
+        server = start_coordinator(job.policy, job.learner, cohorts, job.layout, limits)
         try:
             if query := job.first_query():
                 ray.get([*(host.warm_up.remote(query) for host in hosts), server.warm_up.remote(query)])
-            outcome, seconds = _follow(server, progress)
+            outcome, seconds = _follow(server, progress, job.keep)
             advice = _advise(cohorts, outcome.model, advised, top, advice_permit(job.secret))
         finally:
             for actor in (server, *hosts):
@@ -94,13 +95,17 @@ def _start_hosts(job: Job, workers: int) -> list[Any]:
     return [start_host(group, ratings, job.secret, job.budget, cpus) for group in groups]
 
 
-def _follow(server: Any, progress: Progress) -> Any:
-    running = server.run.remote()
-    while not ray.wait([running], timeout=POLL)[0]:
-        progress(ray.get(server.progress.remote()))
-    result = ray.get(running)
-    progress(ray.get(server.progress.remote()))
-    return result
+def _follow(server: Any, progress: Progress, keep: Keep) -> Any:
+    """Wait for the server's outcome; report progress and keep rounds meanwhile."""
+    running, kept, done = server.run.remote(), 0, False
+    while not done:
+        done = bool(ray.wait([running], timeout=POLL)[0])
+        answers, rounds = ray.get([server.progress.remote(), server.new_rounds.remote(kept)])
+        for over in rounds:
+            keep(over)
+        kept += len(rounds)
+        progress(answers)
+    return ray.get(running)
 
 
 def _advise(cohorts: Cohorts, model: Model, advised: int, top: int, permit: bytes) -> Indices2:

@@ -13,7 +13,9 @@ from coordinator.designs import MultiMaxSense, check_shape
 from coordinator.protocol.budget import Epsilon, parse_epsilon
 from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.errors import InputError
-from scenarios.kinds import DESIGNS, LOCAL, check_kind, design_of, multi_maxsense
+from coordinator.rounds import MOST_ROUNDS, POSTERIOR
+from scenarios.kinds import DESIGNS, LOCAL, ONE_ROUND, check_kind, design_of, multi_maxsense
+from scenarios.policies import check_policy
 
 MOST_ITEMS = 10**8
 MOST_USERS = 10**12
@@ -65,7 +67,20 @@ class Scenario(BaseModel):
     design : str
         What is asked, one of `scenarios.kinds.DESIGNS`.
     decoder : str
-        How the server decodes, one of the design's; by default the first of them.
+        How the server decodes, one of the design's; by default the first of them, or posterior with a policy that
+        adapts.
+    policy : str
+        Which query comes next: one-round, fixed, eliminate, item-by-item, or ``package.module:Name`` of one's own.
+    rounds : int
+        Policy fixed's number of rounds.
+    confidence : float
+        Probability that all labels are to be right: when adaptive policies stop, and which items count as decided.
+    answers_per_device : int
+        Queries m that a device answers at most, each under ``epsilon / m``.
+    most_rounds : int
+        A policy that goes on after so many rounds is stopped.
+    vectors : int
+        Sign sensing's vectors that a device chooses among, a power of two; 1: one bit.
     questions : int, "ceil" or "auto"
         Multi-MaxSense's sets Q a device: a number, ``ceil(epsilon)`` as in the paper, or what needs the fewest users.
     agreement : {"rated-equal", "equal", "positive"}
@@ -102,6 +117,12 @@ class Scenario(BaseModel):
     answers_per_item: Annotated[int, Field(ge=1)] = 1
     reveal_share: Annotated[float, Field(gt=0, le=1)] | None = None
     decoder: str = "centred"
+    policy: str = ONE_ROUND
+    rounds: Annotated[int, Field(ge=1)] = 2
+    confidence: Annotated[float, Field(gt=0, lt=1)] = 0.95
+    answers_per_device: Annotated[int, Field(ge=1)] = 1
+    most_rounds: Annotated[int, Field(ge=1)] = MOST_ROUNDS
+    vectors: Annotated[int, Field(ge=1)] = 1
     items: Annotated[int, Field(ge=2, le=MOST_ITEMS)] | None = None
     rated: Annotated[int, Field(ge=1)] | None = None
     users: Annotated[int, Field(ge=1, le=MOST_USERS)] | None = None
@@ -120,16 +141,19 @@ class Scenario(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _defaults_of_design(cls, values: Any) -> Any:
-        """Fill in what depends on the design: its decoder, and no epsilon where nothing is private."""
+        """Fill in what depends on the design: policy and decoder, and no epsilon where nothing is private."""
         design = values.get("design", "maxsense") if isinstance(values, dict) else None
         if not isinstance(design, str) or (kind := DESIGNS.get(design)) is None:
             return values
+        policy = values.get("policy", kind.policies[0])
+        adapts = policy not in (ONE_ROUND, "fixed") and POSTERIOR in kind.decoders
         epsilon = {} if kind.private else {"epsilon": "inf"}
-        return {"decoder": kind.decoders[0], **epsilon, **values}
+        return {"decoder": POSTERIOR if adapts else kind.decoders[0], "policy": policy, **epsilon, **values}
 
     @model_validator(mode="after")
     def _consistent(self) -> Scenario:
         check_kind(self)
+        check_policy(self)
         theirs = self.model_fields_set & {"items", "like", "class_shares", "cluster_shares"}
         if self.ratings is not None and theirs:
             name = min(theirs)

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from coordinator.aggregation import Statistic
 from coordinator.layout import plan_layout
-from coordinator.open_designs import ItemQuery
+from coordinator.pool_designs import PoolDesign
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.coins import derive
 from coordinator.rating_decoders import Curator
-from coordinator.rounds import Learner, Outcome
-from coordinator.schedules import OneRound, UntilLearned
-from coordinator.server import Policy, total
+from coordinator.rounds import POSTERIOR, Learner, Outcome, Round
+from coordinator.server import total
 from scenarios.config import Scenario
 from scenarios.kinds import CURATOR, DESIGNS, LOCAL, design_of
+from scenarios.policies import policy_of
 from scenarios.populations import Population, populate
 from scenarios.questions import settled
-from scenarios.session import Job, Progress, Ran, Session
+from scenarios.session import Job, Keep, Progress, Ran, Session, forget
 
 TOP = 10
 """Length of a device's recommendation."""
@@ -65,16 +66,6 @@ class Run:
         return total(self.outcome.state)
 
 
-def policy_of(scenario: Scenario) -> Policy:
-    """Return the server's policy of a filled-in scenario."""
-    public_seed, design = derive(scenario.seed, "public"), design_of(scenario)
-    if isinstance(design, ItemQuery):
-        return UntilLearned(
-            design=design, rated=scenario.rated or 1, answers=scenario.answers_per_item, public_seed=public_seed
-        )
-    return OneRound(design=design, epsilon=asked_epsilon(scenario), public_seed=public_seed)
-
-
 def asked_epsilon(scenario: Scenario) -> Epsilon:
     """Return the epsilon that devices privatize their answers with; a trusted curator gets ratings as they are."""
     return scenario.epsilon if DESIGNS[scenario.design].trust_model == LOCAL else None
@@ -86,7 +77,14 @@ def learner_of(scenario: Scenario) -> Learner:
     if DESIGNS[scenario.design].trust_model == CURATOR:
         seed = derive(scenario.seed, "curator")
         curator = Curator(epsilon=scenario.epsilon, rated=scenario.rated or 0, seed=seed)
-    return Learner(clusters=scenario.clusters or 0, decoder=scenario.decoder, curator=curator)
+    design = design_of(scenario) if scenario.decoder == POSTERIOR else None
+    return Learner(
+        clusters=scenario.clusters or 0,
+        decoder=scenario.decoder,
+        curator=curator,
+        design=design if isinstance(design, PoolDesign) else None,
+        confidence=scenario.confidence,
+    )
 
 
 def run(
@@ -96,6 +94,8 @@ def run(
     devices_per_actor: int | None = None,
     population: Population | None = None,
     progress: Progress = silent,
+    earlier: Sequence[Round] = (),
+    keep: Keep = forget,
 ) -> Run:
     """Run a scenario.
 
@@ -111,6 +111,10 @@ def run(
         The scenario's population, where it was made already.
     progress : callable, optional
         Told how many answers are in.
+    earlier : sequence of Round
+        What an interrupted run of the same scenario kept; these rounds are not asked again.
+    keep : callable, optional
+        Told every new round soon after it is over.
 
     Returns
     -------
@@ -120,6 +124,8 @@ def run(
     ------
     InputError
         If something in the scenario cannot be used; no device has been asked then.
+    PolicyError
+        If the policy went astray before anything was asked; after that the outcome tells the failure.
     """
     population = settled(population or populate(scenario))
     filled = population.scenario
@@ -131,6 +137,9 @@ def run(
         policy=policy_of(filled),
         learner=learner_of(filled),
         layout=layout,
+        most_rounds=filled.most_rounds,
+        earlier=earlier,
+        keep=keep,
     )
     advised = _advised(population)
     ran = session.run(job, advised=advised, top=TOP, progress=progress)

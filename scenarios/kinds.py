@@ -8,15 +8,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from coordinator.curator import DiscreteLaplace, item_sensitivity, pair_sensitivity
-from coordinator.designs import Design, MaxSense, MultiMaxSense, Pairwise
+from coordinator.designs import Design, MultiMaxSense, Pairwise
 from coordinator.open_designs import ItemQuery, Reveal, toy_share
+from coordinator.pool_designs import MaxSense, SignSensing
 from coordinator.protocol.budget import as_float
 from coordinator.protocol.errors import InputError
+from coordinator.rounds import POSTERIOR
 
 if TYPE_CHECKING:
     from scenarios.config import Scenario
 
 LOCAL, CURATOR = "local", "curator"
+ONE_ROUND = "one-round"
 GUARANTEE = "epsilon-local differential privacy of all that a device holds"
 GUARANTEE_PUBLIC_ITEMS = (
     "epsilon-local differential privacy of how a device rated its items; which items it rated is public"
@@ -45,6 +48,8 @@ class Kind:
         Whether it has a guarantee at finite epsilon.
     own : frozenset of str
         Keys of a scenario that are about this design.
+    policies : tuple of str
+        Names of the policies it can follow, the default first.
     """
 
     build: Callable[[Scenario], Design]
@@ -52,10 +57,15 @@ class Kind:
     trust_model: str = LOCAL
     private: bool = True
     own: frozenset[str] = frozenset()
+    policies: tuple[str, ...] = (ONE_ROUND, "fixed")
 
 
 def _maxsense(scenario: Scenario) -> Design:
     return MaxSense(items=scenario.items or 0, rated=scenario.rated or 0, theta=scenario.theta)
+
+
+def _sign(scenario: Scenario) -> Design:
+    return SignSensing(items=scenario.items or 0, rated=scenario.rated or 0, vectors=scenario.vectors)
 
 
 def multi_maxsense(scenario: Scenario, questions: int) -> MultiMaxSense:
@@ -99,14 +109,29 @@ def _reveal(scenario: Scenario) -> Design:
 
 
 _SETS = ("centred", "paper")
+_POOLED = (ONE_ROUND, "fixed", "eliminate", "item-by-item")
 DESIGNS: dict[str, Kind] = {
-    "maxsense": Kind(build=_maxsense, decoders=_SETS, own=frozenset({"theta"})),
+    "maxsense": Kind(
+        build=_maxsense,
+        decoders=(*_SETS, POSTERIOR),
+        own=frozenset({"theta", "confidence"}),
+        policies=_POOLED,
+    ),
+    "sign": Kind(build=_sign, decoders=(POSTERIOR,), own=frozenset({"vectors", "confidence"}), policies=_POOLED),
     "multi-maxsense": Kind(build=_multi_maxsense, decoders=_SETS, own=frozenset({"theta", "questions"})),
     "pairwise": Kind(build=_pairwise, decoders=_SETS, own=frozenset({"agreement", "rated_items"})),
-    "item-query": Kind(build=_item_query, decoders=("shares",), private=False, own=frozenset({"answers_per_item"})),
-    "full-reveal": Kind(build=_reveal, decoders=("shares",), private=False, own=frozenset({"reveal_share"})),
-    "curator-items": Kind(build=_reveal, decoders=("totals",), trust_model=CURATOR),
-    "curator-pairs": Kind(build=_reveal, decoders=("totals",), trust_model=CURATOR),
+    "item-query": Kind(
+        build=_item_query,
+        decoders=("shares",),
+        private=False,
+        own=frozenset({"answers_per_item"}),
+        policies=("until-learned",),
+    ),
+    "full-reveal": Kind(
+        build=_reveal, decoders=("shares",), private=False, own=frozenset({"reveal_share"}), policies=(ONE_ROUND,)
+    ),
+    "curator-items": Kind(build=_reveal, decoders=("totals",), trust_model=CURATOR, policies=(ONE_ROUND,)),
+    "curator-pairs": Kind(build=_reveal, decoders=("totals",), trust_model=CURATOR, policies=(ONE_ROUND,)),
 }
 
 

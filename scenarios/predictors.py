@@ -12,14 +12,19 @@ from coordinator.moments import BlockParameters, SketchMoments, maxsense_moments
 from coordinator.multi_moments import multi_maxsense_moments
 from coordinator.open_designs import Reveal
 from coordinator.pair_moments import BlockSignal, curator_signal, pair_agreement
+from coordinator.pool_designs import SignSensing
 from coordinator.protocol.budget import as_float
+from coordinator.rounds import POSTERIOR
 from scenarios import curator_prediction, toy_prediction
 from scenarios.config import Scenario
 from scenarios.kinds import design_of
 from scenarios.prediction import predicted_accuracy, predicted_exact
 from scenarios.separability import block_parameters
+from scenarios.sign_prediction import sign_accuracy, sign_exact
 from scenarios.spectral_prediction import signal_accuracy, signal_exact, spectral_accuracy, spectral_exact
 
+PREDICTED = ("one-round", "fixed", "until-learned")
+"""Policies whose rounds do not depend on the answers, or only on which items are learned."""
 Curve = Callable[[int], float]
 """Number of answering users to a share or a probability."""
 
@@ -51,8 +56,11 @@ def predictor(scenario: Scenario) -> Predictor | None:
     Returns
     -------
     Predictor or None
-        None where nothing is predicted: another number of clusters than there are, a sensing probability of 1.
+        None where nothing is predicted: another number of clusters than there are, a sensing probability of 1, a
+        policy that adapts.
     """
+    if scenario.policy not in PREDICTED:
+        return None
     parameters = block_parameters(scenario)
     if scenario.complete().clusters != parameters.cluster_sizes.size:
         return None
@@ -61,6 +69,7 @@ def predictor(scenario: Scenario) -> Predictor | None:
 
 def _scores(moments: SketchMoments, parameters: BlockParameters, decoder: str) -> Predictor:
     sizes = parameters.cluster_sizes
+    decoder = "centred" if decoder == POSTERIOR else decoder
     return Predictor(
         accuracy=lambda users: predicted_accuracy(moments, sizes, users=users, decoder=decoder),
         exact=lambda users: predicted_exact(moments, sizes, users=users, decoder=decoder),
@@ -73,6 +82,17 @@ def _maxsense(scenario: Scenario, parameters: BlockParameters) -> Predictor | No
         return None
     moments = maxsense_moments(parameters, sensing=sensing, epsilon=as_float(scenario.epsilon))
     return _scores(moments, parameters, scenario.decoder)
+
+
+def _sign(scenario: Scenario, parameters: BlockParameters) -> Predictor | None:
+    design = design_of(scenario)
+    assert isinstance(design, SignSensing)
+    share = None if scenario.epsilon is None else scenario.epsilon / scenario.answers_per_device
+    contrast = math.sqrt(design.rate(design.items, share, 0.5))
+    return Predictor(
+        accuracy=lambda users: sign_accuracy(parameters, contrast=contrast, users=users),
+        exact=lambda users: sign_exact(parameters, contrast=contrast, users=users),
+    )
 
 
 def _multi_maxsense(scenario: Scenario, parameters: BlockParameters) -> Predictor | None:
@@ -142,6 +162,7 @@ def _curator_pairs(scenario: Scenario, parameters: BlockParameters) -> Predictor
 _PREDICTORS: dict[str, Callable[[Scenario, BlockParameters], Predictor | None]] = {
     "maxsense": _maxsense,
     "multi-maxsense": _multi_maxsense,
+    "sign": _sign,
     "pairwise": _pairwise,
     "item-query": _item_query,
     "full-reveal": _full_reveal,

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
-import os
 import platform
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from coordinator.protocol.budget import as_json
 from coordinator.protocol.errors import InputError
 from scenarios.config import Scenario
 from scenarios.experiment import Run
+from scenarios.files import to_json, try_file, try_folder, write_bytes, write_json
+from scenarios.journal import FOLDER
 
-_UMASK = os.umask(0)
-os.umask(_UMASK)
 STDOUT = "-"
 _PACKAGES = ("blindrec", "ray", "numpy", "numba", "scipy", "scikit-learn", "pandas", "pyarrow")
 
@@ -36,32 +35,36 @@ def check_targets(out: Path | None, json_target: str | None) -> None:
             raise InputError(f"output folder {out} is a file; name another one")
         if out.is_dir() and any(out.iterdir()):
             raise InputError(f"output folder {out} holds another run; name a new one")
-        _try_folder(out)
+        try_folder(out)
     if json_target not in (None, STDOUT):
         target = Path(str(json_target))
         if target.is_dir():
             raise InputError(f"json file {target} is a folder; name a file")
-        _try_file(target, f"json file {target} cannot be written", "name a file in an existing folder")
+        try_file(target, f"json file {target} cannot be written", "name a file in an existing folder")
 
 
-def _try_folder(folder: Path) -> None:
-    complaint = f"output folder {folder} cannot be made"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{complaint} ({error.strerror}); name another one") from None
-    _try_file(folder / "result.json", complaint, "name another one")
+def claim(out: Path, scenario: Scenario) -> None:
+    """Make a folder the place of a run, or of the rest of one that was interrupted.
+
+    Raises
+    ------
+    InputError
+        If the folder holds anything else, or cannot be written.
+    """
+    mark, wanted = out / FOLDER / "scenario.json", as_json_values(scenario)
+    if mark.is_file():
+        if json.loads(mark.read_text(encoding="utf-8")) != json.loads(to_json(wanted)):
+            raise InputError(f"output folder {out} holds part of another run; name a new one, or the same scenario")
+        return
+    check_targets(out, None)
+    mark.parent.mkdir()
+    write_json(mark, wanted)
 
 
-def _try_file(target: Path, complaint: str, remedy: str) -> None:
-    place = target.resolve()
-    try:
-        if place.exists() and not place.is_file():
-            place.open("a").close()
-        else:
-            tempfile.TemporaryFile(dir=place.parent).close()
-    except OSError as error:
-        raise InputError(f"{complaint} ({error.strerror}); {remedy}") from None
+def as_json_values(scenario: Scenario) -> dict[str, Any]:
+    """Return a scenario as JSON values that `blindrec run` takes."""
+    values: dict[str, Any] = scenario.model_dump(mode="json")
+    return {**values, "epsilon": "inf" if scenario.epsilon is None else str(scenario.epsilon)}
 
 
 def versions() -> dict[str, str]:
@@ -70,9 +73,13 @@ def versions() -> dict[str, str]:
 
 
 def items_table(run: Run) -> pd.DataFrame:
-    """Return the learned items: item, score, standard_error, cluster; public, as devices receive it."""
-    model = run.outcome.model
-    return pd.DataFrame(
+    """Return the learned items: item, score, standard_error, cluster; public, as devices receive it.
+
+    Where the server knows how sure it is, ``doubt`` is the probability that the cluster is another one, and ``decided``
+    tells which items are decided at the scenario's confidence.
+    """
+    model, posterior = run.outcome.model, run.outcome.posterior
+    table = pd.DataFrame(
         {
             "item": run.population.item_labels.astype(str),
             "score": model.score,
@@ -80,15 +87,38 @@ def items_table(run: Run) -> pd.DataFrame:
             "cluster": model.cluster,
         }
     )
+    if posterior is not None:
+        table["doubt"], table["decided"] = posterior.doubt, posterior.decided(1 - run.scenario.confidence)
+    return table
+
+
+def rounds_table(run: Run) -> pd.DataFrame:
+    """Return the rounds, in order: what was asked, of which devices, and how many answered."""
+    state = run.outcome.state
+    rows = [
+        {
+            "round": ask.query.round,
+            "design": ask.query.design,
+            "epsilon": as_json(ask.query.epsilon),
+            "pool": ask.query.items if ask.query.pool is None else ask.query.pool.size,
+            "first_device": ask.first,
+            "asked": statistic.asked,
+            "answered": statistic.answered,
+            "refused": statistic.refused,
+            "query_id": ask.query.id.hex(),
+        }
+        for ask, statistic in zip(state.asked, state.statistics, strict=True)
+    ]
+    return pd.DataFrame(rows).astype({"epsilon": float})
 
 
 def write_out(out: Path, scenario: Scenario, result: dict[str, Any], first: Run) -> None:
-    """Write a run's folder: result.json, scenario.json, versions.json, items.parquet (of the first seed).
+    """Write a run's folder: result.json, scenario.json, versions.json; items and rounds (of the first seed).
 
     Parameters
     ----------
     out : Path
-        Existing, empty.
+        Existing; see `claim`.
     scenario : Scenario
         As run.
     result : dict
@@ -96,40 +126,11 @@ def write_out(out: Path, scenario: Scenario, result: dict[str, Any], first: Run)
     first : Run
         Whose items are written: that of the scenario's own seed.
     """
-    as_run = scenario.model_dump(mode="json")
-    as_run["epsilon"] = "inf" if scenario.epsilon is None else str(scenario.epsilon)
-    write_json(out / "scenario.json", as_run)
+    write_json(out / "scenario.json", as_json_values(scenario))
     write_json(out / "versions.json", versions())
-    _write(out / "items.parquet", items_table(first).to_parquet(index=False))
+    write_bytes(out / "items.parquet", items_table(first).to_parquet(index=False))
+    write_bytes(out / "rounds.parquet", rounds_table(first).to_parquet(index=False))
     write_json(out / "result.json", result)
-
-
-def write_json(target: Path, value: dict[str, Any]) -> None:
-    """Write JSON, whole or not at all."""
-    _write(target, to_json(value).encode())
-
-
-def _write(target: Path, content: bytes) -> None:
-    """Write a file by way of a new one beside it; what is no regular file (a pipe, a device) is written as it is."""
-    place = target.resolve()
-    if place.exists() and not place.is_file():
-        place.write_bytes(content)
-        return
-    with tempfile.NamedTemporaryFile(dir=place.parent, prefix=f".{place.name}.", delete=False) as file:
-        try:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-            Path(file.name).chmod(0o666 & ~_UMASK)
-            Path(file.name).replace(place)
-        except BaseException:
-            Path(file.name).unlink(missing_ok=True)
-            raise
-
-
-def to_json(value: dict[str, Any]) -> str:
-    """Return strict JSON: no NaN, no infinity."""
-    return json.dumps(value, indent=2, allow_nan=False) + "\n"
 
 
 def deliver(json_target: str | None, result: dict[str, Any]) -> None:

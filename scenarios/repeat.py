@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -10,10 +11,11 @@ from rich.console import Console
 from scenarios import report
 from scenarios.config import Scenario
 from scenarios.experiment import Run, run
+from scenarios.journal import Journal
 from scenarios.populations import populate
 from scenarios.results import record, summarize
 from scenarios.separability import warning
-from scenarios.session import InProcess, Session
+from scenarios.session import InProcess, Session, forget
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,15 +30,24 @@ class Finished:
         Of the run, or the means over seeds with their intervals.
     first : Run
         The run of the first seed.
+    failure : str or None
+        What went wrong with the policy in the last seed that ran; the result tells what earlier rounds learned.
     """
 
     scenario: Scenario
     result: dict[str, Any]
     first: Run
+    failure: str | None = None
 
 
 def run_seeds(
-    scenario: Scenario, session: Session, *, repeat: int, devices_per_actor: int | None, console: Console
+    scenario: Scenario,
+    session: Session,
+    *,
+    repeat: int,
+    devices_per_actor: int | None,
+    console: Console,
+    out: Path | None = None,
 ) -> Finished:
     """Run seeds ``scenario.seed`` to ``scenario.seed + repeat - 1`` and put their results together.
 
@@ -55,6 +66,8 @@ def run_seeds(
         Size of a cohort.
     console : Console
         For progress.
+    out : Path, optional
+        Folder in which every round is kept as soon as it is over; rounds that are there are not asked again.
 
     Returns
     -------
@@ -65,14 +78,20 @@ def run_seeds(
     records: list[dict[str, Any]] = []
     first: Run | None = None
     for seed in range(scenario.seed, scenario.seed + repeat):
-        last = _one(scenario.model_copy(update={"seed": seed}), session, devices_per_actor, console)
+        journal = None if out is None else Journal(out, seed)
+        last = _one(scenario.model_copy(update={"seed": seed}), session, devices_per_actor, console, journal)
         records.append(record(last, _noiseless(last, session)))
         first = first or last
+        if last.outcome.failure:
+            break
     assert first is not None
-    return Finished(scenario=first.scenario, result=records[0] if repeat == 1 else summarize(records), first=first)
+    result = records[0] if repeat == 1 else summarize(records)
+    return Finished(scenario=first.scenario, result=result, first=first, failure=last.outcome.failure)
 
 
-def _one(scenario: Scenario, session: Session, devices_per_actor: int | None, console: Console) -> Run:
+def _one(
+    scenario: Scenario, session: Session, devices_per_actor: int | None, console: Console, journal: Journal | None
+) -> Run:
     population = populate(scenario)
     filled = population.scenario
     if scenario.ratings is not None and scenario.rated is None:
@@ -80,7 +99,15 @@ def _one(scenario: Scenario, session: Session, devices_per_actor: int | None, co
             f"rated is {filled.rated}, the file's median; it is public in this run", highlight=False, soft_wrap=True
         )
     with report.progress(console, population.ratings.users, f"seed {filled.seed}") as progress:
-        return run(scenario, session, devices_per_actor=devices_per_actor, population=population, progress=progress)
+        return run(
+            scenario,
+            session,
+            devices_per_actor=devices_per_actor,
+            population=population,
+            progress=progress,
+            earlier=journal.read() if journal else (),
+            keep=journal.keep if journal else forget,
+        )
 
 
 def _noiseless(last: Run, session: Session) -> Run | None:

@@ -25,7 +25,9 @@ _LINES: tuple[tuple[str, str], ...] = (
     ("person_epsilon", "epsilon of a person [nats]"),
     ("questions", "questions a device"),
     ("epsilon_per_question", "epsilon of a question [nats]"),
+    ("policy", "policy"),
     ("rounds", "rounds"),
+    ("answers_per_device", "answers a device, at most"),
     ("users", "users"),
     ("answered", "answered"),
     ("refused", "refused"),
@@ -34,6 +36,8 @@ _LINES: tuple[tuple[str, str], ...] = (
     ("rated", "rated items (public)"),
     ("clusters", "clusters"),
     ("unlearned", "items not learned"),
+    ("undecided", "items not decided"),
+    ("policy_error", "policy went astray"),
     ("accuracy", "items right"),
     ("accuracy_predicted", "items right, predicted"),
     ("exact", "all items right"),
@@ -58,13 +62,22 @@ _LINES: tuple[tuple[str, str], ...] = (
 )
 
 
+_SINGLE = {
+    "questions": "questions",
+    "epsilon_per_question": "questions",
+    "policy": "rounds",
+    "rounds": "rounds",
+    "answers_per_device": "answers_per_device",
+}
+"""Lines that say nothing where another number is 1."""
+
+
 def show(console: Console, result: Mapping[str, Any], title: str) -> None:
     """Print a result as a table; what does not apply is left out."""
     intervals = result.get("intervals", {})
     table = _table(title)
-    single = {"questions": "questions", "epsilon_per_question": "questions", "rounds": "rounds"}
     for name, words in _LINES:
-        value = None if result.get(single.get(name, "")) == 1 else result.get(name)
+        value = None if result.get(_SINGLE.get(name, "")) == 1 else result.get(name)
         if value is not None:
             reach = f"  [{_text(intervals[name][0])}, {_text(intervals[name][1])}]" if name in intervals else ""
             table.add_row(Text(words), _text(value) + reach)  # Text: brackets are no markup

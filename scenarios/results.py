@@ -80,11 +80,15 @@ def record(run: Run, noiseless: Run | None = None) -> dict[str, Any]:
         "clusters": scenario.clusters,
         "theta": scenario.theta,
         **{name: getattr(scenario, name) for name in _OWN & DESIGNS[scenario.design].own},
+        "answers_per_device": scenario.answers_per_device,
         "epsilon": as_json(scenario.epsilon),
         "questions": asked[0].query.questions,
         "epsilon_per_question": None if trust == CURATOR else as_json(asked[0].query.epsilon_per_question),
+        "policy": scenario.policy,
+        "policy_error": run.outcome.failure,
         "rounds": len(asked),
         "unlearned": _unlearned(run),
+        "undecided": _undecided(run),
         "seed": scenario.seed,
         "trust_model": trust,
         "guarantee": guarantee(scenario),
@@ -105,7 +109,7 @@ def record(run: Run, noiseless: Run | None = None) -> dict[str, Any]:
     }
 
 
-_OWN = frozenset({"agreement", "rated_items", "answers_per_item", "reveal_share"})
+_OWN = frozenset({"agreement", "rated_items", "answers_per_item", "reveal_share", "vectors", "confidence"})
 """Keys that tell two results of one design apart."""
 
 
@@ -114,6 +118,12 @@ def _unlearned(run: Run) -> int | None:
     if run.scenario.design != "item-query" or not isinstance(run.statistic, ScoreStatistic):
         return None
     return int((run.statistic.sensed < run.scenario.answers_per_item).sum())
+
+
+def _undecided(run: Run) -> int | None:
+    """Return how many items are not decided at the scenario's confidence; None where the server does not know."""
+    posterior = run.outcome.posterior
+    return None if posterior is None else int((~posterior.decided(1 - run.scenario.confidence)).sum())
 
 
 def _known_truth(run: Run) -> dict[str, Any]:
@@ -180,7 +190,7 @@ def summarize(records: Sequence[dict[str, Any]], confidence: float = 0.95) -> di
         proportion = stats.binomtest(sum(right), len(right)).proportion_ci(confidence, method="exact")
         intervals["exact"] = [float(proportion.low), float(proportion.high)]
     del first["releases_sha256"]
-    return {**first, "repeat": len(records), "confidence": confidence, "intervals": intervals, "runs": list(records)}
+    return {**first, "repeat": len(records), "level": confidence, "intervals": intervals, "runs": list(records)}
 
 
 def _interval(values: Floats, confidence: float, *, most: float) -> list[float]:

@@ -15,17 +15,24 @@ import numpy as np
 from actors.device import Cohort
 from actors.ratings import Ratings
 from coordinator.aggregation import Statistic, aggregate, merge, no_release
+from coordinator.asking import next_ask
 from coordinator.layout import Layout, cut
 from coordinator.protocol.arrays import Indices2
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.messages import Model, Query, Release
-from coordinator.rounds import Learner, Outcome, conduct
+from coordinator.rounds import MOST_ROUNDS, Learner, Outcome, Round, conduct
 from coordinator.server import Ask, Policy, ServerState
 
 A = TypeVar("A")
 R = TypeVar("R")
 Progress = Callable[[int], None]
 """Told how many answers are in so far."""
+Keep = Callable[[Round], None]
+"""Told every round soon after it is over."""
+
+
+def forget(over: Round) -> None:
+    """Keep nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +51,12 @@ class Job:
         The server's.
     layout : Layout
         Speed only.
+    most_rounds : int
+        A policy that goes on after so many rounds is stopped.
+    earlier : sequence of Round
+        Rounds that an interrupted run went through.
+    keep : callable
+        Told every new round.
     """
 
     ratings: Ratings
@@ -52,10 +65,14 @@ class Job:
     policy: Policy
     learner: Learner
     layout: Layout
+    most_rounds: int = MOST_ROUNDS
+    earlier: Sequence[Round] = ()
+    keep: Keep = forget
 
     def first_query(self) -> Query | None:
         """Return the query that the policy starts with, to compile what it needs; policies are pure."""
-        ask = self.policy.next_query(ServerState(devices=self.layout.devices))
+        start = ServerState(devices=self.layout.devices, budget=self.budget)
+        ask = next_ask(self.policy, start, most_rounds=self.most_rounds)
         return ask.query if ask else None
 
 
@@ -126,7 +143,16 @@ class InProcess:
         with ThreadPoolExecutor(self.workers) as threads:
             transport = _Threads(cohorts, job.layout, threads, progress)
             start = time.perf_counter()
-            outcome = conduct(job.policy, job.learner, transport, devices=job.layout.devices)
+            outcome = conduct(
+                job.policy,
+                job.learner,
+                transport,
+                devices=job.layout.devices,
+                budget=job.budget,
+                most_rounds=job.most_rounds,
+                earlier=job.earlier,
+                keep=job.keep,
+            )
             seconds = time.perf_counter() - start
         return Ran(outcome=outcome, seconds=seconds, advice=_advise(cohorts, outcome.model, advised, top), actors=0)
 
@@ -202,7 +228,7 @@ class _Threads:
 
     def ask(self, ask: Ask) -> tuple[Statistic, Sequence[Release]]:
         """Ask every cohort block by block; see `coordinator.rounds.Transport`."""
-        block = self._layout.block_of(ask.query.questions)
+        block = self._layout.block_of(ask.query.bits)
         blocks = [
             (cohort, first, stop)
             for cohort in self._cohorts
@@ -216,6 +242,14 @@ class _Threads:
             self._answers += release.count
             self._progress(self._answers)
         return total or aggregate(ask.query, no_release(ask.query)), releases
+
+    def recall(self, ask: Ask) -> None:
+        """Let devices book an earlier question; see `coordinator.rounds.Transport`."""
+        for cohort in self._cohorts:
+            if (first := max(cohort.first, ask.first)) < (stop := min(cohort.stop, ask.stop)):
+                cohort.ledger.charge(ask.query, first, stop)
+        self._answers += ask.stop - ask.first
+        self._progress(self._answers)
 
 
 def _answer(query: Query, cohort: Cohort, first: int, stop: int) -> tuple[Statistic, Release]:

@@ -1,0 +1,121 @@
+"""The journal of a run: every round is kept as soon as it is over, so that a run that was killed goes on from there."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+import zipfile
+from dataclasses import fields
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from coordinator.aggregation import Statistic
+from coordinator.pair_statistics import PairStatistic
+from coordinator.protocol.errors import InputError
+from coordinator.protocol.messages import Query
+from coordinator.rounds import Round
+from coordinator.server import Ask
+from coordinator.statistics import ScoreStatistic
+from scenarios.files import write_bytes
+
+FOLDER = "rounds"
+_STATISTICS = {kind.__name__: kind for kind in (ScoreStatistic, PairStatistic)}
+
+
+class Journal:
+    """The rounds of one seed, a file each: numbers only, no pickles.
+
+    Parameters
+    ----------
+    out : Path
+        The run's folder.
+    seed : int
+        Whose rounds these are.
+    """
+
+    def __init__(self, out: Path, seed: int) -> None:
+        self.folder = out / FOLDER / f"seed-{seed}"
+
+    def read(self) -> list[Round]:
+        """Return the rounds that are kept, in order.
+
+        Raises
+        ------
+        InputError
+            If a file cannot be read as a round.
+        """
+        found: list[Round] = []
+        while (path := self._path(len(found))).exists():
+            try:
+                found.append(from_bytes(path.read_bytes()))
+            except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
+                raise InputError(f"round {path} cannot be read ({error}); delete it, or name a new folder") from None
+        return found
+
+    def keep(self, over: Round) -> None:
+        """Write a round, whole or not at all."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        write_bytes(self._path(over.ask.query.round), to_bytes(over))
+
+    def _path(self, number: int) -> Path:
+        return self.folder / f"{number:06d}.npz"
+
+
+def kept_rounds(out: Path) -> int:
+    """Return how many rounds a folder keeps, over all seeds."""
+    return sum(1 for _ in (out / FOLDER).glob("seed-*/*.npz"))
+
+
+def drop(out: Path) -> None:
+    """Remove the journal of a run that is finished."""
+    shutil.rmtree(out / FOLDER, ignore_errors=True)
+
+
+def to_bytes(over: Round) -> bytes:
+    """Return a round as the bytes of an ``.npz`` file: its arrays, and everything else as JSON."""
+    query, statistic = over.ask.query, over.statistic
+    held = {part.name: getattr(statistic, part.name) for part in fields(statistic)}
+    arrays: dict[str, Any] = {name: value for name, value in held.items() if isinstance(value, np.ndarray)}
+    told = {
+        "first": over.ask.first,
+        "stop": over.ask.stop,
+        "digest": over.digest.hex(),
+        "query": {
+            **{part.name: getattr(query, part.name) for part in fields(query)},
+            "public_seed": query.public_seed.hex(),
+            "epsilon": None if query.epsilon is None else str(query.epsilon),
+            "pool": None,
+        },
+        "statistic": type(statistic).__name__,
+        **{name: int(value) for name, value in held.items() if name not in arrays},
+    }
+    if query.pool is not None:
+        arrays["pool"] = query.pool
+    file = io.BytesIO()
+    np.savez_compressed(file, told=np.frombuffer(json.dumps(told).encode(), np.uint8), **arrays)
+    return file.getvalue()
+
+
+def from_bytes(content: bytes) -> Round:
+    """Return the round that `to_bytes` wrote."""
+    with np.load(io.BytesIO(content), allow_pickle=False) as file:
+        arrays = {name: file[name] for name in file.files}
+    told: dict[str, Any] = json.loads(arrays.pop("told").tobytes())
+    asked = told["query"]
+    query = Query(
+        **{
+            **asked,
+            "public_seed": bytes.fromhex(asked["public_seed"]),
+            "epsilon": None if asked["epsilon"] is None else Fraction(asked["epsilon"]),
+            "pool": arrays.pop("pool", None),
+        }
+    )
+    kind = _STATISTICS[told["statistic"]]
+    numbers = {part.name: told[part.name] for part in fields(kind) if part.name not in arrays}
+    statistic: Statistic = kind(**arrays, **numbers)
+    ask = Ask(query=query, first=told["first"], stop=told["stop"])
+    return Round(ask=ask, statistic=statistic, digest=bytes.fromhex(told["digest"]))
