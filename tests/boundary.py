@@ -10,30 +10,46 @@ import numpy as np
 from ray import cloudpickle
 from ray.actor import ActorHandle
 
-from coordinator.designs import MaxSense, MultiMaxSense, Pairwise
+from coordinator.designs import MultiMaxSense, Pairwise
+from coordinator.elimination import Eliminate, ItemByItem
+from coordinator.estimates import Estimates
 from coordinator.layout import Layout
+from coordinator.mixture import Mixture
 from coordinator.open_designs import ItemQuery, Reveal
 from coordinator.pair_statistics import PairStatistic
+from coordinator.pool_designs import MaxSense, SignSensing
+from coordinator.posterior import Posterior
 from coordinator.protocol.coins import derive
 from coordinator.protocol.messages import Model, Query, Release
 from coordinator.rating_decoders import Curator
-from coordinator.remote import Cohorts
-from coordinator.rounds import Learner, Outcome
-from coordinator.schedules import OneRound, UntilLearned
+from coordinator.remote import Cohorts, Limits
+from coordinator.rounds import Learner, Outcome, Round
+from coordinator.schedules import Fixed, OneRound, UntilLearned
 from coordinator.server import Ask, ServerState
+from coordinator.setting import Setting
 from coordinator.statistics import ScoreStatistic
 
 SEED = 0x1234_5678_9ABC_DEF1
 """A run's seed that no other number is likely to look like."""
 ALLOWED: dict[type, set[str]] = {
-    Query: {"design", "items", "round", "public_seed", "epsilon", "questions", "parameters", "pool"},
-    Release: {"query_id", "first", "count", "questions", "bits", "answered", "refused", "pairs"},
+    Query: {"design", "items", "round", "public_seed", "epsilon", "questions", "parameters", "pool", "answer_bits"},
+    Release: {"query_id", "first", "count", "width", "bits", "answered", "refused", "pairs"},
     Model: {"cluster", "score", "error", "clusters"},
     Ask: {"query", "first", "stop"},
-    ServerState: {"devices", "asked", "statistics", "merged"},
+    ServerState: {"devices", "asked", "statistics", "merged", "estimates", "budget"},
+    Estimates: {"weighted", "information"},
+    Posterior: {"cluster", "doubt", "mixture", "apart"},
+    Mixture: {"levels", "shares", "doubts", "likelihood"},
+    Round: {"ask", "statistic", "digest"},
+    Limits: {"budget", "most_rounds", "earlier"},
+    Setting: {"design", "epsilon", "public_seed", "clusters", "confidence", "answers_per_device"},
+    Fixed: {"setting", "rounds"},
+    Eliminate: {"setting", "share"},
+    ItemByItem: {"setting"},
+    SignSensing: {"items", "rated", "vectors"},
     ScoreStatistic: {"sensed", "scores", "asked", "answered", "refused", "ones", "questions"},
     PairStatistic: {"pairs", "agreed", "asked", "answered", "refused"},
-    Outcome: {"state", "model", "releases_sha256"},
+    Outcome: {"state", "model", "releases_sha256", "posterior", "failure"},
     OneRound: {"design", "epsilon", "public_seed"},
     UntilLearned: {"design", "rated", "answers", "public_seed"},
     MaxSense: {"items", "rated", "theta"},
@@ -41,7 +57,7 @@ ALLOWED: dict[type, set[str]] = {
     Pairwise: {"items", "agreement", "rated_public"},
     ItemQuery: {"items"},
     Reveal: {"name", "items", "most", "share"},
-    Learner: {"clusters", "decoder", "curator"},
+    Learner: {"clusters", "decoder", "curator", "design", "confidence"},
     Curator: {"epsilon", "rated", "seed"},
     Layout: {"devices", "workers", "devices_per_actor"},
     Cohorts: {"bounds", "hosts"},
@@ -62,11 +78,7 @@ def leaves(value: object, items: int) -> Iterator[object]:
         beside = set(getattr(value, "__dict__", {})) - set(held)
         assert beside <= CACHED.get(kind, set()), "something was put beside the fields"
         for name, part in held.items():
-            if name == "pool" and part is not None:
-                check_pool(part, items)
-                yield part
-            elif (kind, name) == (Pairwise, "rated_public"):
-                assert type(part) is bool
+            if is_public(kind, name, part, items):
                 yield part
             else:
                 yield from leaves(part, items)
@@ -85,6 +97,22 @@ def leaves(value: object, items: int) -> Iterator[object]:
     else:
         assert kind in ATOMS, f"{kind} crossed"
         yield value
+
+
+def is_public(kind: type, name: str, part: object, items: int) -> bool:
+    """Whether a field holds what only such a field may hold; fail where it holds anything else."""
+    if name == "pool" and part is not None:
+        check_pool(part, items)
+        return True
+    if (kind, name) in {(Pairwise, "rated_public"), (Posterior, "apart")}:
+        assert type(part) is bool
+        return True
+    if kind is Mixture and name != "likelihood":
+        assert isinstance(part, np.ndarray)
+        assert (part.ndim, part.dtype.kind) == (1, "f")
+        assert part.size < items
+        return True
+    return False
 
 
 def check_pool(pool: object, items: int) -> None:

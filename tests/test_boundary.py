@@ -22,7 +22,8 @@ from coordinator.protocol.messages import Query, Release
 from coordinator.statistics import ScoreStatistic
 from scenarios import session
 from scenarios.config import Scenario
-from scenarios.experiment import Run, learner_of, policy_of
+from scenarios.experiment import Run, learner_of
+from scenarios.policies import policy_of
 from scenarios.questions import settle
 
 IMPORT_ALL = """
@@ -102,6 +103,10 @@ def test_nothing_crosses_but_what_is_on_the_list(scenario: Scenario, wire: Wire)
 
 DESIGNS: dict[str, dict[str, Any]] = {
     "multi-maxsense": {"design": "multi-maxsense", "questions": 3, "epsilon": 3},
+    "sign": {"design": "sign", "vectors": 4},
+    "eliminate": {"design": "sign", "policy": "eliminate", "answers_per_device": 2},
+    "item-by-item": {"design": "maxsense", "policy": "item-by-item", "confidence": 0.9},
+    "fixed": {"design": "maxsense", "policy": "fixed", "rounds": 3},
     "pairwise": {"design": "pairwise"},
     "public pairs": {"design": "pairwise", "rated_items": "public"},
     "item-query": {"design": "item-query", "answers_per_item": 5},
@@ -127,7 +132,7 @@ def test_a_release_is_as_long_as_its_questions_and_pairs_cross_where_they_are_pu
     """Its length tells how many devices it is about, and nothing about them; padding is 0."""
     here(small(**DESIGNS[name], users=301), devices_per_actor=100)
     for release in [value for value in wire.crossed if type(value) is Release and value.count]:
-        bits = release.count * release.questions
+        bits = release.count * release.width
         assert len(release.bits) == -(-bits // 8)
         assert int.from_bytes(release.bits, "big") & ((1 << -bits % 8) - 1) == 0
         assert (release.answered, release.refused) == (None, 0)
@@ -157,7 +162,7 @@ def test_a_release_is_one_bit_a_device_and_no_more(wire: Wire) -> None:
     for release in releases.values():
         assert len(release.bits) == -(-release.count // 8)
         assert release.answered is None
-        assert (release.questions, release.refused) == (1, 0)
+        assert (release.width, release.refused) == (1, 0)
         padding = int.from_bytes(release.bits, "big") & ((1 << -release.count % 8) - 1)
         assert padding == 0
 

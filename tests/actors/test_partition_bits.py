@@ -71,7 +71,7 @@ def test_cohort_and_devices_release_the_oracles_bits(name: str) -> None:
     release = Cohort(ratings, world.secret, devices.start, devices.stop, None).answer(
         query, devices.start, devices.stop
     )
-    assert (release.questions, release.answered, release.refused, release.pairs) == (questions, None, 0, None)
+    assert (release.width, release.answered, release.refused, release.pairs) == (questions, None, 0, None)
     told = [expected(query, world.secret, device, world.ratings(device)) for device in devices]
     assert release.unpacked().tolist() == told
     for device in (devices[0], devices[7], devices[-1]):

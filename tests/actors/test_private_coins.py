@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from statistical import hoeffding_radius, normal_radius
 
-from actors.seeds import device_secrets, ratings_streams, release_coins
+from actors.seeds import RELEASE, device_secrets, private_coins, ratings_streams
 from coordinator.protocol.arrays import Floats, Words
 from coordinator.protocol.coins import as_words, derive, device_streams, round_key
 from coordinator.protocol.messages import Query
@@ -27,7 +27,7 @@ def query(round_number: int) -> Query:
 
 
 def coins(seed: int, round_number: int = 0, question: int = 0, first: int = 0) -> Words:
-    return release_coins(as_words(derive(seed, "devices")), first, MANY, query(round_number).words, question)
+    return private_coins(as_words(derive(seed, "devices")), first, MANY, RELEASE, query(round_number).words, question)
 
 
 def bits_of(words: Words) -> Floats:
@@ -73,7 +73,7 @@ def test_coins_are_the_oracles(first: int) -> None:
         reference.siphash_words(reference.device_secret(secret, device), 1) for device in devices
     ]
     for question in (0, 1, 999):
-        assert release_coins(master, first, 4, asked.words, question).tolist() == [
+        assert private_coins(master, first, 4, RELEASE, asked.words, question).tolist() == [
             reference.release_coin(secret, device, asked.id, question) for device in devices
         ]
 
@@ -81,7 +81,7 @@ def test_coins_are_the_oracles(first: int) -> None:
 @settings(max_examples=50, deadline=None)
 @given(st.binary(min_size=16, max_size=16), st.binary(min_size=16, max_size=16), st.integers(0, 2**62))
 def test_coins_of_any_secret_query_and_device_are_the_oracles(secret: bytes, query_id: bytes, device: int) -> None:
-    found = release_coins(as_words(secret), device, 2, as_words(query_id), 3)
+    found = private_coins(as_words(secret), device, 2, RELEASE, as_words(query_id), 3)
     assert found.tolist() == [reference.release_coin(secret, device + k, query_id, 3) for k in range(2)]
 
 

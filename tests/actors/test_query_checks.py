@@ -15,14 +15,16 @@ from actors.device import Cohort
 from actors.questions import check
 from actors.sketches import SKETCHES
 from coordinator.aggregation import AGGREGATIONS, aggregate, no_release
-from coordinator.designs import Design, MaxSense, MultiMaxSense, Pairwise
+from coordinator.designs import Design, MultiMaxSense, Pairwise
 from coordinator.open_designs import ItemQuery, Reveal
+from coordinator.pool_designs import MaxSense, SignSensing
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query
 
 ITEMS = 12
 DESIGNS: list[Design] = [
     MaxSense(items=ITEMS, rated=4),
+    SignSensing(items=ITEMS, rated=4, vectors=2),
     MultiMaxSense(items=ITEMS, rated=4, questions=3),
     *(
         Pairwise(items=ITEMS, agreement=name, rated_public=public)
@@ -82,6 +84,10 @@ def refused(query: Query, *, items: int = ITEMS) -> str:
     return line
 
 
+UNFIT_POOLS = {"item-query": None, "sign": None, "maxsense": np.array([1, 0], np.int32)}
+"""Designs that must name a pool, and one that may; all others must not."""
+
+
 @pytest.mark.parametrize("name", QUERIES)
 def test_what_no_design_is_asked(name: str) -> None:
     query = QUERIES[name]
@@ -94,7 +100,9 @@ def test_what_no_design_is_asked(name: str) -> None:
         {"questions": -1},
         {"questions": query.questions + (10 if name == "multi-maxsense" else 1)},
         {"parameters": {**query.parameters, "more": 1.0}},
-        {"pool": np.array([0, 1], np.int32) if query.pool is None else None},
+        {"answer_bits": query.answer_bits + 1},
+        {"answer_bits": query.answer_bits - 1},
+        {"pool": UNFIT_POOLS.get(name, np.array([0, 1], np.int32))},
     ):
         refused(replace(query, **change))
     for missing in query.parameters:
@@ -154,20 +162,51 @@ def test_pools_that_are_none(name: str) -> None:
         ("curator-items", "most", ITEMS + 1),
         ("curator-pairs", "most", 1.5),
         ("curator-pairs", "most", float("nan")),
+        ("sign", "vectors", 0),
+        ("sign", "vectors", 3),
+        ("sign", "vectors", 2.5),
+        ("sign", "vectors", -2),
+        ("sign", "vectors", 128),
+        ("sign", "vectors", float("nan")),
+        ("sign", "vectors", float("inf")),
+        ("sign", "kept", 0),
+        ("sign", "kept", 3),
+        ("sign", "kept", 1.5),
+        ("sign", "kept", -1),
+        ("sign", "kept", float("nan")),
+        ("sign", "kept", float("inf")),
     ],
 )
 def test_numbers_outside_their_ranges_are_refused_by_name(name: str, parameter: str, value: float) -> None:
     query = QUERIES[name]
     line = refused(replace(query, parameters={**query.parameters, parameter: value}))
-    assert parameter.replace("_", " ") in line or parameter in line
+    assert parameter.replace("_", " ") in line or {"kept": "keeps"}.get(parameter, parameter) in line
     assert f"{value:g}" in line or str(value) in line
+
+
+@pytest.mark.parametrize("vectors", [1, 2, 4, 8, 16, 32, 64])
+def test_bits_of_an_answer_name_a_signed_vector(vectors: int) -> None:
+    """As many as name one of ``2 m``, no more and no less; any number up to all of the vectors may be kept."""
+    query = replace(QUERIES["sign"], parameters={"vectors": vectors, "kept": vectors}, answer_bits=vectors.bit_length())
+    release = Cohort(RATINGS, worlds.SECRET, 0, 5, None).answer(query, 0, 5)
+    assert release.width == query.bits == 1 + int(np.log2(vectors))
+    for bits in (0, -1, query.answer_bits - 1, query.answer_bits + 1):
+        assert f"{bits} bits" in refused(replace(query, answer_bits=bits))
+    for kept in (0, vectors + 1):
+        assert f"keeps {kept}" in refused(replace(query, parameters={"vectors": vectors, "kept": kept}))
+
+
+@pytest.mark.parametrize("pool", POOLS)
+@pytest.mark.parametrize("name", ["maxsense", "sign"])
+def test_no_pool_reaches_compiled_code_unchecked(name: str, pool: str) -> None:
+    assert "pool" in refused(replace(QUERIES[name], pool=POOLS[pool]))  # type: ignore[arg-type] # what is tried
 
 
 @pytest.mark.parametrize("size", [1, 5, 12])
 def test_no_more_sets_than_there_are(size: int) -> None:
     query = replace(QUERIES["multi-maxsense"], parameters={"set_size": size}, questions=-(-ITEMS // size))
     cohort = Cohort(RATINGS, worlds.SECRET, 0, 5, None)
-    assert cohort.answer(query, 0, 5).questions == query.questions
+    assert cohort.answer(query, 0, 5).width == query.questions
     refused(replace(query, questions=query.questions + 1))
 
 
@@ -192,11 +231,12 @@ def test_where_rated_items_are_private_nobody_is_silent(users: list[dict[int, bo
 
 @pytest.mark.parametrize("name", [name for name in QUERIES if not name.endswith("-of-rated")])
 def test_devices_without_any_rating_answer_all_the_same(name: str) -> None:
-    """A whole block of them; without noise their bits are those of nothing rated."""
+    """A whole block of them; without noise their bits are those of nothing rated, or, of signs, a fair coin's."""
     query = replace(QUERIES[name], epsilon=None)
     release = Cohort(worlds.stored_ratings([{}, {}], [0, 1, 1, 0], ITEMS), worlds.SECRET, 0, 4, None).answer(
         query, 0, 4
     )
     assert release.answered is None
-    assert release.unpacked().all() == (name == "pairwise-equal")
-    assert release.unpacked().any() == (name == "pairwise-equal")
+    if name != "sign":
+        assert release.unpacked().all() == (name == "pairwise-equal")
+        assert release.unpacked().any() == (name == "pairwise-equal")

@@ -43,7 +43,7 @@ CASES: dict[str, tuple[World, float, Epsilon]] = {
 
 def released(ratings: Ratings, query: Query, first: int, stop: int, secret: bytes = worlds.SECRET) -> list[int]:
     release = Cohort(ratings, secret, first, stop, None).answer(query, first, stop)
-    assert (release.query_id, release.first, release.count, release.questions) == (query.id, first, stop - first, 1)
+    assert (release.query_id, release.first, release.count, release.width) == (query.id, first, stop - first, 1)
     assert (release.answered, release.refused) == (None, 0)
     return [int(bit) for bit in release.unpacked()[:, 0]]
 
