@@ -11,7 +11,7 @@ from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query
 from coordinator.protocol.partition import partition_size
 from coordinator.protocol.sensing import sensing_table
-from coordinator.protocol.signs import MOST_VECTORS, answer_bits
+from coordinator.protocol.signs import MOST_VECTORS, UNIT, answer_bits
 
 
 def check(query: Query, ratings: Ratings) -> None:
@@ -87,8 +87,20 @@ def _check_signs(query: Query) -> None:
         if not (1 <= kept <= given and float(kept).is_integer()):
             raise InputError(f"{query} keeps {kept:g} signed vectors; give a whole number, 1 to {given:g}")
         vectors = int(given)
+    _check_centres(query)
     if query.answer_bits != answer_bits(vectors):
         raise InputError(f"{query} wants {query.answer_bits} bits an answer, it has {answer_bits(vectors)}")
+
+
+def _check_centres(query: Query) -> None:
+    """Refuse centres that do not fit the pool, or the design."""
+    if query.centres is None:
+        return
+    centres = np.asarray(query.centres)
+    if "vectors" not in query.parameters or query.pool is None:
+        raise InputError(f"{query} brings centres, which the design cannot use")
+    if centres.dtype != np.int32 or centres.shape != query.pool.shape or (np.abs(centres) > UNIT).any():
+        raise InputError(f"{query} has centres that are not one 32-bit number an item, -{UNIT} to {UNIT}")
 
 
 def _check_epsilon(query: Query, sketch: Sketch) -> None:

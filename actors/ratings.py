@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -27,6 +27,16 @@ from actors.sign_kernels import block_model_signs, places_in, stored_signs
 from coordinator.protocol.arrays import Bits, Bits2, Bools, Bools2, Floats, Indices, Indices2, Ints, Words
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.sensing import SensingTable
+
+
+class Terms(NamedTuple):
+    """What a rating counts in a signed sum: ``unit`` for a like, ``-unit`` for a dislike, less the item's centre."""
+
+    pool: Indices
+    """Items that count, ascending."""
+    centres: Indices
+    """One a place of the pool."""
+    unit: int
 
 
 class Ratings(Protocol):
@@ -54,8 +64,8 @@ class Ratings(Protocol):
         """
         ...
 
-    def signed_sums(self, master: Words, key: Words, pool: Indices, first: int, sums: Indices2) -> None:
-        """Write sums over the rated items of the pool, +1 a like and -1 a dislike, under public signs.
+    def signed_sums(self, master: Words, key: Words, counts: Terms, first: int, sums: Indices2) -> None:
+        """Write sums over the rated items of a pool, as ``counts`` says what they count, under public signs.
 
         ``sums`` has shape (devices, sign vectors); devices are those from ``first`` on.
         """
@@ -126,10 +136,10 @@ class BlockRatings:
         """Write MaxSense's private bits; see `Ratings.maxsense`."""
         block_model_maxsense(self._model(), master, key, table, pool, first, bits)
 
-    def signed_sums(self, master: Words, key: Words, pool: Indices, first: int, sums: Indices2) -> None:
+    def signed_sums(self, master: Words, key: Words, counts: Terms, first: int, sums: Indices2) -> None:
         """Write signed sums; see `Ratings.signed_sums`."""
-        places = places_in(pool, self.items)
-        block_model_signs(self._model(), master, key, places, pool.size, first, sums)
+        places = places_in(counts.pool, self.items)
+        block_model_signs(self._model(), master, key, places, counts.centres, counts.unit, first, sums)
 
     def multi_maxsense(self, master: Words, key: Words, set_size: int, first: int, bits: Bits2) -> None:
         """Write Multi-MaxSense's private bits; see `Ratings.multi_maxsense`."""
@@ -223,10 +233,10 @@ class StoredRatings:
         """Write MaxSense's private bits; see `Ratings.maxsense`."""
         stored_maxsense(self._liked, key, table, pool, first, bits)
 
-    def signed_sums(self, master: Words, key: Words, pool: Indices, first: int, sums: Indices2) -> None:  # noqa: ARG002 (stored)
+    def signed_sums(self, master: Words, key: Words, counts: Terms, first: int, sums: Indices2) -> None:  # noqa: ARG002 (stored)
         """Write signed sums; see `Ratings.signed_sums`."""
         opinions = StoredOpinions(self.starts, self.rated_items, self.likes, self.user)
-        stored_signs(opinions, key, places_in(pool, self.items), pool.size, first, sums)
+        stored_signs(opinions, key, places_in(counts.pool, self.items), counts.centres, counts.unit, first, sums)
 
     def multi_maxsense(self, master: Words, key: Words, set_size: int, first: int, bits: Bits2) -> None:  # noqa: ARG002 (stored)
         """Write Multi-MaxSense's private bits; see `Ratings.multi_maxsense`."""

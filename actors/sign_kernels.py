@@ -24,19 +24,28 @@ def places_in(pool: Indices, items: int) -> Indices:
 
 
 @compiled
-def _add_rating(stream: np.uint64, place: int, words: int, liked: bool, sums: Indices) -> None:
-    """Add one rating, +1 for a like and -1 for a dislike, to the sum of every sign vector, under its sign."""
+def _add_rating(stream: np.uint64, place: int, words: int, value: int, sums: Indices) -> None:
+    """Add what one rating counts to the sum of every sign vector, under its sign."""
     for vector in range(sums.size):
-        agrees = (sign_bit(stream, vector * words, place) == 1) == liked
-        sums[vector] += 1 if agrees else -1
+        sums[vector] += value if sign_bit(stream, vector * words, place) == 1 else -value
 
 
 @compiled
 def block_model_signs(
-    model: BlockModelRatings, master: Words, key: Words, places: Indices, pool: int, first: int, sums: Indices2
+    model: BlockModelRatings,
+    master: Words,
+    key: Words,
+    places: Indices,
+    centres: Indices,
+    unit: int,
+    first: int,
+    sums: Indices2,
 ) -> None:
-    """Write synthetic devices' sums, int32, shape (devices, sign vectors); ``key`` is the round's public key."""
-    many, words = model.items, -(-pool // 64)
+    """Write synthetic devices' sums, int32, shape (devices, sign vectors); ``key`` is the round's public key.
+
+    A like counts ``unit`` and a dislike ``-unit``, less the centre of the item's place in the pool.
+    """
+    many, words = model.items, -(-centres.size // 64)
     marks, stamp, buffer = np.zeros(many + 1, np.uint8), 0, np.empty(many + 2, np.uint32)
     rated = np.empty(many + 1, np.uint32)
     secret, public = ratings_streams(master, first, len(sums)), device_streams(key, first, len(sums))
@@ -48,17 +57,21 @@ def block_model_signs(
         for item in rated[: model.rated]:
             if places[item] >= 0:
                 liked = likes_item(stream, item, like[model.clusters[item]])
-                _add_rating(public[k], places[item], words, liked, sums[k])
+                value = (unit if liked else -unit) - centres[places[item]]
+                _add_rating(public[k], places[item], words, value, sums[k])
 
 
 @compiled
-def stored_signs(opinions: StoredOpinions, key: Words, places: Indices, pool: int, first: int, sums: Indices2) -> None:
+def stored_signs(
+    opinions: StoredOpinions, key: Words, places: Indices, centres: Indices, unit: int, first: int, sums: Indices2
+) -> None:
     """Write real devices' sums; see `block_model_signs`."""
-    public, words = device_streams(key, first, len(sums)), -(-pool // 64)
+    public, words = device_streams(key, first, len(sums)), -(-centres.size // 64)
     for k in range(len(sums)):
         user = opinions.user[first + k]
         sums[k] = 0
         for at in range(opinions.starts[user], opinions.starts[user + 1]):
             place = places[opinions.rated[at]]
             if place >= 0:
-                _add_rating(public[k], place, words, opinions.likes[at], sums[k])
+                value = (unit if opinions.likes[at] else -unit) - centres[place]
+                _add_rating(public[k], place, words, value, sums[k])

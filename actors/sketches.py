@@ -11,7 +11,7 @@ import numpy as np
 from actors.agreement import AGREEMENTS, Agree
 from actors.block_model import DISLIKED, LIKED
 from actors.randomizers import Randomizer, flip, name_vector
-from actors.ratings import Ratings
+from actors.ratings import Ratings, Terms
 from coordinator.protocol.arrays import Bits2, Bools, Indices2, Ints, Words
 from coordinator.protocol.coins import device_streams, round_key
 from coordinator.protocol.item_queries import item_queries
@@ -19,6 +19,7 @@ from coordinator.protocol.messages import Query
 from coordinator.protocol.pairs import pairs_among, random_pairs
 from coordinator.protocol.reveal import kept, reveals
 from coordinator.protocol.sensing import sensing_table
+from coordinator.protocol.signs import UNIT
 
 
 class Sketched(NamedTuple):
@@ -76,10 +77,12 @@ def maxsense(query: Query, ratings: Ratings, master: Words, first: int, count: i
 
 
 def sign(query: Query, ratings: Ratings, master: Words, first: int, count: int) -> Sketched:
-    """Sign sensing's sums: the device's ratings of the pool, +1 a like and -1 a dislike, under each sign vector."""
+    """Sign sensing's sums: the device's ratings of the pool, under each sign vector, less their centres if any."""
     assert query.pool is not None
     sums = np.empty((count, int(query.parameters["vectors"])), np.int32)
-    ratings.signed_sums(master, round_key(query.public_seed, query.round), query.pool, first, sums)
+    plain = Terms(query.pool, np.zeros(query.pool.size, np.int32), 1)
+    counts = plain if query.centres is None else Terms(query.pool, query.centres, UNIT)
+    ratings.signed_sums(master, round_key(query.public_seed, query.round), counts, first, sums)
     return Sketched(sums)
 
 

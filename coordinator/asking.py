@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+from types import UnionType
+
 import numpy as np
 
 from coordinator.aggregation import AGGREGATIONS
@@ -9,6 +12,20 @@ from coordinator.protocol.budget import as_float, within
 from coordinator.protocol.errors import PolicyError
 from coordinator.protocol.messages import Query
 from coordinator.server import Ask, Policy, ServerState
+
+_KINDS: dict[str, type | UnionType] = {
+    "design": str,
+    "items": int,
+    "round": int,
+    "public_seed": bytes,
+    "epsilon": Fraction | None,
+    "questions": int,
+    "parameters": dict,
+    "pool": np.ndarray | None,
+    "answer_bits": int,
+    "centres": np.ndarray | None,
+}
+"""What a query's fields are; a policy may put in anything."""
 
 
 def next_ask(policy: Policy, state: ServerState, *, most_rounds: int) -> Ask | None:
@@ -33,7 +50,7 @@ def next_ask(policy: Policy, state: ServerState, *, most_rounds: int) -> Ask | N
     try:
         ask = policy.next_query(state)
     except Exception as error:
-        raise PolicyError(f"{where}: it raised {type(error).__name__}: {error}") from error
+        raise PolicyError(f"{where}: it raised {in_a_line(error)}") from error
     if ask is None:
         return None
     if len(state.asked) >= most_rounds:
@@ -51,19 +68,49 @@ def whose(policy: Policy, state: ServerState) -> str:
 def _complaint(ask: object, state: ServerState) -> str | None:
     """Return what is wrong with a round, or None."""
     if not isinstance(ask, Ask) or not isinstance(ask.query, Query):
-        return f"it returned {_told(ask)}, which is no coordinator.server.Ask of a query; return one, or None to stop"
-    query = ask.query
+        return f"it returned {_shown(ask)}, which is no coordinator.server.Ask of a query; return one, or None to stop"
+    return (
+        _complaint_about_types(ask.query)
+        or _complaint_about_design(ask.query, state)
+        or _complaint_about_devices(ask, state)
+        or _complaint_about_epsilon(ask.query, state)
+        or _complaint_about_items(ask.query, state)
+    )
+
+
+def _complaint_about_types(query: Query) -> str | None:
+    for name, kind in _KINDS.items():
+        if not isinstance(value := getattr(query, name), kind):
+            return f"its query's {name} is {_shown(value)}; coordinator.protocol.messages.Query tells what it must be"
+    if not all(isinstance(value, int | float) for value in query.parameters.values()):
+        return f"its query's parameters are {_shown(query.parameters)}; give numbers by name"
+    return None
+
+
+def _complaint_about_design(query: Query, state: ServerState) -> str | None:
     if query.design not in AGGREGATIONS:
         return f"it asks design {query.design!r}; choose one of {', '.join(AGGREGATIONS)}"
+    if state.asked and query.design != state.asked[0].query.design:
+        return f"it asks design {query.design!r}; earlier rounds asked {state.asked[0].query.design!r}, stay with it"
+    if query.round != len(state.asked):
+        return f"its query says round {query.round}; coins of a round are used once, give {len(state.asked)}"
+    return None
+
+
+def _complaint_about_devices(ask: Ask, state: ServerState) -> str | None:
     whole = all(type(place) is int for place in (ask.first, ask.stop))
-    if not whole or not 0 <= ask.first < ask.stop <= state.devices:
-        return f"it asks devices {ask.first} to {ask.stop}, stop not included; there are {state.devices}, from 0 on"
+    if whole and 0 <= ask.first < ask.stop <= state.devices:
+        return None
+    return f"it asks devices {ask.first} to {ask.stop}, stop not included; there are {state.devices}, from 0 on"
+
+
+def _complaint_about_epsilon(query: Query, state: ServerState) -> str | None:
+    asked, budget = as_float(query.epsilon), as_float(state.budget)
     if query.epsilon is not None and query.epsilon <= 0:
-        return f"its query has epsilon {as_float(query.epsilon):g}; it must be above 0"
+        return f"its query has epsilon {asked:g}; it must be above 0"
     if not within(query.epsilon, state.budget):
-        asked, budget = as_float(query.epsilon), as_float(state.budget)
         return f"its query costs epsilon {asked:g}, above the devices' budget of {budget:g}"
-    return _complaint_about_items(query, state)
+    return None
 
 
 def _complaint_about_items(query: Query, state: ServerState) -> str | None:
@@ -72,7 +119,7 @@ def _complaint_about_items(query: Query, state: ServerState) -> str | None:
         return f"its query has a catalogue of {query.items} items, earlier rounds had {first.items}"
     if query.pool is None:
         return None
-    pool = np.asarray(query.pool)
+    pool = query.pool
     if pool.ndim != 1 or not pool.size or pool.dtype != np.int32:
         return "its pool is no list of 32-bit item numbers, or empty"
     if outside := [int(item) for item in pool if not 0 <= item < query.items][:3]:
@@ -80,6 +127,14 @@ def _complaint_about_items(query: Query, state: ServerState) -> str | None:
     return None if (np.diff(pool) > 0).all() else "its pool is not ascending, or holds an item twice"
 
 
-def _told(value: object) -> str:
-    text = repr(value)
+def in_a_line(error: BaseException) -> str:
+    """Return an error's kind and text, without line breaks."""
+    return " ".join(f"{type(error).__name__}: {error}".split())
+
+
+def _shown(value: object) -> str:
+    try:
+        text = " ".join(repr(value).split())
+    except Exception:
+        text = f"a {type(value).__name__}"
     return text if len(text) <= 60 else f"{text[:60]}..."

@@ -35,7 +35,7 @@ def centred_scores(statistic: ScoreStatistic, sensing: float) -> Scores:
 DECODERS: dict[str, Callable[[ScoreStatistic, float], Scores]] = {"centred": centred_scores, "paper": paper_scores}
 
 
-def kmeans_on_line(scores: Floats, clusters: int) -> Indices:
+def kmeans_on_line(scores: Floats, clusters: int, *, starts: int = 10) -> Indices:
     """Return k-means clusters of numbers, numbered by falling mean: cluster 0 is the highest.
 
     Parameters
@@ -44,6 +44,8 @@ def kmeans_on_line(scores: Floats, clusters: int) -> Indices:
         One score an item.
     clusters : int
         Number of clusters L; fewer come back where there are fewer distinct scores.
+    starts : int
+        How often k-means starts anew; the best result counts.
 
     Returns
     -------
@@ -51,7 +53,7 @@ def kmeans_on_line(scores: Floats, clusters: int) -> Indices:
     """
     distinct = min(clusters, np.unique(scores).size)
     with one_thread():
-        fitted = KMeans(distinct, n_init=10, tol=0, random_state=0).fit(scores[:, None])
+        fitted = KMeans(distinct, n_init=starts, tol=0, random_state=0).fit(scores[:, None])
     rank: Indices = np.argsort(np.argsort(-fitted.cluster_centers_[:, 0])).astype(np.int32)
     found: Indices = rank[fitted.labels_]
     return found

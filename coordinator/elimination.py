@@ -10,18 +10,22 @@ from scipy.special import ndtr
 
 from coordinator.pool_designs import PoolDesign
 from coordinator.posterior import Posterior
-from coordinator.protocol.arrays import Bools, Floats
+from coordinator.protocol.arrays import Bools, Floats, Indices
 from coordinator.protocol.errors import InputError
 from coordinator.server import Ask, ServerState
 from coordinator.setting import Setting
 
-PILOT = 0.5
+PILOT = 0.15
 """The first round brings this share of the log-odds that decide an item, if users like all of a cluster or nothing."""
-SHARE = 0.14
+SHARE = 0.16
 """A round is as large as decides this share of the open items on average, and `MORE` items."""
 MORE = 2.0
 MOST = 0.8
 """But no more than this share of them: the last items need not all be decided at once."""
+GROWTH = 0.35
+"""A round asks at most this share of the users asked so far: what it tells sharpens the next one."""
+LEAST, LEAST_ALONE = 0.04, 0.25
+"""A round adds at least this share to what is known of its items, of several and of one: no crumbs."""
 LARGEST_ROUND = 1 << 40
 
 
@@ -46,17 +50,16 @@ class Eliminate:
 
     def next_query(self, state: ServerState) -> Ask | None:
         """Return the next round, or None once every item is decided or every answer was given."""
-        setting, everywhere = self.setting, self.setting.design.items
+        setting = self.setting
         if not state.asked:
-            return setting.ask(state, users=pilot_users(setting, everywhere))
+            return _pilot(setting, state)
         posterior = setting.believe(state)
         if not posterior.apart:
             return setting.ask(state, users=state.answers_asked)
         if not (undecided := ~posterior.decided(setting.failure)).any():
             return None
         goal = min(self.share * undecided.sum() + MORE, MOST * undecided.sum())
-        users = users_to_decide(setting, posterior, undecided, goal=float(goal))
-        return setting.ask(state, users=users, pool=np.flatnonzero(undecided).astype(np.int32))
+        return _next(setting, state, posterior, undecided, goal=float(goal), least=LEAST)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,8 +81,7 @@ class ItemByItem:
         """Return the next round, or None once every item is decided or every answer was given."""
         setting = self.setting
         if len(state.asked) < setting.design.items:
-            item = np.array([len(state.asked)], np.int32)
-            return setting.ask(state, users=pilot_users(setting, 1), pool=item)
+            return _pilot(setting, state, pool=np.array([len(state.asked)], np.int32))
         posterior = setting.believe(state)
         if not posterior.apart:
             assert state.estimates is not None  # there is a posterior
@@ -89,8 +91,7 @@ class ItemByItem:
         if not (undecided := ~posterior.decided(setting.failure)).any():
             return None
         only = np.arange(undecided.size) == undecided.argmax()
-        users = users_to_decide(setting, posterior, only, goal=0.5)
-        return setting.ask(state, users=users, pool=np.flatnonzero(only).astype(np.int32))
+        return _next(setting, state, posterior, only, goal=0.5, least=LEAST_ALONE)
 
 
 def _only(ask: Ask) -> int | None:
@@ -99,27 +100,42 @@ def _only(ask: Ask) -> int | None:
     return int(pool[0]) if pool is not None and pool.size == 1 else None
 
 
-def pilot_users(setting: Setting, pool: int) -> int:
-    """Return the size of a first round about ``pool`` items, before anything is known."""
-    design = pool_design(setting)
+def _pilot(setting: Setting, state: ServerState, pool: Indices | None = None) -> Ask | None:
+    """Return the first round about some items, before anything is known."""
+    design, query = pool_design(setting), setting.query(state, pool=pool)
     gap = design.widest / (setting.clusters - 1)
     information = PILOT * 2 * math.log(design.items / setting.failure) / gap**2
-    return _users(information, design.rate(pool, setting.epsilon_per_answer, 0.5))
+    return setting.send(state, query, users=_users(information / float(design.rates(query).mean())))
 
 
-def users_to_decide(setting: Setting, posterior: Posterior, undecided: Bools, *, goal: float) -> int:
+def _next(
+    setting: Setting, state: ServerState, posterior: Posterior, open_ones: Bools, *, goal: float, least: float
+) -> Ask | None:
+    """Return a round about open items, as large as should decide ``goal`` of them; see `users_to_decide`."""
+    assert state.estimates is not None  # there is a posterior
+    expected = posterior.expected[open_ones]
+    query = setting.query(state, pool=np.flatnonzero(open_ones).astype(np.int32), expected=expected)
+    rates = pool_design(setting).rates(query, expected)
+    users = users_to_decide(posterior, open_ones, rates, goal=goal, failure=setting.failure)
+    crumbs = least * float((state.estimates.information[open_ones] / rates).mean())
+    return setting.send(state, query, users=_users(max(min(users, GROWTH * state.answers_asked), crumbs)))
+
+
+def users_to_decide(posterior: Posterior, open_ones: Bools, rates: Floats, *, goal: float, failure: float) -> int:
     """Return the users after which so many of the open items should be decided, on average.
 
     Parameters
     ----------
-    setting : Setting
-        Design, privacy and confidence.
     posterior : Posterior
         What is known; its clusters stand apart.
-    undecided : ndarray of bool, shape (N,)
+    open_ones : ndarray of bool, shape (N,)
         The pool of the round.
+    rates : ndarray of float64, shape (M,)
+        Information of a device's answer about each of them.
     goal : float
         How many of them are to be decided, fewer than all.
+    failure : float
+        Probability of a wrong label that is allowed, in all.
 
     Notes
     -----
@@ -127,26 +143,23 @@ def users_to_decide(setting: Setting, posterior: Posterior, undecided: Bools, *,
     with a gap g between the levels they drift by ``g^2 I / 2`` with variance ``g^2 I``.
     """
     assert posterior.mixture is not None  # clusters that stand apart have levels
-    design, pool = pool_design(setting), int(undecided.sum())
-    levels = posterior.mixture.levels
-    gaps = np.append(-np.diff(levels), np.inf)
-    nearest = np.minimum(gaps, np.insert(gaps[:-1], 0, np.inf))[posterior.cluster[undecided]]
-    doubt = np.clip(posterior.doubt[undecided], 1e-300, 0.5)
-    odds, bound = np.log1p(-doubt) - np.log(doubt), posterior.threshold(setting.failure)
-    edge = math.log1p(-min(bound, 0.5)) - math.log(min(bound, 0.5))
-    liked = design.liked(float(levels[posterior.cluster[undecided]].mean()))
+    gaps = np.append(-np.diff(posterior.mixture.levels), np.inf)
+    nearest = np.minimum(gaps, np.insert(gaps[:-1], 0, np.inf))[posterior.cluster[open_ones]]
+    doubt = np.clip(posterior.doubt[open_ones], 1e-300, 0.5)
+    odds, bound = np.log1p(-doubt) - np.log(doubt), min(posterior.threshold(failure), 0.5)
+    edge = math.log1p(-bound) - math.log(bound)
+    drift = nearest**2 * rates / 2
 
-    def decided(information: float) -> float:
-        drift = nearest**2 * information / 2
-        return _passes(odds, doubt, drift, edge)
+    def decided(users: float) -> float:
+        return _passes(odds, doubt, drift * users, edge)
 
     low, high = 0.0, 1.0
-    while decided(high) < goal:
+    while decided(high) < goal and high < LARGEST_ROUND:
         high *= 2
     for _ in range(50):
         middle = (low + high) / 2
         low, high = (low, middle) if decided(middle) >= goal else (middle, high)
-    return _users(high, design.rate(pool, setting.epsilon_per_answer, liked))
+    return _users(high)
 
 
 def _passes(odds: Floats, doubt: Floats, drift: Floats, edge: float) -> float:
@@ -156,8 +169,8 @@ def _passes(odds: Floats, doubt: Floats, drift: Floats, edge: float) -> float:
     return float(((1 - doubt) * right + doubt * wrong).sum())
 
 
-def _users(information: float, rate: float) -> int:
-    return max(1, math.ceil(min(information / rate, LARGEST_ROUND))) if rate else LARGEST_ROUND
+def _users(wanted: float) -> int:
+    return max(1, math.ceil(min(wanted, LARGEST_ROUND)))
 
 
 def pool_design(setting: Setting) -> PoolDesign:

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from coordinator.centred_moments import reach
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.messages import Query
+from coordinator.protocol.signs import UNIT
 from coordinator.sign_moments import sign_contrast
 from coordinator.statistics import ScoreStatistic
 
@@ -50,19 +52,38 @@ def read_signs(query: Query, statistic: ScoreStatistic, *, rated: int) -> Estima
     """Return estimates of ``2 b - 1``, averaged over user classes, from a round of sign sensing.
 
     Unbiased whatever the block model: the other items' signs are fair coins, so that the contrast depends on the sizes
-    of the pool and of a user's ratings alone.
+    of the pool and of a user's ratings alone. With centres it depends on how much users like the other items, too, for
+    which the centres stand.
     """
-    scale, agreed, told = contrast_of(query, rated=rated), statistic.scores, statistic.sensed.astype(float)
-    return Estimates(weighted=scale * (2.0 * agreed - told), information=scale**2 * told)
+    agreed, told = statistic.scores, statistic.sensed.astype(float)
+    scale, offset = np.zeros(query.items), np.zeros(query.items)
+    scale[query.pool], offset[query.pool] = contrasts_of(query, rated=rated)
+    return Estimates(weighted=scale * (2.0 * agreed - told - offset * told), information=scale**2 * told)
 
 
-def contrast_of(query: Query, *, rated: int) -> float:
-    """Return the contrast of a query of sign sensing; see `sign_moments.sign_contrast`."""
+def contrasts_of(query: Query, *, rated: int, likes: Floats | None = None) -> tuple[Floats, Floats]:
+    """Return contrast and offset of every item of a query's pool: ``E[H S] = contrast (2 b - 1) + offset``.
+
+    Parameters
+    ----------
+    query : Query
+        Of sign sensing.
+    rated : int
+        Number of items w that a user rated.
+    likes : ndarray of float64, shape (M,), optional
+        With centres: how probably users like each item of the pool; by default as the centres tell.
+    """
     assert query.pool is not None  # there are no signs without one
-    vectors, kept = int(query.parameters["vectors"]), int(query.parameters["kept"])
-    return sign_contrast(
-        query.pool.size, items=query.items, rated=rated, vectors=vectors, kept=kept, epsilon=query.epsilon
-    )
+    vectors, kept, epsilon = int(query.parameters["vectors"]), int(query.parameters["kept"]), query.epsilon
+    if query.centres is None:
+        one = sign_contrast(
+            query.pool.size, items=query.items, rated=rated, vectors=vectors, kept=kept, epsilon=epsilon
+        )
+        return np.full(query.pool.size, one), np.zeros(query.pool.size)
+    expected = (1 + query.centres / UNIT) / 2 if likes is None else likes
+    found = reach(query.centres, expected, items=query.items, rated=rated)
+    told = bit_channel(epsilon).contrast * rated / query.items
+    return told * found.slope, told * found.offset
 
 
 def read_sets(query: Query, statistic: ScoreStatistic, *, rated: int) -> Estimates:

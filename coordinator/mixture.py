@@ -1,4 +1,4 @@
-"""Mixtures: the clusters' levels and shares behind noisy estimates, by expectation and maximization.
+"""Mixtures: the clusters' levels and shares behind noisy estimates, by maximum likelihood.
 
 Every item's estimate is normal around the level of its cluster, with a standard error that is known; levels and shares
 are not. That items leave the pool because of what their estimates say does not matter: the likelihood is the same.
@@ -9,15 +9,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import logsumexp
+from scipy.optimize import minimize
+from scipy.special import softmax
 
 from coordinator.decoders import kmeans_on_line
-from coordinator.protocol.arrays import Floats
+from coordinator.protocol.arrays import Floats, Floats2, Ints
+from coordinator.protocol.compiled import compiled
 
 ITERATIONS = 500
-SETTLED = 1e-5
-"""The fit ends once an iteration gains less log-likelihood than this, in all."""
-Floats2 = np.ndarray[tuple[int, int], np.dtype[np.float64]]
+SETTLED = 1e-12
+"""The fit ends once an iteration gains a smaller share of the log-likelihood than this."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +32,7 @@ class Mixture:
     doubts : ndarray of float64, shape (L,)
         Standard errors of the levels.
     likelihood : float
-        Log-likelihood of the estimates.
+        Log-likelihood of the estimates, up to a number that depends on their errors only.
     """
 
     levels: Floats
@@ -50,7 +51,7 @@ def joint(mixture: Mixture, value: Floats, error: Floats, *, doubtful: bool) -> 
 
 
 def fit(value: Floats, error: Floats, clusters: int) -> Mixture:
-    """Return the most likely mixture that two starts find: optimal clusters on a line, and evenly cut ones.
+    """Return the most likely mixture that two starts find: k-means clusters, and as many items in each.
 
     Parameters
     ----------
@@ -60,8 +61,8 @@ def fit(value: Floats, error: Floats, clusters: int) -> Mixture:
         Number of clusters L.
     """
     evenly = np.argsort(np.argsort(-value)) * clusters // value.size
-    starts = [evenly] if clusters == 1 else [evenly, kmeans_on_line(value, clusters)]
-    fits = [_climb(value, error, np.eye(clusters)[np.asarray(start, np.int64)]) for start in starts]
+    starts = [evenly] if clusters == 1 else [evenly, kmeans_on_line(value, clusters, starts=1).astype(np.int64)]
+    fits = [_climb(value, error, start, clusters) for start in starts]
     best = max(fits, key=lambda one: one.likelihood)
     order = np.argsort(-best.levels, kind="stable")
     return Mixture(
@@ -69,24 +70,52 @@ def fit(value: Floats, error: Floats, clusters: int) -> Mixture:
     )
 
 
-def _climb(value: Floats, error: Floats, belongs: Floats2) -> Mixture:
-    found = _maximize(value, error, belongs, -np.inf)
-    for _ in range(ITERATIONS):
-        log_joint = joint(found, value, error, doubtful=False)
-        evidence = logsumexp(log_joint, axis=1)
-        likelihood = float(evidence.sum())
-        if likelihood - found.likelihood < SETTLED:
-            break
-        found = _maximize(value, error, np.exp(log_joint - evidence[:, None]), likelihood)
-    return found
+def _climb(value: Floats, error: Floats, start: Ints, clusters: int) -> Mixture:
+    """Maximize the likelihood over levels, in units of the estimates' spread, and the logits of shares."""
+    precision, belongs = 1 / error**2, np.ascontiguousarray(np.eye(clusters)[start])
+    centre, unit = float(value.mean()), float(value.std()) or 1.0
+    sums = np.zeros((3, clusters))
 
+    def unlikely(point: Floats) -> tuple[float, Floats]:
+        levels, shares = centre + unit * point[:clusters], softmax(point[clusters:])
+        likelihood = _expect(value, precision, belongs, levels, np.log(shares), sums)
+        members, weights, weighted = sums
+        slope = np.concatenate([unit * (weighted - weights * levels), members - value.size * shares])
+        return -likelihood, -slope
 
-def _maximize(value: Floats, error: Floats, belongs: Floats2, likelihood: float) -> Mixture:
-    weights = belongs / error[:, None] ** 2
-    total = np.maximum(weights.sum(axis=0), np.finfo(float).tiny)
+    members = belongs.sum(axis=0)
+    levels = (belongs * value[:, None]).sum(axis=0) / np.maximum(members, 1)
+    begin = np.concatenate([(levels - centre) / unit, np.log((members + 1) / (value.size + clusters))])
+    found = minimize(unlikely, begin, jac=True, method="L-BFGS-B", options={"maxiter": ITERATIONS, "ftol": SETTLED})
+    likelihood, _ = unlikely(found.x)
     return Mixture(
-        levels=(weights * value[:, None]).sum(axis=0) / total,
-        shares=belongs.sum(axis=0) / value.size,
-        doubts=1 / np.sqrt(total),
-        likelihood=likelihood,
+        levels=centre + unit * found.x[:clusters],
+        shares=softmax(found.x[clusters:]),
+        doubts=1 / np.sqrt(np.maximum(sums[1], np.finfo(float).tiny)),
+        likelihood=-likelihood,
     )
+
+
+@compiled
+def _expect(value: Floats, precision: Floats, belongs: Floats2, levels: Floats, priors: Floats, sums: Floats2) -> float:
+    """Write P(cluster | estimate) of every item; return the log-likelihood, up to what no parameter changes.
+
+    ``sums`` receives, a cluster each, how many items belong to it, their precision and their weighted estimates.
+    """
+    likelihood, sums[:] = 0.0, 0.0
+    for item in range(value.size):
+        best, total = -np.inf, 0.0
+        for cluster in range(levels.size):
+            belongs[item, cluster] = priors[cluster] - (value[item] - levels[cluster]) ** 2 * precision[item] / 2
+            best = max(best, belongs[item, cluster])
+        for cluster in range(levels.size):
+            belongs[item, cluster] = np.exp(belongs[item, cluster] - best)
+            total += belongs[item, cluster]
+        for cluster in range(levels.size):
+            part = belongs[item, cluster] / total
+            belongs[item, cluster] = part
+            sums[0, cluster] += part
+            sums[1, cluster] += part * precision[item]
+            sums[2, cluster] += part * precision[item] * value[item]
+        likelihood += best + np.log(total)
+    return likelihood

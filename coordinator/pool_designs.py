@@ -10,14 +10,14 @@ import numpy as np
 
 from coordinator.aggregation import Statistic
 from coordinator.designs import check_shape
-from coordinator.estimates import Estimates, read_sets, read_signs
-from coordinator.protocol.arrays import Indices
+from coordinator.estimates import Estimates, contrasts_of, read_sets, read_signs
+from coordinator.protocol.arrays import Floats, Indices
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query
-from coordinator.protocol.signs import MOST_VECTORS, answer_bits
-from coordinator.sign_moments import best_kept, sign_contrast
+from coordinator.protocol.signs import MOST_VECTORS, UNIT, answer_bits
+from coordinator.sign_moments import best_kept
 from coordinator.statistics import ScoreStatistic
 
 
@@ -27,10 +27,13 @@ class PoolDesign(Protocol):
 
     Attributes
     ----------
+    name : str
+        What its queries are called.
     widest : float
         Largest difference between the levels of two clusters that the design's estimates can have.
     """
 
+    name: ClassVar[str]
     widest: ClassVar[float]
 
     @property
@@ -38,20 +41,27 @@ class PoolDesign(Protocol):
         """Number of items N of the catalogue."""
         ...
 
-    def query(self, *, round_number: int, public_seed: bytes, epsilon: Epsilon, pool: Indices | None = None) -> Query:
-        """Return the query of one round about the items of ``pool``, by default all."""
+    def query(
+        self,
+        *,
+        round_number: int,
+        public_seed: bytes,
+        epsilon: Epsilon,
+        pool: Indices | None = None,
+        expected: Floats | None = None,
+    ) -> Query:
+        """Return the query of one round about the items of ``pool``, by default all.
+
+        ``expected`` holds an estimate that the server expects of each of them; a design may make use of it.
+        """
         ...
 
     def read(self, query: Query, statistic: Statistic) -> Estimates:
         """Return what a round tells of every item."""
         ...
 
-    def rate(self, pool: int, epsilon: Epsilon, liked: float) -> float:
-        """Return the information of one device's answer about an item of a pool of that size."""
-        ...
-
-    def liked(self, level: float) -> float:
-        """Return the share of likes that an estimate stands for."""
+    def rates(self, query: Query, expected: Floats | None = None) -> Floats:
+        """Return the information of one device's answer about each item of a query's pool, as `read` counts it."""
         ...
 
 
@@ -80,6 +90,7 @@ class MaxSense:
     rated: int
     theta: float = 1.0
 
+    name: ClassVar[str] = "maxsense"
     widest: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
@@ -94,11 +105,19 @@ class MaxSense:
         """Return the sensing probability of each of ``pool`` items; of less than all at most 1/2."""
         return self.sensing if pool == self.items else min(self.sensing * self.items / pool, 0.5)
 
-    def query(self, *, round_number: int, public_seed: bytes, epsilon: Epsilon, pool: Indices | None = None) -> Query:
+    def query(
+        self,
+        *,
+        round_number: int,
+        public_seed: bytes,
+        epsilon: Epsilon,
+        pool: Indices | None = None,
+        expected: Floats | None = None,  # noqa: ARG002 (other designs use it)
+    ) -> Query:
         """Return the query of one round; ``pool`` holds the items that are sensed, by default all."""
         whole = pool is None or pool.size == self.items
         return Query(
-            design="maxsense",
+            design=self.name,
             items=self.items,
             round=round_number,
             public_seed=public_seed,
@@ -112,27 +131,16 @@ class MaxSense:
         assert isinstance(statistic, ScoreStatistic)  # MaxSense's
         return read_sets(query, statistic, rated=self.rated)
 
-    def rate(self, pool: int, epsilon: Epsilon, liked: float) -> float:
-        """Return the information that a device's answer gives about an item of a pool, as `read` counts it.
-
-        Parameters
-        ----------
-        pool : int
-            Items of the pool.
-        epsilon : Fraction or None
-            Privacy parameter of the answer [nats].
-        liked : float
-            Mean of b over the pool, as far as it is known.
-        """
-        sensing, contrast, share = self.sensing_in(pool), bit_channel(epsilon).contrast, self.rated / self.items
-        silent = math.exp(pool * math.log1p(-min(sensing * share * liked, 0.5)))
+    def rates(self, query: Query, expected: Floats | None = None) -> Floats:
+        """Return the information of one device's answer about each item; ``expected`` holds b, by default 1/2."""
+        pool = query.items if query.pool is None else query.pool.size
+        sensing, contrast, share = self.sensing_in(pool), bit_channel(query.epsilon).contrast, self.rated / self.items
+        liked = np.full(pool, 0.5) if expected is None else np.clip(expected, 0, 1)
+        silent = math.exp(np.log1p(-np.minimum(sensing * share * liked, 0.5)).sum())
         answer = (1 - contrast) / 2 + contrast * (1 - silent)
         noise = answer * (1 - answer)
-        return (contrast * share * silent) ** 2 * sensing * (1 - sensing) / noise if noise else 0.0
-
-    def liked(self, level: float) -> float:
-        """Return the share of likes that an estimate stands for: itself, as far as it is a probability."""
-        return min(max(level, 0.0), 1.0)
+        rate = (contrast * share * silent) ** 2 * sensing * (1 - sensing) / noise if noise else 0.0
+        return np.full(pool, rate)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,6 +160,9 @@ class SignSensing:
     vectors : int
         Sign vectors m that a device chooses among, a power of two up to `MOST_VECTORS`. The answer has
         ``1 + log2 m`` bits.
+    centred : bool
+        Whether ratings are counted from what the server expects of them, once it does: see `centred_moments`. With
+        several sign vectors they are counted from 0.
 
     Raises
     ------
@@ -162,7 +173,9 @@ class SignSensing:
     items: int
     rated: int
     vectors: int = 1
+    centred: bool = True
 
+    name: ClassVar[str] = "sign"
     widest: ClassVar[float] = 2.0
 
     def __post_init__(self) -> None:
@@ -170,11 +183,22 @@ class SignSensing:
         if not 1 <= self.vectors <= MOST_VECTORS or self.vectors & (self.vectors - 1):
             raise InputError(f"vectors is {self.vectors}; give a power of two, 1 to {MOST_VECTORS}")
 
-    def query(self, *, round_number: int, public_seed: bytes, epsilon: Epsilon, pool: Indices | None = None) -> Query:
+    def query(
+        self,
+        *,
+        round_number: int,
+        public_seed: bytes,
+        epsilon: Epsilon,
+        pool: Indices | None = None,
+        expected: Floats | None = None,
+    ) -> Query:
         """Return the query of one round; ``pool`` holds the items that have signs, by default all."""
+        centres = None
+        if expected is not None and self.centred and self.vectors == 1:
+            centres = np.rint(np.clip(expected, -1, 1) * UNIT).astype(np.int32)
         asked = np.arange(self.items, dtype=np.int32) if pool is None else pool
         return Query(
-            design="sign",
+            design=self.name,
             items=self.items,
             round=round_number,
             public_seed=public_seed,
@@ -182,6 +206,7 @@ class SignSensing:
             parameters={"vectors": self.vectors, "kept": self._kept(asked.size, epsilon)},
             pool=asked,
             answer_bits=answer_bits(self.vectors),
+            centres=centres,
         )
 
     def _kept(self, pool: int, epsilon: Epsilon) -> int:
@@ -192,18 +217,7 @@ class SignSensing:
         assert isinstance(statistic, ScoreStatistic)  # sign sensing's
         return read_signs(query, statistic, rated=self.rated)
 
-    def rate(self, pool: int, epsilon: Epsilon, liked: float) -> float:  # noqa: ARG002 (not needed here)
-        """Return the information that a device's answer gives about an item of a pool, as `read` counts it."""
-        contrast = sign_contrast(
-            pool,
-            items=self.items,
-            rated=self.rated,
-            vectors=self.vectors,
-            kept=self._kept(pool, epsilon),
-            epsilon=epsilon,
-        )
+    def rates(self, query: Query, expected: Floats | None = None) -> Floats:  # noqa: ARG002 (the query tells)
+        """Return the information of one device's answer about each item; see `estimates.contrasts_of`."""
+        contrast, _ = contrasts_of(query, rated=self.rated)
         return contrast**2
-
-    def liked(self, level: float) -> float:
-        """Return the share of likes b that an estimate of ``2 b - 1`` stands for, as far as it is a probability."""
-        return min(max((level + 1) / 2, 0.0), 1.0)

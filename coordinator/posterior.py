@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import logsumexp
+from scipy.special import logsumexp, softmax
 
 from coordinator.estimates import Estimates
 from coordinator.mixture import Mixture, fit, joint
@@ -24,6 +24,8 @@ class Posterior:
         The most probable cluster of every item; cluster 0 has the highest level.
     doubt : ndarray of float64, shape (N,)
         Probability that it is another one.
+    expected : ndarray of float64, shape (N,)
+        Posterior mean of every item's level.
     mixture : Mixture or None
         Levels and shares that were fitted; None where some item was in no pool yet.
     apart : bool
@@ -33,6 +35,7 @@ class Posterior:
 
     cluster: Indices
     doubt: Floats
+    expected: Floats
     mixture: Mixture | None
     apart: bool
 
@@ -89,7 +92,8 @@ def believe(estimates: Estimates, *, clusters: int, failure: float) -> Posterior
     known = estimates.information > 0
     if not known.all():
         unsure = np.full(known.size, 1 - 1 / clusters)
-        return Posterior(cluster=np.zeros(known.size, np.int32), doubt=unsure, mixture=None, apart=False)
+        nothing = np.zeros(known.size)
+        return Posterior(cluster=nothing.astype(np.int32), doubt=unsure, expected=nothing, mixture=None, apart=False)
     value, error = estimates.value, estimates.error
     some = _fitted(known.size)
     mixture, fewer = fit(value[some], error[some], clusters), fit(value[some], error[some], clusters - 1)
@@ -101,4 +105,5 @@ def believe(estimates: Estimates, *, clusters: int, failure: float) -> Posterior
     doubt = np.exp(logsumexp(others, axis=1) - logsumexp(log_joint, axis=1))
     if not apart:
         doubt = np.maximum(doubt, 1 - 1 / clusters)
-    return Posterior(cluster=cluster, doubt=doubt, mixture=mixture, apart=apart)
+    expected: Floats = softmax(log_joint, axis=1) @ mixture.levels
+    return Posterior(cluster=cluster, doubt=doubt, expected=expected, mixture=mixture, apart=apart)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from coordinator.aggregation import Statistic
-from coordinator.asking import next_ask, whose
+from coordinator.asking import in_a_line, next_ask, whose
 from coordinator.pool_designs import PoolDesign
 from coordinator.posterior import Posterior, believe
 from coordinator.protocol.budget import Epsilon
@@ -77,6 +77,20 @@ class Learner:
     curator: Curator | None = None
     design: PoolDesign | None = None
     confidence: float = 0.95
+
+    def checked(self, ask: Ask | None, policy: Policy, state: ServerState) -> Ask | None:
+        """Return a round whose answers can be read.
+
+        Raises
+        ------
+        PolicyError
+            If it asks another design than the one that reads the answers.
+        """
+        if ask and self.design and ask.query.design != self.design.name:
+            raise PolicyError(
+                f"{whose(policy, state)}: it asks design {ask.query.design!r}; the run's design is {self.design.name!r}"
+            )
+        return ask
 
     def absorb(self, state: ServerState, ask: Ask, statistic: Statistic) -> ServerState:
         """Return the state after a round; see `coordinator.server.absorb`."""
@@ -163,14 +177,18 @@ def conduct(
     while True:
         again = len(digests) < len(earlier)
         try:
-            ask = next_ask(policy, state, most_rounds=most_rounds)
+            ask = learner.checked(next_ask(policy, state, most_rounds=most_rounds), policy, state)
             over = None if ask is None or again else _asked(ask, transport)
         except BlindrecError as error:
+            failure = str(error) if isinstance(error, PolicyError) else f"{whose(policy, state)}: {in_a_line(error)}"
             if not state.asked:
-                raise
-            failure = str(error) if isinstance(error, PolicyError) else f"{whose(policy, state)}: {error}"
+                raise PolicyError(failure) from error
             break
         if ask is None:
+            if again or not state.asked:
+                gone = "the interrupted run went on here; start in a new folder"
+                told = gone if again else "nothing was asked, there is nothing to learn from"
+                raise PolicyError(f"{whose(policy, state)}: it stopped; {told}")
             break
         if over is None:
             over = _again(earlier[len(digests)], ask, transport)

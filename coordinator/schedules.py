@@ -62,8 +62,10 @@ class Fixed:
 
     def next_query(self, state: ServerState) -> Ask | None:
         """Return the next round, or None once every answer was given."""
-        share = -(-self.setting.answers_per_device * state.devices // self.rounds)
-        return self.setting.ask(state, users=share)
+        number, answers = len(state.asked), self.setting.answers_per_device * state.devices
+        if number == self.rounds:
+            return None
+        return self.setting.ask(state, users=(number + 1) * answers // self.rounds - number * answers // self.rounds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

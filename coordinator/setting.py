@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import inspect
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from coordinator.designs import Design
+from coordinator.pool_designs import PoolDesign
 from coordinator.posterior import Posterior, believe
-from coordinator.protocol.arrays import Indices
+from coordinator.protocol.arrays import Floats, Indices
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import InputError
+from coordinator.protocol.messages import Query
 from coordinator.server import Ask, ServerState
 
 
@@ -57,7 +58,43 @@ class Setting:
         """Return how many answers can still be asked for: each device is asked at most `answers_per_device` times."""
         return max(0, self.answers_per_device * state.devices - state.answers_asked)
 
-    def ask(self, state: ServerState, *, users: int, pool: Indices | None = None) -> Ask | None:
+    def query(self, state: ServerState, *, pool: Indices | None = None, expected: Floats | None = None) -> Query:
+        """Return the next round's query.
+
+        Parameters
+        ----------
+        state : ServerState
+            What happened so far.
+        pool : ndarray of int32, optional
+            Items to ask about, ascending; default: all.
+        expected : ndarray of float64, shape (M,), optional
+            Estimate that is expected of each of them, such as `Posterior.expected`; a design may make use of it.
+
+        Raises
+        ------
+        InputError
+            If the design cannot ask about a pool.
+        """
+        common: dict[str, Any] = {
+            "round_number": len(state.asked),
+            "public_seed": self.public_seed,
+            "epsilon": self.epsilon_per_answer,
+        }
+        if pool is None:
+            return self.design.query(**common)
+        if not isinstance(self.design, PoolDesign):
+            raise InputError(f"{type(self.design).__name__} asks about no pools of items; choose maxsense or sign")
+        if not np.issubdtype(np.asarray(pool).dtype, np.integer):
+            raise InputError(f"pool holds {np.asarray(pool).dtype} numbers; give items, whole numbers from 0 on")
+        return self.design.query(**common, pool=np.asarray(pool, np.int32), expected=expected)
+
+    def ask(
+        self, state: ServerState, *, users: int, pool: Indices | None = None, expected: Floats | None = None
+    ) -> Ask | None:
+        """Return a round that asks the next devices in line; see `query` and `send`."""
+        return self.send(state, self.query(state, pool=pool, expected=expected), users=users)
+
+    def send(self, state: ServerState, query: Query, *, users: int) -> Ask | None:
         """Return a round that asks the next devices in line.
 
         Devices come in order; once all were asked, and a device may answer again, the first ones follow. A round ends
@@ -67,10 +104,10 @@ class Setting:
         ----------
         state : ServerState
             What happened so far.
+        query : Query
+            What to ask.
         users : int
             How many devices to ask; where fewer are left in line, those.
-        pool : ndarray of int32, optional
-            Items to ask about, ascending; default: all.
 
         Returns
         -------
@@ -80,20 +117,14 @@ class Setting:
         Raises
         ------
         InputError
-            If nobody is asked, or the design cannot ask about a pool.
+            If nobody is asked.
         """
         if users < 1:
             raise InputError(f"users is {users}; a round asks at least 1")
         if not self.users_left(state):
             return None
-        wanted: dict[str, Any] = {} if pool is None else {"pool": np.asarray(pool, np.int32)}
-        if wanted and "pool" not in inspect.signature(self.design.query).parameters:
-            raise InputError(f"{type(self.design).__name__} cannot ask about a pool; leave it out")
-        query = self.design.query(
-            round_number=len(state.asked), public_seed=self.public_seed, epsilon=self.epsilon_per_answer, **wanted
-        )
         first = state.answers_asked % state.devices
-        return Ask(query=query, first=first, stop=min(first + users, state.devices))
+        return Ask(query=query, first=first, stop=min(first + int(users), state.devices))
 
     def believe(self, state: ServerState) -> Posterior:
         """Return what the rounds so far tell of every item's cluster; see `coordinator.posterior.believe`.

@@ -63,6 +63,10 @@ def run(
     vectors: Annotated[
         int | None, typer.Option(help="Sign sensing: vectors a device chooses among, a power of two up to 64 [1].")
     ] = None,
+    signs: Annotated[
+        str | None,
+        typer.Option(help="Sign sensing, adaptive: ratings counted centred (from what is expected) or plain."),
+    ] = None,
     questions: Annotated[
         str | None, typer.Option(help="Multi-MaxSense: sets a device; ceil (of epsilon), auto (fewest users) [ceil].")
     ] = None,

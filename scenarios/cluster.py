@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import socket
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -32,6 +33,7 @@ _WAIT_FOR_HEAD = 5.0
 _SETTINGS = b"\x00\x00\x00\x04\x00\x00\x00\x00\x00"
 _HTTP2_HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + _SETTINGS
 """What a client of HTTP/2, as Ray's head speaks it, says first; the answer starts with a frame of type SETTINGS."""
+_OURS = ("actors", "coordinator", "scenarios", "__main__")
 _ONE_THREAD = {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
@@ -51,6 +53,7 @@ class OnRay:
 
     def run(self, job: Job, *, advised: int, top: int, progress: Progress) -> Ran:
         """Run a job; see `scenarios.session.Session.run`."""
+        _ship(job.policy)
         hosts = _start_hosts(job, self.workers)
         each = len(hosts) and -(-len(job.layout.cohorts) // len(hosts))
         behind = [hosts[index // each] for index in range(len(job.layout.cohorts))]
@@ -59,7 +62,8 @@ class OnRay:
         server = start_coordinator(job.policy, job.learner, cohorts, job.layout, limits)
         try:
             if query := job.first_query():
-                ray.get([*(host.warm_up.remote(query) for host in hosts), server.warm_up.remote(query)])
+                with job.naming_policy():
+                    ray.get([*(host.warm_up.remote(query) for host in hosts), server.warm_up.remote(query)])
             outcome, seconds = _follow(server, progress, job.keep)
             advice = _advise(cohorts, outcome.model, advised, top, advice_permit(job.secret))
         finally:
@@ -84,6 +88,13 @@ class OnRay:
         finally:
             for one in flying:
                 ray.cancel(one, force=True)
+
+
+def _ship(policy: object) -> None:
+    """Let a user's own policy travel with its code: its module need not be found where the server runs."""
+    package = type(policy).__module__.partition(".")[0]
+    if package not in _OURS and package in sys.modules:
+        ray.cloudpickle.register_pickle_by_value(sys.modules[package])  # type: ignore[no-untyped-call] # no types
 
 
 def _start_hosts(job: Job, workers: int) -> list[Any]:

@@ -81,6 +81,9 @@ class Scenario(BaseModel):
         A policy that goes on after so many rounds is stopped.
     vectors : int
         Sign sensing's vectors that a device chooses among, a power of two; 1: one bit.
+    signs : {"centred", "plain"}
+        What sign sensing counts ratings from in adaptive rounds: what the server expects of each item (one vector
+        only), or 0.
     questions : int, "ceil" or "auto"
         Multi-MaxSense's sets Q a device: a number, ``ceil(epsilon)`` as in the paper, or what needs the fewest users.
     agreement : {"rated-equal", "equal", "positive"}
@@ -123,6 +126,7 @@ class Scenario(BaseModel):
     answers_per_device: Annotated[int, Field(ge=1)] = 1
     most_rounds: Annotated[int, Field(ge=1)] = MOST_ROUNDS
     vectors: Annotated[int, Field(ge=1)] = 1
+    signs: Literal["centred", "plain"] = "centred"
     items: Annotated[int, Field(ge=2, le=MOST_ITEMS)] | None = None
     rated: Annotated[int, Field(ge=1)] | None = None
     users: Annotated[int, Field(ge=1, le=MOST_USERS)] | None = None

@@ -89,12 +89,12 @@ def to_bytes(over: Round) -> bytes:
             "public_seed": query.public_seed.hex(),
             "epsilon": None if query.epsilon is None else str(query.epsilon),
             "pool": None,
+            "centres": None,
         },
         "statistic": type(statistic).__name__,
         **{name: int(value) for name, value in held.items() if name not in arrays},
     }
-    if query.pool is not None:
-        arrays["pool"] = query.pool
+    arrays |= {name: value for name in ("pool", "centres") if (value := getattr(query, name)) is not None}
     file = io.BytesIO()
     np.savez_compressed(file, told=np.frombuffer(json.dumps(told).encode(), np.uint8), **arrays)
     return file.getvalue()
@@ -112,6 +112,7 @@ def from_bytes(content: bytes) -> Round:
             "public_seed": bytes.fromhex(asked["public_seed"]),
             "epsilon": None if asked["epsilon"] is None else Fraction(asked["epsilon"]),
             "pool": arrays.pop("pool", None),
+            "centres": arrays.pop("centres", None),
         }
     )
     kind = _STATISTICS[told["statistic"]]

@@ -65,7 +65,12 @@ def _maxsense(scenario: Scenario) -> Design:
 
 
 def _sign(scenario: Scenario) -> Design:
-    return SignSensing(items=scenario.items or 0, rated=scenario.rated or 0, vectors=scenario.vectors)
+    return SignSensing(
+        items=scenario.items or 0,
+        rated=scenario.rated or 0,
+        vectors=scenario.vectors,
+        centred=scenario.signs == "centred",
+    )
 
 
 def multi_maxsense(scenario: Scenario, questions: int) -> MultiMaxSense:
@@ -117,7 +122,9 @@ DESIGNS: dict[str, Kind] = {
         own=frozenset({"theta", "confidence"}),
         policies=_POOLED,
     ),
-    "sign": Kind(build=_sign, decoders=(POSTERIOR,), own=frozenset({"vectors", "confidence"}), policies=_POOLED),
+    "sign": Kind(
+        build=_sign, decoders=(POSTERIOR,), own=frozenset({"vectors", "signs", "confidence"}), policies=_POOLED
+    ),
     "multi-maxsense": Kind(build=_multi_maxsense, decoders=_SETS, own=frozenset({"theta", "questions"})),
     "pairwise": Kind(build=_pairwise, decoders=_SETS, own=frozenset({"agreement", "rated_items"})),
     "item-query": Kind(

@@ -88,7 +88,8 @@ def _sign(scenario: Scenario, parameters: BlockParameters) -> Predictor | None:
     design = design_of(scenario)
     assert isinstance(design, SignSensing)
     share = None if scenario.epsilon is None else scenario.epsilon / scenario.answers_per_device
-    contrast = math.sqrt(design.rate(design.items, share, 0.5))
+    query = design.query(round_number=0, public_seed=bytes(16), epsilon=share)
+    contrast = math.sqrt(float(design.rates(query)[0]))
     return Predictor(
         accuracy=lambda users: sign_accuracy(parameters, contrast=contrast, users=users),
         exact=lambda users: sign_exact(parameters, contrast=contrast, users=users),

@@ -38,6 +38,8 @@ SHARES = (
 """Measured numbers between 0 and 1."""
 MEASURED = (*SHARES, "ari", "noiseless_ari", "accuracy_predicted", "random_liked", "seconds", "devices_per_second")
 """Numbers of a result that a repeat reports the mean of."""
+COUNTS = ("asked", "answered", "refused", "missing", "rounds", "unlearned", "undecided")
+"""Numbers of a result that adaptive policies make differ between seeds; then a repeat reports the mean of them, too."""
 FORMULAS = ("accuracy_predicted", "random_liked")
 """Those of them that follow from the scenario, and get no interval."""
 
@@ -109,7 +111,7 @@ def record(run: Run, noiseless: Run | None = None) -> dict[str, Any]:
     }
 
 
-_OWN = frozenset({"agreement", "rated_items", "answers_per_item", "reveal_share", "vectors", "confidence"})
+_OWN = frozenset({"agreement", "rated_items", "answers_per_item", "reveal_share", "vectors", "signs", "confidence"})
 """Keys that tell two results of one design apart."""
 
 
@@ -184,6 +186,10 @@ def summarize(records: Sequence[dict[str, Any]], confidence: float = 0.95) -> di
             first[name] = float(values.mean())
         if values.size > 1 and name not in FORMULAS:
             intervals[name] = _interval(values, confidence, most=1.0 if name in SHARES else math.inf)
+    for name in COUNTS:
+        counts = np.array([float(one[name]) for one in records if one.get(name) is not None])
+        if np.unique(counts).size > 1:
+            first[name], intervals[name] = float(counts.mean()), _interval(counts, confidence, most=math.inf)
     if first.get("exact") is not None:
         right = [bool(one["exact"]) for one in records]
         first["exact"] = sum(right) / len(right)

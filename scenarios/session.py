@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
@@ -15,10 +16,11 @@ import numpy as np
 from actors.device import Cohort
 from actors.ratings import Ratings
 from coordinator.aggregation import Statistic, aggregate, merge, no_release
-from coordinator.asking import next_ask
+from coordinator.asking import next_ask, whose
 from coordinator.layout import Layout, cut
 from coordinator.protocol.arrays import Indices2
 from coordinator.protocol.budget import Epsilon
+from coordinator.protocol.errors import InputError, PolicyError
 from coordinator.protocol.messages import Model, Query, Release
 from coordinator.rounds import MOST_ROUNDS, Learner, Outcome, Round, conduct
 from coordinator.server import Ask, Policy, ServerState
@@ -74,6 +76,21 @@ class Job:
         start = ServerState(devices=self.layout.devices, budget=self.budget)
         ask = next_ask(self.policy, start, most_rounds=self.most_rounds)
         return ask.query if ask else None
+
+    @contextmanager
+    def naming_policy(self) -> Iterator[None]:
+        """Name the policy where devices refuse its first query.
+
+        Raises
+        ------
+        PolicyError
+            Their complaint.
+        """
+        try:
+            yield
+        except InputError as error:
+            start = ServerState(devices=self.layout.devices)
+            raise PolicyError(f"{whose(self.policy, start)}: {error}") from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +155,8 @@ class InProcess:
         """Run a job; see `Session.run`."""
         cohorts = [Cohort(job.ratings, job.secret, first, stop, job.budget) for first, stop in job.layout.cohorts]
         if query := job.first_query():
-            cohorts[0].rehearse(query)
+            with job.naming_policy():
+                cohorts[0].rehearse(query)
             aggregate(query, no_release(query))
         with ThreadPoolExecutor(self.workers) as threads:
             transport = _Threads(cohorts, job.layout, threads, progress)

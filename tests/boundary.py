@@ -32,13 +32,24 @@ from coordinator.statistics import ScoreStatistic
 SEED = 0x1234_5678_9ABC_DEF1
 """A run's seed that no other number is likely to look like."""
 ALLOWED: dict[type, set[str]] = {
-    Query: {"design", "items", "round", "public_seed", "epsilon", "questions", "parameters", "pool", "answer_bits"},
+    Query: {
+        "design",
+        "items",
+        "round",
+        "public_seed",
+        "epsilon",
+        "questions",
+        "parameters",
+        "pool",
+        "answer_bits",
+        "centres",
+    },
     Release: {"query_id", "first", "count", "width", "bits", "answered", "refused", "pairs"},
     Model: {"cluster", "score", "error", "clusters"},
     Ask: {"query", "first", "stop"},
     ServerState: {"devices", "asked", "statistics", "merged", "estimates", "budget"},
     Estimates: {"weighted", "information"},
-    Posterior: {"cluster", "doubt", "mixture", "apart"},
+    Posterior: {"cluster", "doubt", "expected", "mixture", "apart"},
     Mixture: {"levels", "shares", "doubts", "likelihood"},
     Round: {"ask", "statistic", "digest"},
     Limits: {"budget", "most_rounds", "earlier"},
@@ -46,7 +57,7 @@ ALLOWED: dict[type, set[str]] = {
     Fixed: {"setting", "rounds"},
     Eliminate: {"setting", "share"},
     ItemByItem: {"setting"},
-    SignSensing: {"items", "rated", "vectors"},
+    SignSensing: {"items", "rated", "vectors", "centred"},
     ScoreStatistic: {"sensed", "scores", "asked", "answered", "refused", "ones", "questions"},
     PairStatistic: {"pairs", "agreed", "asked", "answered", "refused"},
     Outcome: {"state", "model", "releases_sha256", "posterior", "failure"},
@@ -104,7 +115,12 @@ def is_public(kind: type, name: str, part: object, items: int) -> bool:
     if name == "pool" and part is not None:
         check_pool(part, items)
         return True
-    if (kind, name) in {(Pairwise, "rated_public"), (Posterior, "apart")}:
+    if name == "centres" and part is not None:
+        assert isinstance(part, np.ndarray)
+        assert (part.ndim, part.dtype) == (1, np.int32)
+        assert part.size <= items
+        return True
+    if (kind, name) in {(Pairwise, "rated_public"), (Posterior, "apart"), (SignSensing, "centred")}:
         assert type(part) is bool
         return True
     if kind is Mixture and name != "likelihood":

@@ -37,6 +37,8 @@ class Query:
         The items that are asked about, ascending, where a design asks about some of them only.
     answer_bits : int
         Bits of one question's answer.
+    centres : ndarray of int32, shape as ``pool``, or None
+        What ratings of the pool's items are counted from, where a design has it: in units of ``1 / signs.UNIT``.
     """
 
     design: str
@@ -48,6 +50,7 @@ class Query:
     parameters: dict[str, float] = field(default_factory=dict)
     pool: Indices | None = field(default=None, repr=False)
     answer_bits: int = 1
+    centres: Indices | None = field(default=None, repr=False)
 
     @property
     def id(self) -> bytes:
@@ -66,10 +69,9 @@ class Query:
         }
         if self.answer_bits != 1:
             content["answer_bits"] = self.answer_bits
-        if self.pool is not None:
-            whole = np.issubdtype(self.pool.dtype, np.integer)  # anything else is refused by devices
-            told = self.pool.astype("<i4").tobytes() if whole else str(self.pool.dtype).encode() + self.pool.tobytes()
-            content["pool"] = hashlib.blake2b(told, digest_size=16).hexdigest()
+        for name, array in (("pool", self.pool), ("centres", self.centres)):
+            if array is not None:
+                content[name] = _digest(array)
         return hashlib.blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=16).digest()
 
     def __eq__(self, other: object) -> bool:
@@ -99,6 +101,12 @@ class Query:
         if self.questions > 1 and self.epsilon is not None:
             split = f" as {self.questions} x {as_float(self.epsilon_per_question):g}"
         return f"query {self.round} ({self.design}, epsilon {as_float(self.epsilon):g}{split}, id {self.id.hex()[:8]})"
+
+
+def _digest(array: Indices) -> str:
+    whole = np.issubdtype(array.dtype, np.integer)  # anything else is refused by devices
+    told = array.astype("<i4").tobytes() if whole else str(array.dtype).encode() + array.tobytes()
+    return hashlib.blake2b(told, digest_size=16).hexdigest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

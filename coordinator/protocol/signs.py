@@ -3,6 +3,8 @@
 A query brings one sign vector or several. Device u's sign in vector a of the item at place j of the pool is bit
 ``j mod 64`` of lane ``a * sign_words(pool) + j // 64`` of its public stream: 1 for +1, 0 for -1.
 
+A query may bring centres: a rating then counts ``UNIT`` for a like and ``-UNIT`` for a dislike, less its item's centre.
+
 A device's answer is a signed vector: the bit of its sign first, then the vector's number, highest bit first.
 """
 
@@ -16,6 +18,8 @@ from coordinator.protocol.compiled import inlined
 from coordinator.protocol.hashing import draw
 
 MOST_VECTORS = 64
+UNIT = 32
+"""Steps of a centre between nothing expected and a sure like."""
 
 
 def sign_words(pool: int) -> int:

@@ -1,0 +1,90 @@
+"""Exact moments of sign sensing whose ratings are counted from centres that the query brings, with one sign vector.
+
+A rating of the item at place j counts ``UNIT (2 R - 1) - centre_j``: its distance from what the server expects of it. A
+device's other ratings are then a sum X of smaller terms, and the sign of the whole sum follows each rating more often.
+Given X, a term v decides the sign of ``v + X`` with probability ``reach(|v|) = P(|X| < |v|) + P(|X| = |v|) / 2``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import hypergeom
+
+from coordinator.protocol.arrays import Floats, Indices
+from coordinator.protocol.signs import UNIT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reach:
+    """How often a rating decides the sign of its device's sum.
+
+    Attributes
+    ----------
+    liked, disliked : ndarray of float64, shape (M,)
+        If it is a like, and if it is a dislike, of each item of the pool.
+    """
+
+    liked: Floats
+    disliked: Floats
+
+    @property
+    def slope(self) -> Floats:
+        """How the mean of ``H S`` changes with ``2 b - 1``, for devices that rated the item and tell the truth."""
+        half: Floats = (self.liked + self.disliked) / 2
+        return half
+
+    @property
+    def offset(self) -> Floats:
+        """That mean where ``2 b - 1`` is 0."""
+        half: Floats = (self.liked - self.disliked) / 2
+        return half
+
+
+def reach(centres: Indices, likes: Floats, *, items: int, rated: int) -> Reach:
+    """Return how often ratings of a pool's items decide a device's sign.
+
+    Parameters
+    ----------
+    centres : ndarray of int32, shape (M,)
+        What the query brings, in units of ``1 / UNIT`` of a like.
+    likes : ndarray of float64, shape (M,)
+        Probability that a rated item is liked. The server takes ``(1 + centre / UNIT) / 2``: what it expects.
+    items, rated : int
+        N and w.
+
+    Notes
+    -----
+    The law of X, by its characteristic function: the number of the device's other ratings in the pool is
+    hypergeometric; each one's size is that of a random item of the pool, its sign a fair coin. That one user rates an
+    item only once, and not item i twice, is left out where sizes differ: a relative change of the order of ``1 / M`` in
+    pools where a device rated several of the items.
+    """
+    share = np.zeros(2 * UNIT + 1)
+    np.add.at(share, UNIT - centres, likes / centres.size)
+    np.add.at(share, UNIT + centres, (1 - likes) / centres.size)
+    law = _law_of_sum(share, pool=centres.size, items=items, rated=rated)
+    inside = np.concatenate([[0.0], np.cumsum(law)[:-1]]) + law / 2
+    inside[0] = 0.0  # a rating that counts nothing decides nothing
+    return Reach(liked=inside[UNIT - centres], disliked=inside[UNIT + centres])
+
+
+def _law_of_sum(share: Floats, *, pool: int, items: int, rated: int) -> Floats:
+    """Return P(|X| = x) for x = 0 to ``2 UNIT``; ``share`` is the law of a term's size."""
+    others = np.arange(max(0, rated - 1 - (items - pool)), min(pool - 1, rated - 1) + 1)
+    chance = hypergeom.pmf(others, items - 1, pool - 1, rated - 1) if items > 1 else np.ones(1)
+    likely = chance > chance.max() * 1e-15
+    others, chance = others[likely], chance[likely]
+    ring = 1 << int(2 * (share.size - 1) * max(int(others[-1]), 1) + share.size).bit_length()
+    term = np.zeros(ring)
+    term[: share.size] += share / 2
+    term[-np.arange(share.size)] += share / 2
+    wave = np.fft.rfft(term).real
+    total = np.zeros_like(wave)
+    for part in chance[::-1]:
+        total = total * wave + part
+    law = np.fft.irfft(total * wave ** int(others[0]), ring)
+    found: Floats = np.clip(law[: share.size], 0, None)
+    found[1:] *= 2
+    return found
