@@ -12,8 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import hypergeom
 
-from coordinator.protocol.arrays import Floats, Indices
+from coordinator.protocol.arrays import Floats, Floats2, Indices
 from coordinator.protocol.signs import UNIT
+
+SMALL = 64
+"""Pools up to this size leave each item itself out of the other ratings; in larger ones that makes no difference."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,34 +60,49 @@ def reach(centres: Indices, likes: Floats, *, items: int, rated: int) -> Reach:
     Notes
     -----
     The law of X, by its characteristic function: the number of the device's other ratings in the pool is
-    hypergeometric; each one's size is that of a random item of the pool, its sign a fair coin. That one user rates an
-    item only once, and not item i twice, is left out where sizes differ: a relative change of the order of ``1 / M`` in
-    pools where a device rated several of the items.
+    hypergeometric; each one's size is that of a random other item of the pool, its sign a fair coin. That a user rates
+    an item only once is left out where sizes differ: a relative change of the order of ``1 / M`` in pools of which a
+    device rated several items.
     """
     share = np.zeros(2 * UNIT + 1)
     np.add.at(share, UNIT - centres, likes / centres.size)
     np.add.at(share, UNIT + centres, (1 - likes) / centres.size)
-    law = _law_of_sum(share, pool=centres.size, items=items, rated=rated)
-    inside = np.concatenate([[0.0], np.cumsum(law)[:-1]]) + law / 2
-    inside[0] = 0.0  # a rating that counts nothing decides nothing
+    if 1 < centres.size <= SMALL:
+        own = np.zeros((centres.size, share.size))
+        place = np.arange(centres.size)
+        np.add.at(own, (place, UNIT - centres), likes)
+        np.add.at(own, (place, UNIT + centres), 1 - likes)
+        others = (share * centres.size - own) / (centres.size - 1)
+        inside = _inside(np.clip(others, 0, None), pool=centres.size, items=items, rated=rated)
+        return Reach(liked=inside[place, UNIT - centres], disliked=inside[place, UNIT + centres])
+    inside = _inside(share[None, :], pool=centres.size, items=items, rated=rated)[0]
     return Reach(liked=inside[UNIT - centres], disliked=inside[UNIT + centres])
 
 
-def _law_of_sum(share: Floats, *, pool: int, items: int, rated: int) -> Floats:
-    """Return P(|X| = x) for x = 0 to ``2 UNIT``; ``share`` is the law of a term's size."""
+def _inside(share: Floats2, *, pool: int, items: int, rated: int) -> Floats2:
+    """Return the reach of every size 0 to ``2 UNIT``, a row for each law of the other ratings' sizes."""
+    law = _law_of_sum(share, pool=pool, items=items, rated=rated)
+    inside: Floats2 = np.cumsum(law, axis=1) - law / 2
+    inside[:, 0] = 0.0  # a rating that counts nothing decides nothing
+    return inside
+
+
+def _law_of_sum(share: Floats2, *, pool: int, items: int, rated: int) -> Floats2:
+    """Return P(|X| = x) for x = 0 to ``2 UNIT``, a row for each row of ``share``, the law of a term's size."""
     others = np.arange(max(0, rated - 1 - (items - pool)), min(pool - 1, rated - 1) + 1)
     chance = hypergeom.pmf(others, items - 1, pool - 1, rated - 1) if items > 1 else np.ones(1)
     likely = chance > chance.max() * 1e-15
     others, chance = others[likely], chance[likely]
-    ring = 1 << int(2 * (share.size - 1) * max(int(others[-1]), 1) + share.size).bit_length()
-    term = np.zeros(ring)
-    term[: share.size] += share / 2
-    term[-np.arange(share.size)] += share / 2
+    sizes = share.shape[1]
+    ring = 1 << int(2 * (sizes - 1) * max(int(others[-1]), 1) + sizes).bit_length()
+    term = np.zeros((len(share), ring))
+    term[:, :sizes] += share / 2
+    term[:, -np.arange(sizes)] += share / 2
     wave = np.fft.rfft(term).real
     total = np.zeros_like(wave)
     for part in chance[::-1]:
         total = total * wave + part
     law = np.fft.irfft(total * wave ** int(others[0]), ring)
-    found: Floats = np.clip(law[: share.size], 0, None)
-    found[1:] *= 2
+    found: Floats2 = np.clip(law[:, :sizes], 0, None)
+    found[:, 1:] *= 2
     return found

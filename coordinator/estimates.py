@@ -48,16 +48,17 @@ class Estimates:
         return error
 
 
-def read_signs(query: Query, statistic: ScoreStatistic, *, rated: int) -> Estimates:
+def read_signs(query: Query, statistic: ScoreStatistic, *, rated: int, likes: Floats | None = None) -> Estimates:
     """Return estimates of ``2 b - 1``, averaged over user classes, from a round of sign sensing.
 
     Unbiased whatever the block model: the other items' signs are fair coins, so that the contrast depends on the sizes
-    of the pool and of a user's ratings alone. With centres it depends on how much users like the other items, too, for
-    which the centres stand.
+    of the pool and of a user's ratings alone. With centres it depends on how much users like the other items, too:
+    ``likes``, shape (N,), or what the centres tell.
     """
     agreed, told = statistic.scores, statistic.sensed.astype(float)
     scale, offset = np.zeros(query.items), np.zeros(query.items)
-    scale[query.pool], offset[query.pool] = contrasts_of(query, rated=rated)
+    inside = likes if likes is None else likes[query.pool]
+    scale[query.pool], offset[query.pool] = contrasts_of(query, rated=rated, likes=inside)
     return Estimates(weighted=scale * (2.0 * agreed - told - offset * told), information=scale**2 * told)
 
 

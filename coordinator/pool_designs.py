@@ -56,8 +56,11 @@ class PoolDesign(Protocol):
         """
         ...
 
-    def read(self, query: Query, statistic: Statistic) -> Estimates:
-        """Return what a round tells of every item."""
+    def read(self, query: Query, statistic: Statistic, expected: Floats | None = None) -> Estimates:
+        """Return what a round tells of every item.
+
+        ``expected``, shape (N,), holds the estimates that are expected by now; by default what the query tells.
+        """
         ...
 
     def rates(self, query: Query, expected: Floats | None = None) -> Floats:
@@ -126,7 +129,7 @@ class MaxSense:
             pool=None if whole else pool,
         )
 
-    def read(self, query: Query, statistic: Statistic) -> Estimates:
+    def read(self, query: Query, statistic: Statistic, expected: Floats | None = None) -> Estimates:  # noqa: ARG002 (not needed)
         """Return what a round tells of every item's b; see `estimates.read_sets`."""
         assert isinstance(statistic, ScoreStatistic)  # MaxSense's
         return read_sets(query, statistic, rated=self.rated)
@@ -212,10 +215,11 @@ class SignSensing:
     def _kept(self, pool: int, epsilon: Epsilon) -> int:
         return best_kept(pool, items=self.items, rated=self.rated, vectors=self.vectors, epsilon=epsilon)
 
-    def read(self, query: Query, statistic: Statistic) -> Estimates:
+    def read(self, query: Query, statistic: Statistic, expected: Floats | None = None) -> Estimates:
         """Return what a round tells of every item's ``2 b - 1``; see `estimates.read_signs`."""
         assert isinstance(statistic, ScoreStatistic)  # sign sensing's
-        return read_signs(query, statistic, rated=self.rated)
+        likes = None if expected is None else np.clip((1 + expected) / 2, 0, 1)
+        return read_signs(query, statistic, rated=self.rated, likes=likes)
 
     def rates(self, query: Query, expected: Floats | None = None) -> Floats:  # noqa: ARG002 (the query tells)
         """Return the information of one device's answer about each item; see `estimates.contrasts_of`."""

@@ -8,8 +8,9 @@ from typing import Protocol
 
 from coordinator.aggregation import Statistic
 from coordinator.asking import in_a_line, next_ask, whose
+from coordinator.beliefs import beliefs
 from coordinator.pool_designs import PoolDesign
-from coordinator.posterior import Posterior, believe
+from coordinator.posterior import Posterior
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import BlindrecError, PolicyError
 from coordinator.protocol.messages import Model, Release
@@ -98,12 +99,10 @@ class Learner:
 
     def learn(self, state: ServerState) -> tuple[Model, Posterior | None]:
         """Return the item model that all rounds together tell, and how sure it is, where estimates tell that."""
-        if state.estimates is None:
+        if self.design is None or self.decoder != POSTERIOR:
             return learn(state, clusters=self.clusters, decoder=self.decoder, curator=self.curator), None
-        posterior = believe(state.estimates, clusters=self.clusters, failure=1 - self.confidence)
-        if self.decoder != POSTERIOR:
-            return learn(state, clusters=self.clusters, decoder=self.decoder, curator=self.curator), posterior
-        return posterior.model(state.estimates, self.clusters), posterior
+        posterior, told = beliefs(state, self.design, clusters=self.clusters, failure=1 - self.confidence)
+        return posterior.model(told, self.clusters), posterior
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from coordinator.beliefs import beliefs
 from coordinator.designs import Design
 from coordinator.pool_designs import PoolDesign
-from coordinator.posterior import Posterior, believe
+from coordinator.posterior import Posterior
 from coordinator.protocol.arrays import Floats, Indices
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import InputError
@@ -127,13 +128,13 @@ class Setting:
         return Ask(query=query, first=first, stop=min(first + int(users), state.devices))
 
     def believe(self, state: ServerState) -> Posterior:
-        """Return what the rounds so far tell of every item's cluster; see `coordinator.posterior.believe`.
+        """Return what the rounds so far tell of every item's cluster; see `coordinator.beliefs.beliefs`.
 
         Raises
         ------
         InputError
             If nothing was asked, or the design's answers do not add up over rounds.
         """
-        if state.estimates is None:
-            raise InputError("there is nothing to believe yet: no round was asked, or its design tells no estimates")
-        return believe(state.estimates, clusters=self.clusters, failure=self.failure)
+        if not isinstance(self.design, PoolDesign):
+            raise InputError(f"{type(self.design).__name__} tells no estimates of items; choose maxsense or sign")
+        return beliefs(state, self.design, clusters=self.clusters, failure=self.failure)[0]

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import InputError
+from coordinator.rounds import POSTERIOR
 from scenarios.config import Scenario
 from scenarios.kinds import DESIGNS, LOCAL
 from scenarios.questions import settle
@@ -17,6 +18,7 @@ from scenarios.separability import inseparable
 _AGREEMENTS = ("rated-equal", "equal", "positive")
 VARIANTS: tuple[dict[str, Any], ...] = (
     {"design": "maxsense"},
+    {"design": "sign"},
     {"design": "multi-maxsense", "questions": "ceil"},
     {"design": "multi-maxsense", "questions": "auto"},
     *({"design": "pairwise", "agreement": agreement} for agreement in _AGREEMENTS),
@@ -88,9 +90,13 @@ class Candidate:
 
 
 def candidates(world: Scenario) -> list[Candidate]:
-    """Return every design with each of its decoders, in the order of `VARIANTS`."""
+    """Return every design with each of its decoders, in the order of `VARIANTS`.
+
+    Where a design has others, the posterior decoder is left out: in one round it finds the same clusters.
+    """
     return [
         Candidate(world=world, settings={**variant, "decoder": decoder})
         for variant in VARIANTS
         for decoder in DESIGNS[variant["design"]].decoders
+        if decoder != POSTERIOR or DESIGNS[variant["design"]].decoders == (POSTERIOR,)
     ]
