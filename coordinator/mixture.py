@@ -15,6 +15,7 @@ from scipy.special import softmax
 from coordinator.decoders import kmeans_on_line
 from coordinator.protocol.arrays import Floats, Floats2, Ints
 from coordinator.protocol.compiled import compiled
+from coordinator.threads import one_thread
 
 ITERATIONS = 500
 SETTLED = 1e-12
@@ -62,7 +63,8 @@ def fit(value: Floats, error: Floats, clusters: int) -> Mixture:
     """
     evenly = np.argsort(np.argsort(-value)) * clusters // value.size
     starts = [evenly] if clusters == 1 else [evenly, kmeans_on_line(value, clusters, starts=1).astype(np.int64)]
-    fits = [_climb(value, error, start, clusters) for start in starts]
+    with one_thread():
+        fits = [_climb(value, error, start, clusters) for start in starts]
     best = max(fits, key=lambda one: one.likelihood)
     order = np.argsort(-best.levels, kind="stable")
     return Mixture(

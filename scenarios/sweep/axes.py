@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from coordinator.protocol.budget import as_float, parse_epsilon
 from coordinator.protocol.errors import InputError
 from scenarios.config import Scenario
+from scenarios.kinds import DESIGNS
 
 Criterion = Literal["exact", "share"]
 """Success: all labels right (the paper's), or a share of them."""
@@ -90,6 +91,8 @@ def variant(setting: Scenario) -> str:
     changed = {name: getattr(setting, name) for name in fields if name not in _SHOWN}
     if setting.design != "pairwise":
         changed.pop("agreement")
+    if setting.policy == DESIGNS[setting.design].policies[0]:
+        changed.pop("policy")
     told = [str(value) for name, value in changed.items() if name == "agreement" or value != fields[name].default]
     return " ".join([setting.design, *told])
 

@@ -1,4 +1,4 @@
-"""The command line of sweeps: `blindrec sweep sample-complexity`."""
+"""The command line of sweeps: `blindrec sweep sample-complexity`; `blindrec sweep adaptive` is registered here."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ import typer
 from rich.console import Console
 
 from scenarios.backends import open_session
-from scenarios.records import STDOUT, check_targets, deliver, versions, write_json
+from scenarios.files import write_json
+from scenarios.records import STDOUT, check_targets, deliver, versions
+from scenarios.sweep.adaptive_command import HELP as ADAPTIVE_HELP
+from scenarios.sweep.adaptive_command import adaptive
 
 INTERRUPTED = 130
 WIDTH = 140
@@ -72,7 +75,8 @@ def sample_complexity(
 ) -> None:
     """Find U* for every setting of a grid; see `HELP`."""
     from scenarios.sweep.grid import load_grid  # noqa: PLC0415 (other commands need not wait for what sweeps load)
-    from scenarios.sweep.runner import SweepInterruptedError, claim, run_units  # noqa: PLC0415 (same)
+    from scenarios.sweep.runner import claim, run_units  # noqa: PLC0415 (same)
+    from scenarios.sweep.store import SweepInterruptedError  # noqa: PLC0415 (same)
 
     wanted = load_grid(grid, seeds=seeds)
     check_targets(None, json)
@@ -81,10 +85,7 @@ def sample_complexity(
             claim(out, wanted)
             units = run_units(wanted, session, out, Console(stderr=True))
     except SweepInterruptedError as interrupted:
-        sys.stderr.write(
-            f"blindrec: interrupted; {interrupted.done} of {interrupted.of} units are done and kept in {out}, "
-            "the same command goes on from there\n"
-        )
+        sys.stderr.write(f"blindrec: {interrupted.told(out)}\n")
         sys.exit(INTERRUPTED)
 
     from scenarios.sweep.figure import draw  # noqa: PLC0415 (the plotting library, only where something is drawn)
@@ -103,3 +104,6 @@ def sample_complexity(
     deliver(json, result)
     if json != STDOUT:
         show(Console(width=None if sys.stdout.isatty() else WIDTH), result, f"sweep {Path(grid).stem}, {session.name}")
+
+
+sweep.command("adaptive", help=ADAPTIVE_HELP)(adaptive)

@@ -13,7 +13,7 @@ from scenarios.bounds import all_bounds, binding
 from scenarios.config import Scenario
 from scenarios.kinds import CURATOR, DESIGNS
 from scenarios.sweep.grid import Grid, fields_of
-from scenarios.sweep.threshold import ADAPTIVE
+from scenarios.sweep.threshold import adapts
 
 AXES: dict[str, Callable[[Scenario], float]] = {
     "items": lambda setting: float(setting.items or 0),
@@ -102,7 +102,7 @@ def _bounds(setting: Scenario, criterion: str, share: float) -> dict[str, float]
         epsilon=as_float(setting.epsilon),
         clusters=setting.clusters or 0,
         mistakes=0 if criterion == "exact" else math.floor((1 - share) * items + 1e-9),
-        adaptive_queries=setting.design in ADAPTIVE,
+        adaptive_queries=adapts(setting),
     )
     best = None if setting.rated_items == "public" else binding(found)  # others count on rated items being hidden
     capacity = next(bound.users for bound in found if bound.name == "capacity")

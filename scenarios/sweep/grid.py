@@ -200,6 +200,10 @@ def _setting(values: dict[str, Any], varied: dict[str, Any], file: GridFile) -> 
     for name in values:
         if name in _NOT_HERE:
             raise InputError(f"{name} {_NOT_HERE[name]}")
+    if values.get("policy") == "fixed":
+        raise InputError(
+            "policy is 'fixed', but a sweep grows one round; leave it out, or choose one that stops itself"
+        )
     try:
         wanted = {**_with_rated(values), "users": file.most_users}
         for decoder in file.decoders:

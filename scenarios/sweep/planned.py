@@ -16,7 +16,7 @@ from scenarios.questions import settle
 from scenarios.sweep.axes import Fit, divisor, value
 from scenarios.sweep.fitting import slope
 from scenarios.sweep.grid import Grid, fields_of
-from scenarios.sweep.threshold import ADAPTIVE, CRITERIA, Measured, predicted_users
+from scenarios.sweep.threshold import CRITERIA, Measured, adapts, predicted_users
 
 Predictions = dict[tuple[int, str, str], float | None]
 """Users by setting, decoder and criterion; None where nothing is predicted."""
@@ -50,7 +50,7 @@ def predictions(grid: Grid) -> Predictions:
 
 def probes_of(grid: Grid, setting: Scenario) -> tuple[int, ...]:
     """Return the users at which a setting's accuracy is measured, one a decoder; 0 for none."""
-    if grid.probe is None or setting.design in ADAPTIVE:
+    if grid.probe is None or adapts(setting):
         return ()
     target = Target(success=None, accuracy=grid.probe)
     found = [

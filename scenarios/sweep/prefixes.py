@@ -11,11 +11,15 @@ import numpy as np
 from actors.device import Cohort
 from coordinator.aggregation import Statistic, aggregate, merge, no_release
 from coordinator.layout import cut
+from coordinator.protocol.arrays import Indices
 from coordinator.protocol.coins import derive
-from coordinator.server import Ask, ServerState, absorb, learn
+from coordinator.protocol.messages import Query
+from coordinator.rounds import Learner
+from coordinator.server import Ask, ServerState
 from scenarios.config import Scenario
-from scenarios.experiment import asked_epsilon, learner_of, policy_of
+from scenarios.experiment import asked_epsilon, learner_of
 from scenarios.metrics import ClusteringScores, clustering_scores
+from scenarios.policies import policy_of
 from scenarios.populations import populate
 from scenarios.questions import settled
 from scenarios.session import stop_if_abandoned
@@ -45,12 +49,10 @@ class Prefixes:
         filled, self._truth = population.scenario, population.truth
         if self._truth is None:
             raise ValueError("a ratings file has no truth to compare with")
-        self._learner, self._state = learner_of(filled), ServerState(devices=population.ratings.users)
-        ask = policy_of(filled).next_query(self._state)
-        if ask is None or ask.stop < self._state.devices:
-            raise ValueError(f"{filled.design} does not ask everybody at once; it has no prefixes")
-        self.query, secret = ask.query, derive(filled.seed, "devices")
-        self._cohort = Cohort(population.ratings, secret, 0, self._state.devices, asked_epsilon(filled))
+        self._filled = filled
+        self.query = only_query(filled)
+        secret, everybody = derive(filled.seed, "devices"), population.ratings.users
+        self._cohort = Cohort(population.ratings, secret, 0, everybody, asked_epsilon(filled))
         self._kept: dict[int, Statistic] = {0: aggregate(self.query, no_release(self.query))}
         self._sizes = [0]
         self._keep = max(FEWEST_KEPT, KEEP_BYTES // _bytes_of(self._kept[0]))
@@ -81,11 +83,30 @@ class Prefixes:
     def _scores(self, users: int, decoder: str) -> ClusteringScores:
         """Return how right the labels are that a decoder finds from the first ``users`` devices."""
         stop_if_abandoned()
-        state = absorb(self._state, Ask(query=self.query, first=0, stop=users), self.statistic(users))
-        learner = self._learner
-        model = learn(state, clusters=learner.clusters, decoder=decoder, curator=learner.curator)
         assert self._truth is not None  # checked at the start
-        return clustering_scores(model.cluster, self._truth)
+        learner = learner_of(self._filled.model_copy(update={"decoder": decoder}))
+        return scores_of(learner, self.query, self.statistic(users), users=users, truth=self._truth)
+
+
+def only_query(filled: Scenario) -> Query:
+    """Return the one query of a filled-in scenario whose policy asks everybody at once.
+
+    Raises
+    ------
+    ValueError
+        If it does not.
+    """
+    start = ServerState(devices=filled.users or 0)
+    ask = policy_of(filled).next_query(start)
+    if ask is None or ask.stop < start.devices:
+        raise ValueError(f"{filled.design} does not ask everybody at once; it has no prefixes")
+    return ask.query
+
+
+def scores_of(learner: Learner, query: Query, statistic: Statistic, *, users: int, truth: Indices) -> ClusteringScores:
+    """Return how right the labels are that a learner finds from one round with these ``users``."""
+    state = learner.absorb(ServerState(devices=users), Ask(query=query, first=0, stop=users), statistic)
+    return clustering_scores(learner.learn(state)[0].cluster, truth)
 
 
 def _bytes_of(statistic: Statistic) -> int:

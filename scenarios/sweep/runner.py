@@ -2,36 +2,20 @@
 
 from __future__ import annotations
 
-import json
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
-from coordinator.protocol.errors import InputError
-from scenarios.records import check_targets, write_json
 from scenarios.session import Session
 from scenarios.sweep.grid import Grid
 from scenarios.sweep.planned import probes_of
-from scenarios.sweep.progress import counted
+from scenarios.sweep.store import SweepInterruptedError, claim_folder, measure_units, read_units
 from scenarios.sweep.threshold import Measured, Unit, guess, measure
 
-UNITS = "units.jsonl"
-GRID = "grid.json"
 Key = tuple[int, int]
 """A unit: place of the setting in the grid, and seed."""
-
-
-class SweepInterruptedError(Exception):
-    """Ctrl-C: some units are done."""
-
-    def __init__(self, done: int, of: int) -> None:
-        super().__init__(f"{done} of {of} units are done")
-        self.done, self.of = done, of
 
 
 def units_of(grid: Grid) -> dict[Key, Unit]:
@@ -52,47 +36,13 @@ def units_of(grid: Grid) -> dict[Key, Unit]:
 
 
 def claim(out: Path, grid: Grid) -> None:
-    """Make a folder the sweep's own, or find that it is already.
-
-    Raises
-    ------
-    InputError
-        If it holds something else, or another grid's sweep.
-    """
-    if not (out / GRID).is_file():
-        check_targets(out, None)
-        write_json(out / GRID, {"digest": grid.digest, **grid.content()})
-        return
-    try:
-        digest = json.loads((out / GRID).read_text(encoding="utf-8"))["digest"]
-    except (OSError, ValueError, KeyError, TypeError):
-        raise InputError(f"output folder {out} has a {GRID} that cannot be read; name a new folder") from None
-    if digest != grid.digest:
-        raise InputError(f"output folder {out} holds the sweep of another grid; name a new one, or give that grid")
+    """Make a folder the sweep's own, or find that it is already; see `store.claim_folder`."""
+    claim_folder(out, grid.digest, grid.content())
 
 
 def finished(out: Path) -> dict[Key, Measured]:
-    """Return the units that a folder holds; a last line that was torn by a crash is cut off.
-
-    Raises
-    ------
-    InputError
-        If another line is no unit.
-    """
-    path = out / UNITS
-    if not path.exists():
-        return {}
-    whole, mark, torn = path.read_bytes().rpartition(b"\n")
-    if torn:
-        os.truncate(path, len(whole) + len(mark))
-    found: dict[Key, Measured] = {}
-    for number, line in enumerate(whole.splitlines(), start=1):
-        try:
-            key, measured = _read(json.loads(line))
-        except (ValueError, KeyError, TypeError):
-            raise InputError(f"line {number} of {path} is no finished unit; delete it, it will be run again") from None
-        found[key] = measured
-    return found
+    """Return the units that a folder holds; see `store.read_units`."""
+    return read_units(out, _read)
 
 
 def _read(line: dict[str, Any]) -> tuple[Key, Measured]:
@@ -104,13 +54,13 @@ def _read(line: dict[str, Any]) -> tuple[Key, Measured]:
     return (int(line["setting"]), int(line["seed"])), measured
 
 
-def _line(key: Key, measured: Measured) -> bytes:
+def _written(key: Key, measured: Measured) -> dict[str, Any]:
     thresholds = [
         {"decoder": decoder, "criterion": criterion, "users": users}
         for (decoder, criterion), users in measured.users.items()
     ]
     told = {"setting": key[0], "seed": key[1], "thresholds": thresholds, "accuracies": measured.accuracies}
-    return (json.dumps({**told, "devices": measured.devices, "seconds": measured.seconds}) + "\n").encode()
+    return {**told, "devices": measured.devices, "seconds": measured.seconds}
 
 
 def run_units(grid: Grid, session: Session, out: Path, console: Console) -> dict[Key, Measured]:
@@ -137,38 +87,13 @@ def run_units(grid: Grid, session: Session, out: Path, console: Console) -> dict
     SweepInterruptedError
         On Ctrl-C. What is finished is on disk.
     """
-    units, found = units_of(grid), finished(out)
-    done = {key: found[key] for key in units if key in found}
+    plain = units_of(grid)
     try:
         starts = [
             guess(setting.model_copy(update={"decoder": grid.decoders_of(setting)[0]})) for setting in grid.settings
         ]
         probes = [probes_of(grid, setting) for setting in grid.settings]
-        left = {
-            key: replace(unit, start=starts[unit.setting], probes=probes[unit.setting])
-            for key, unit in units.items()
-            if key not in done
-        }
-        keys = list(left)
-        with _appending(out / UNITS) as append, counted(console, len(done), len(units)) as tell:
-            for place, measured in session.each(measure, list(left.values())):
-                append(_line(keys[place], measured))
-                done[keys[place]] = measured
-                tell(len(done))
     except KeyboardInterrupt:
-        kept = finished(out).keys() & units.keys()  # a unit may be on disk that was not counted yet
-        raise SweepInterruptedError(len(kept), len(units)) from None
-    return {key: done[key] for key in units}
-
-
-@contextmanager
-def _appending(path: Path) -> Iterator[Any]:
-    """Yield a function that appends a line and returns when it is on the disk."""
-    with path.open("ab") as file:
-
-        def append(line: bytes) -> None:
-            file.write(line)
-            file.flush()
-            os.fsync(file.fileno())
-
-        yield append
+        raise SweepInterruptedError(len(finished(out).keys() & plain.keys()), len(plain)) from None
+    units = {key: replace(unit, start=starts[unit.setting], probes=probes[unit.setting]) for key, unit in plain.items()}
+    return measure_units(units, measure, session, out, console, read=_read, write=_written)

@@ -26,8 +26,8 @@ CRITERIA = ("exact", "share")
 """All labels right (the paper's), or a share of them."""
 STEP = math.sqrt(2)
 """Factor between populations while a bracket is sought: overshooting costs devices, evaluations cost little."""
-ADAPTIVE = frozenset({"item-query"})
-"""Designs whose policy itself decides how many users it asks."""
+STOPPING = ("eliminate", "item-by-item", "until-learned")
+"""Policies that decide themselves how many users they ask."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +79,11 @@ class Measured:
     devices: int
     seconds: float
     accuracies: dict[str, float] = field(default_factory=dict)
+
+
+def adapts(scenario: Scenario) -> bool:
+    """Return whether a scenario's policy decides itself how many users it asks; one's own may."""
+    return scenario.policy in STOPPING or ":" in scenario.policy
 
 
 def crossing(success: Callable[[int], bool], *, start: int, most: int, resolution: float) -> int | None:
@@ -138,7 +143,7 @@ def succeeds(scores: ClusteringScores, criterion: str, share: float) -> bool:
 def measure(unit: Unit) -> Measured:
     """Find the thresholds of one unit."""
     begin = time.perf_counter()
-    if unit.scenario.design in ADAPTIVE:
+    if adapts(unit.scenario):
         users, devices = _answered_at_stop(unit)
         return Measured(users=users, devices=devices, seconds=time.perf_counter() - begin)
     prefixes = Prefixes(unit.scenario)
@@ -186,7 +191,7 @@ def predicted_users(scenario: Scenario, target: Target | None = None) -> float |
     None where nothing is predicted, or no number of users is enough. For item queries the expected number asked.
     """
     settled = settle(scenario.complete())
-    if settled.design in ADAPTIVE:
+    if settled.design == "item-query":
         return query_users(block_parameters(settled), answers=settled.answers_per_item)
     if inseparable(settled) or (found := predictor(settled)) is None:
         return None

@@ -1,0 +1,49 @@
+"""The course of an adaptive run: pool, undecided items and labels in error, round by round."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from coordinator.protocol.arrays import Indices
+from coordinator.rounds import Learner, Outcome
+from coordinator.server import ServerState
+from scenarios.metrics import clustering_scores
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """Where an adaptive run stood after a round.
+
+    Attributes
+    ----------
+    users : int
+        Answers asked for so far.
+    pool : int
+        Items that the round asked about.
+    undecided, wrong : int
+        Items that were not decided after it, and that had a wrong label.
+    """
+
+    users: int
+    pool: int
+    undecided: int
+    wrong: int
+
+
+def steps(outcome: Outcome, learner: Learner, truth: Indices) -> tuple[Step, ...]:
+    """Return where a run stood after each round: its rounds are absorbed again, one by one."""
+    state, found = ServerState(devices=outcome.state.devices), list[Step]()
+    for ask, statistic in zip(outcome.state.asked, outcome.state.statistics, strict=True):
+        state = learner.absorb(state, ask, statistic)
+        model, posterior = learner.learn(state)
+        assert posterior is not None  # adaptive designs have one
+        wrong = round((1 - clustering_scores(model.cluster, truth).accuracy) * truth.size)
+        found.append(
+            Step(
+                users=state.answers_asked,
+                pool=truth.size if ask.query.pool is None else ask.query.pool.size,
+                undecided=int((~posterior.decided(1 - learner.confidence)).sum()),
+                wrong=wrong,
+            )
+        )
+    return tuple(found)

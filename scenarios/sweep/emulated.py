@@ -1,0 +1,76 @@
+"""Runs without devices: sign sensing on statistics drawn from exact moments, adaptive or with a growing population."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from coordinator.protocol.coins import derive
+from coordinator.rounds import Outcome, conduct
+from coordinator.server import Ask
+from coordinator.statistics import ScoreStatistic
+from scenarios.config import Scenario
+from scenarios.emulation import EmulatedSigns
+from scenarios.experiment import asked_epsilon, learner_of
+from scenarios.metrics import ClusteringScores
+from scenarios.policies import policy_of
+from scenarios.populations import Population, class_shares, populate
+from scenarios.session import stop_if_abandoned
+from scenarios.sweep.prefixes import only_query, scores_of
+
+
+def emulated_signs(population: Population) -> EmulatedSigns:
+    """Return the transport that draws a population's statistics; its coins follow from the scenario's seed."""
+    scenario = population.scenario
+    assert population.truth is not None  # sweeps run on the block model
+    likes = np.array(scenario.like)[:, population.truth]
+    coins = np.random.default_rng(int.from_bytes(derive(scenario.seed, "emulation")))
+    return EmulatedSigns(likes=likes, class_shares=class_shares(scenario), rated=scenario.rated or 0, coins=coins)
+
+
+def emulate(population: Population) -> Outcome:
+    """Run an adaptive scenario of sign sensing to its end, without devices."""
+    scenario = population.scenario
+    return conduct(
+        policy_of(scenario),
+        learner_of(scenario),
+        emulated_signs(population),
+        devices=scenario.users or 0,
+        budget=asked_epsilon(scenario),
+        most_rounds=scenario.most_rounds,
+    )
+
+
+class EmulatedPrefixes:
+    """The first users of one round of sign sensing, in whole blocks, for growing and shrinking numbers of blocks.
+
+    A block's statistic is drawn once, so that a larger population holds the smaller ones, as with devices.
+
+    Parameters
+    ----------
+    scenario : Scenario
+        Sign sensing in one round.
+    block : int
+        Users of a block.
+    """
+
+    def __init__(self, scenario: Scenario, *, block: int) -> None:
+        population = populate(scenario)
+        assert population.truth is not None  # sweeps run on the block model
+        self._truth, self._block = population.truth, block
+        self._learner, self._query = learner_of(population.scenario), only_query(population.scenario)
+        self._devices = emulated_signs(population)
+        self._totals: list[ScoreStatistic] = []
+
+    def statistic(self, blocks: int) -> ScoreStatistic:
+        """Return the statistic of the first blocks, at least one."""
+        while (drawn := len(self._totals)) < blocks:
+            ask = Ask(query=self._query, first=drawn * self._block, stop=(drawn + 1) * self._block)
+            more, _ = self._devices.ask(ask)
+            self._totals.append(self._totals[-1] + more if self._totals else more)
+        return self._totals[blocks - 1]
+
+    def scores(self, blocks: int) -> ClusteringScores:
+        """Return how right the labels are that the first blocks tell."""
+        stop_if_abandoned()
+        users, statistic = blocks * self._block, self.statistic(blocks)
+        return scores_of(self._learner, self._query, statistic, users=users, truth=self._truth)

@@ -1,0 +1,159 @@
+"""The store of a sweep: a folder of its own, and in it every finished unit, on disk as soon as it is done."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from rich.console import Console
+
+from coordinator.protocol.errors import InputError
+from scenarios.files import write_json
+from scenarios.records import check_targets
+from scenarios.session import Session
+from scenarios.sweep.progress import counted
+
+UNITS = "units.jsonl"
+GRID = "grid.json"
+K = TypeVar("K")
+U = TypeVar("U")
+M = TypeVar("M")
+Reader = Callable[[dict[str, Any]], tuple[K, M]]
+"""Takes a line's JSON value and returns the unit's key and what it found."""
+Writer = Callable[[K, M], dict[str, Any]]
+"""The way back."""
+
+
+class SweepInterruptedError(Exception):
+    """Ctrl-C: some units are done."""
+
+    def __init__(self, done: int, of: int) -> None:
+        super().__init__(f"{done} of {of} units are done")
+        self.done, self.of = done, of
+
+    def told(self, out: Path) -> str:
+        """Return what to say about it."""
+        kept = f"{self.done} of {self.of} units are done and kept in {out}"
+        return f"interrupted; {kept}, the same command goes on from there"
+
+
+def claim_folder(out: Path, digest: str, content: Mapping[str, Any]) -> None:
+    """Make a folder a sweep's own, or find that it is already.
+
+    Parameters
+    ----------
+    out : Path
+        The folder.
+    digest : str
+        Sweeps with the same one share their finished units.
+    content : dict
+        What results depend on, as JSON values.
+
+    Raises
+    ------
+    InputError
+        If it holds something else, or another grid's sweep.
+    """
+    if not (out / GRID).is_file():
+        check_targets(out, None)
+        write_json(out / GRID, {"digest": digest, **content})
+        return
+    try:
+        held = json.loads((out / GRID).read_text(encoding="utf-8"))["digest"]
+    except (OSError, ValueError, KeyError, TypeError):
+        raise InputError(f"output folder {out} has a {GRID} that cannot be read; name a new folder") from None
+    if held != digest:
+        raise InputError(f"output folder {out} holds the sweep of another grid; name a new one, or give that grid")
+
+
+def read_units(out: Path, read: Reader[K, M]) -> dict[K, M]:
+    """Return the units that a folder holds; a last line that was torn by a crash is cut off.
+
+    Raises
+    ------
+    InputError
+        If another line is no unit.
+    """
+    path = out / UNITS
+    if not path.exists():
+        return {}
+    whole, mark, torn = path.read_bytes().rpartition(b"\n")
+    if torn:
+        os.truncate(path, len(whole) + len(mark))
+    found: dict[K, M] = {}
+    for number, line in enumerate(whole.splitlines(), start=1):
+        try:
+            key, measured = read(json.loads(line))
+        except (ValueError, KeyError, TypeError):
+            raise InputError(f"line {number} of {path} is no finished unit; delete it, it will be run again") from None
+        found[key] = measured
+    return found
+
+
+def measure_units(
+    units: Mapping[K, U],
+    measure: Callable[[U], M],
+    session: Session,
+    out: Path,
+    console: Console,
+    *,
+    read: Reader[K, M],
+    write: Writer[K, M],
+) -> dict[K, M]:
+    """Measure every unit that the folder does not hold yet.
+
+    Parameters
+    ----------
+    units : dict
+        All units, in the order in which they are measured.
+    measure : callable
+        Measures one; a unit is one process' or one thread's work.
+    session : Session
+        Where.
+    out : Path
+        A folder that `claim_folder` passed.
+    console : Console
+        For progress.
+    read, write : callable
+        A unit's line.
+
+    Returns
+    -------
+    dict
+        What all units found, in their order.
+
+    Raises
+    ------
+    SweepInterruptedError
+        On Ctrl-C. What is finished is on disk.
+    """
+    found = read_units(out, read)
+    done = {key: found[key] for key in units if key in found}
+    try:
+        keys = [key for key in units if key not in done]
+        with _appending(out / UNITS) as append, counted(console, len(done), len(units)) as tell:
+            for place, measured in session.each(measure, [units[key] for key in keys]):
+                append((json.dumps(write(keys[place], measured)) + "\n").encode())
+                done[keys[place]] = measured
+                tell(len(done))
+    except KeyboardInterrupt:
+        kept = read_units(out, read).keys() & units.keys()  # a unit may be on disk that was not counted yet
+        raise SweepInterruptedError(len(kept), len(units)) from None
+    return {key: done[key] for key in units}
+
+
+@contextmanager
+def _appending(path: Path) -> Iterator[Callable[[bytes], None]]:
+    """Yield a function that appends a line and returns when it is on the disk."""
+    with path.open("ab") as file:
+
+        def append(line: bytes) -> None:
+            file.write(line)
+            file.flush()
+            os.fsync(file.fileno())
+
+        yield append
