@@ -87,11 +87,17 @@ def contrasts_of(query: Query, *, rated: int, likes: Floats | None = None) -> tu
     return told * found.slope, told * found.offset
 
 
+def others_share(pool: int, *, items: int, rated: int) -> float:
+    """Return how many other ratings of a pool a user has that rated one of its items, for each that any user has."""
+    return (pool - 1) / pool * (rated - 1) / rated * items / (items - 1) if items > 1 else 0.0
+
+
 def read_sets(query: Query, statistic: ScoreStatistic, *, rated: int) -> Estimates:
     """Return estimates of b from a round of MaxSense.
 
     An item's contrast, ``P(S = 1 | sensed) - P(S = 1 | not sensed)``, is ``t (w/N) b`` times the probability that no
-    other sensed item was liked, which the share of 1 among the answers tells. With one user class the estimates are of
+    other sensed item was liked. The share of 1 among the answers tells that of no sensed item at all, a power of it
+    that of the others. With one user class the estimates are of
     b; with several of a mean of b that weighs the classes by that probability, and shifts a little with the pool.
     """
     everywhere = np.full(query.items, statistic.sensed.sum() > 0)
@@ -100,7 +106,8 @@ def read_sets(query: Query, statistic: ScoreStatistic, *, rated: int) -> Estimat
     known = asked & (sensed > 0) & (sensed < told)
     channel, rate = bit_channel(query.epsilon), statistic.answer_rate
     flip = (1 - channel.contrast) / 2
-    silent = min(max(1 - (rate - flip) / channel.contrast, 0.0), 1.0)
+    none = min(max(1 - (rate - flip) / channel.contrast, 0.0), 1.0)
+    silent = none ** others_share(max(int(asked.sum()), 1), items=query.items, rated=rated)
     scale = channel.contrast * rated / query.items * silent
     spread = rate * (1 - rate)
     nothing = np.zeros(query.items)

@@ -6,6 +6,7 @@ are not. That items leave the pool because of what their estimates say does not 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +18,8 @@ from coordinator.protocol.arrays import Floats, Floats2, Ints
 from coordinator.protocol.compiled import compiled
 from coordinator.threads import one_thread
 
-ITERATIONS = 500
+WARM, ITERATIONS = 10, 500
+TINY = 1e-200
 SETTLED = 1e-12
 """The fit ends once an iteration gains a smaller share of the log-likelihood than this."""
 
@@ -51,8 +53,11 @@ def joint(mixture: Mixture, value: Floats, error: Floats, *, doubtful: bool) -> 
     return found
 
 
-def fit(value: Floats, error: Floats, clusters: int) -> Mixture:
-    """Return the most likely mixture that two starts find: k-means clusters, and as many items in each.
+def fit(value: Floats, error: Floats, clusters: int, *, further: Sequence[Ints] = ()) -> Mixture:
+    """Return the most likely mixture that a few starts find.
+
+    Clusters start as k-means finds them, with as many items in each, and as equal stretches between the
+    extremes of the better known half.
 
     Parameters
     ----------
@@ -60,9 +65,15 @@ def fit(value: Floats, error: Floats, clusters: int) -> Mixture:
         Estimates and their standard errors, finite and above 0.
     clusters : int
         Number of clusters L.
+    further : sequence of ndarray of int64, shape (N,)
+        More labels to start from.
     """
     evenly = np.argsort(np.argsort(-value)) * clusters // value.size
-    starts = [evenly] if clusters == 1 else [evenly, kmeans_on_line(value, clusters, starts=1).astype(np.int64)]
+    starts = [evenly, *further]
+    if clusters > 1:
+        precise = value[error <= np.median(error)]
+        marks = np.linspace(precise.max(), precise.min(), clusters + 1)[1:-1]
+        starts += [kmeans_on_line(value, clusters, starts=1).astype(np.int64), (value[:, None] < marks).sum(axis=1)]
     with one_thread():
         fits = [_climb(value, error, start, clusters) for start in starts]
     best = max(fits, key=lambda one: one.likelihood)
@@ -80,20 +91,22 @@ def _climb(value: Floats, error: Floats, start: Ints, clusters: int) -> Mixture:
 
     def unlikely(point: Floats) -> tuple[float, Floats]:
         levels, shares = centre + unit * point[:clusters], softmax(point[clusters:])
-        likelihood = _expect(value, precision, belongs, levels, np.log(shares), sums)
+        likelihood = _expect(value, precision, belongs, levels, np.log(np.maximum(shares, TINY)), sums)
         members, weights, weighted = sums
         slope = np.concatenate([unit * (weighted - weights * levels), members - value.size * shares])
         return -likelihood, -slope
 
-    members = belongs.sum(axis=0)
-    levels = (belongs * value[:, None]).sum(axis=0) / np.maximum(members, 1)
-    begin = np.concatenate([(levels - centre) / unit, np.log((members + 1) / (value.size + clusters))])
+    sums[:] = belongs.sum(axis=0), precision @ belongs, (precision * value) @ belongs
+    for _ in range(WARM):  # expectation and maximization: safe, and slow near the end
+        levels, shares = sums[2] / np.maximum(sums[1], TINY), (sums[0] + TINY) / value.size
+        _expect(value, precision, belongs, levels, np.log(shares), sums)
+    begin = np.concatenate([(levels - centre) / unit, np.log(shares)])
     found = minimize(unlikely, begin, jac=True, method="L-BFGS-B", options={"maxiter": ITERATIONS, "ftol": SETTLED})
     likelihood, _ = unlikely(found.x)
     return Mixture(
         levels=centre + unit * found.x[:clusters],
         shares=softmax(found.x[clusters:]),
-        doubts=1 / np.sqrt(np.maximum(sums[1], np.finfo(float).tiny)),
+        doubts=1 / np.sqrt(np.maximum(sums[1], TINY)),
         likelihood=-likelihood,
     )
 

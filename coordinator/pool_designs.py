@@ -10,7 +10,7 @@ import numpy as np
 
 from coordinator.aggregation import Statistic
 from coordinator.designs import check_shape
-from coordinator.estimates import Estimates, contrasts_of, read_sets, read_signs
+from coordinator.estimates import Estimates, contrasts_of, others_share, read_sets, read_signs
 from coordinator.protocol.arrays import Floats, Indices
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.channels import bit_channel
@@ -139,8 +139,11 @@ class MaxSense:
         pool = query.items if query.pool is None else query.pool.size
         sensing, contrast, share = self.sensing_in(pool), bit_channel(query.epsilon).contrast, self.rated / self.items
         liked = np.full(pool, 0.5) if expected is None else np.clip(expected, 0, 1)
-        silent = math.exp(np.log1p(-np.minimum(sensing * share * liked, 0.5)).sum())
-        answer = (1 - contrast) / 2 + contrast * (1 - silent)
+        none = math.exp(np.log1p(-np.minimum(sensing * share * liked, 0.5)).sum())
+        answer, silent = (
+            (1 - contrast) / 2 + contrast * (1 - none),
+            none ** others_share(pool, items=self.items, rated=self.rated),
+        )
         noise = answer * (1 - answer)
         rate = (contrast * share * silent) ** 2 * sensing * (1 - sensing) / noise if noise else 0.0
         return np.full(pool, rate)

@@ -96,7 +96,10 @@ def believe(estimates: Estimates, *, clusters: int, failure: float) -> Posterior
         return Posterior(cluster=nothing.astype(np.int32), doubt=unsure, expected=nothing, mixture=None, apart=False)
     value, error = estimates.value, estimates.error
     some = _fitted(known.size)
-    mixture, fewer = fit(value[some], error[some], clusters), fit(value[some], error[some], clusters - 1)
+    mixture = fit(value[some], error[some], clusters)
+    labels = joint(mixture, value[some], error[some], doubtful=False).argmax(axis=1)
+    merged = [labels - (labels > cluster) for cluster in range(clusters - 1)]
+    fewer = fit(value[some], error[some], clusters - 1, further=merged)
     apart = mixture.likelihood - fewer.likelihood > math.log(known.size / failure)
     log_joint = joint(mixture, value, error, doubtful=True)
     cluster = log_joint.argmax(axis=1).astype(np.int32)
