@@ -17,7 +17,7 @@ from coordinator.setting import Setting
 
 PILOT = 0.15
 """The first round brings this share of the log-odds that decide an item, if users like all of a cluster or nothing."""
-SHARE = 0.16
+SHARE = 0.18
 """A round is as large as decides this share of the open items on average, and `MORE` items."""
 MORE = 2.0
 MOST = 0.8
