@@ -99,7 +99,12 @@ def _check_centres(query: Query) -> None:
     centres = np.asarray(query.centres)
     if "vectors" not in query.parameters or query.pool is None:
         raise InputError(f"{query} brings centres, which the design cannot use")
-    if centres.dtype != np.int32 or centres.shape != query.pool.shape or (np.abs(centres) > UNIT).any():
+    if (
+        centres.dtype != np.int32
+        or centres.shape != query.pool.shape
+        or (centres < -UNIT).any()
+        or (centres > UNIT).any()
+    ):
         raise InputError(f"{query} has centres that are not one 32-bit number an item, -{UNIT} to {UNIT}")
 
 

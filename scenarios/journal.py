@@ -6,6 +6,7 @@ import io
 import json
 import shutil
 import zipfile
+import zlib
 from dataclasses import fields
 from fractions import Fraction
 from pathlib import Path
@@ -52,7 +53,7 @@ class Journal:
         while (path := self._path(len(found))).exists():
             try:
                 found.append(from_bytes(path.read_bytes()))
-            except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
+            except (OSError, EOFError, ValueError, KeyError, TypeError, zipfile.BadZipFile, zlib.error) as error:
                 raise InputError(f"round {path} cannot be read ({error}); delete it, or name a new folder") from None
         return found
 

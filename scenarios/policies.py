@@ -38,6 +38,9 @@ def _one_round(scenario: Scenario, setting: Setting) -> Policy:  # noqa: ARG001 
 
 
 def _fixed(scenario: Scenario, setting: Setting) -> Policy:
+    answers = (scenario.users or 0) * scenario.answers_per_device
+    if scenario.rounds > answers:
+        raise InputError(f"rounds is {scenario.rounds}, but all devices give {answers} answers; ask for fewer rounds")
     return Fixed(setting=setting, rounds=scenario.rounds)
 
 

@@ -61,6 +61,9 @@ def predictor(scenario: Scenario) -> Predictor | None:
     """
     if scenario.policy not in PREDICTED:
         return None
+    if scenario.epsilon is not None and scenario.answers_per_device > 1:
+        share = {"epsilon": scenario.epsilon / scenario.answers_per_device, "answers_per_device": 1}
+        scenario = scenario.model_copy(update=share)
     parameters = block_parameters(scenario)
     if scenario.complete().clusters != parameters.cluster_sizes.size:
         return None
@@ -87,8 +90,7 @@ def _maxsense(scenario: Scenario, parameters: BlockParameters) -> Predictor | No
 def _sign(scenario: Scenario, parameters: BlockParameters) -> Predictor | None:
     design = design_of(scenario)
     assert isinstance(design, SignSensing)
-    share = None if scenario.epsilon is None else scenario.epsilon / scenario.answers_per_device
-    query = design.query(round_number=0, public_seed=bytes(16), epsilon=share)
+    query = design.query(round_number=0, public_seed=bytes(16), epsilon=scenario.epsilon)
     contrast = math.sqrt(float(design.rates(query)[0]))
     return Predictor(
         accuracy=lambda users: sign_accuracy(parameters, contrast=contrast, users=users),

@@ -16,7 +16,7 @@ from coordinator.protocol.errors import InputError
 from scenarios.config import Scenario
 from scenarios.experiment import Run
 from scenarios.files import to_json, try_file, try_folder, write_bytes, write_json
-from scenarios.journal import FOLDER
+from scenarios.journal import FOLDER, kept_rounds
 
 STDOUT = "-"
 _PACKAGES = ("blindrec", "ray", "numpy", "numba", "scipy", "scikit-learn", "pandas", "pyarrow")
@@ -52,13 +52,21 @@ def claim(out: Path, scenario: Scenario) -> None:
         If the folder holds anything else, or cannot be written.
     """
     mark, wanted = out / FOLDER / "scenario.json", as_json_values(scenario)
-    if mark.is_file():
-        if json.loads(mark.read_text(encoding="utf-8")) != json.loads(to_json(wanted)):
-            raise InputError(f"output folder {out} holds part of another run; name a new one, or the same scenario")
+    if not mark.is_file():
+        check_targets(out, None)
+        mark.parent.mkdir()
+    elif _holds(mark, wanted):
         return
-    check_targets(out, None)
-    mark.parent.mkdir()
+    elif kept_rounds(out) or (out / "result.json").exists():
+        raise InputError(f"output folder {out} holds part of another run; name a new one, or the same scenario")
     write_json(mark, wanted)
+
+
+def _holds(mark: Path, wanted: dict[str, Any]) -> bool:
+    try:
+        return bool(json.loads(mark.read_text(encoding="utf-8")) == json.loads(to_json(wanted)))
+    except (OSError, ValueError):
+        return False
 
 
 def as_json_values(scenario: Scenario) -> dict[str, Any]:

@@ -98,7 +98,8 @@ def _one(
         console.print(
             f"rated is {filled.rated}, the file's median; it is public in this run", highlight=False, soft_wrap=True
         )
-    with report.progress(console, population.ratings.users, f"seed {filled.seed}") as progress:
+    answers = population.ratings.users * scenario.answers_per_device
+    with report.progress(console, answers, f"seed {filled.seed}") as progress:
         return run(
             scenario,
             session,

@@ -19,7 +19,7 @@ UNIT = 1 << 63
 """Probabilities of the block model are whole numbers of this many parts."""
 GOLDEN = 0x9E3779B97F4A7C15
 LIKES_LANE = 1 << 63
-RATINGS_PURPOSE, RELEASE_PURPOSE = 1, 2
+RATINGS_PURPOSE, RELEASE_PURPOSE, CHOICE_PURPOSE = 1, 2, 3
 
 Key = tuple[int, int]
 Gaps = Sequence[tuple[int, int, int]]
@@ -97,6 +97,11 @@ def device_secret(secret: bytes, device: int) -> Key:
 def release_coin(secret: bytes, device: int, query_id: bytes, question: int) -> int:
     """The coin of one question: keyed by (device secret, purpose, query id, question)."""
     return siphash_words(device_secret(secret, device), RELEASE_PURPOSE, *as_key(query_id), question)
+
+
+def choice_stream(secret: bytes, device: int, query_id: bytes) -> int:
+    """The stream behind a device's choices in one query."""
+    return siphash_words(device_secret(secret, device), CHOICE_PURPOSE, *as_key(query_id), 0)
 
 
 def gap_law(table: Gaps) -> dict[tuple[int, int], Fraction]:
@@ -252,6 +257,18 @@ def maxsense_bit(ratings: dict[int, bool], sensed: Sequence[int]) -> int:
     return int(any(ratings.get(item, False) for item in sensed))
 
 
+def sign(stream: int, vector: int, place: int, pool: int) -> int:
+    """+1 or -1: bit ``place mod 64`` of word ``place // 64`` of the vector's stretch of the public stream."""
+    return 1 if draw(stream, vector * -(-pool // 64) + place // 64) >> place % 64 & 1 else -1
+
+
+def named(sums: Sequence[int], rank: int, tie: int) -> tuple[int, int]:
+    """Sign and number of the signed vector at a rank, the largest sum first; a uniform one of those that tie."""
+    wanted = sorted((sign * total for total in sums for sign in (1, -1)), reverse=True)[rank]
+    tied = [(sign, a) for a, total in enumerate(sums) for sign in (1, -1) if sign * total == wanted]
+    return tied[below(tie, 2, len(tied))]
+
+
 def exp_bounds(exponent: Fraction) -> tuple[Fraction, Fraction]:
     """Rational bounds on e**exponent, for 0 <= exponent <= 32: Taylor's series of a 64th of it, and its remainder.
 
@@ -266,9 +283,15 @@ def exp_bounds(exponent: Fraction) -> tuple[Fraction, Fraction]:
     return total**64, high**64
 
 
-def flips(epsilon: Fraction) -> int:
-    """Coins of 2**64 that flip a bit: 2**64 / (1 + e**epsilon), rounded up."""
-    most, least = (-(-COINS // (1 + bound)) for bound in exp_bounds(epsilon))
+@functools.cache
+def misses(epsilon: Fraction, kept: int, others: int) -> int:
+    """Coins of 2**64 that name one of the others: 2**64 others / (kept e**epsilon + others), rounded up."""
+    most, least = (-(-COINS * others // (kept * bound + others)) for bound in exp_bounds(epsilon))
     if most != least:
         raise ArithmeticError("the bounds on exp are too wide")
     return most
+
+
+def flips(epsilon: Fraction) -> int:
+    """Coins of 2**64 that flip a bit: 2**64 / (1 + e**epsilon), rounded up."""
+    return misses(epsilon, 1, 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 import reference
@@ -12,14 +13,17 @@ from reference import Gaps, World
 from actors.ratings import BlockRatings, StoredRatings
 from coordinator.aggregation import Statistic
 from coordinator.pair_statistics import PairStatistic
-from coordinator.protocol.arrays import Bits
+from coordinator.protocol.arrays import Bits, Floats, Ints
 from coordinator.protocol.budget import Epsilon
+from coordinator.protocol.channels import ChoiceChannel
 from coordinator.protocol.messages import Query, Release, pack
 from coordinator.protocol.sensing import sensing_table
 from coordinator.statistics import ScoreStatistic
 
 SECRET = reference.derive(0, "devices")
 PUBLIC = reference.derive(0, "public")
+Row = tuple[Fraction, ...]
+"""Probabilities of the signed vectors +0, -0, +1, -1, ..."""
 
 
 def world(
@@ -66,9 +70,15 @@ def stored_ratings(users: Sequence[dict[int, bool]], behind: Sequence[int], item
 
 
 def maxsense_query(
-    *, items: int, sensing: float, epsilon: Epsilon = None, round_number: int = 0, public_seed: bytes = PUBLIC
+    *,
+    items: int,
+    sensing: float,
+    epsilon: Epsilon = None,
+    round_number: int = 0,
+    public_seed: bytes = PUBLIC,
+    pool: Sequence[int] | None = None,
 ) -> Query:
-    """A MaxSense query."""
+    """A MaxSense query, by default about all items."""
     return Query(
         design="maxsense",
         items=items,
@@ -76,6 +86,31 @@ def maxsense_query(
         public_seed=public_seed,
         epsilon=epsilon,
         parameters={"sensing": sensing},
+        pool=None if pool is None else np.array(pool, np.int32),
+    )
+
+
+def sign_query(
+    pool: Sequence[int],
+    *,
+    items: int,
+    vectors: int = 1,
+    kept: int = 1,
+    epsilon: Epsilon = None,
+    round_number: int = 0,
+    centres: Sequence[int] | None = None,
+) -> Query:
+    """A query of sign sensing about the items of a pool."""
+    return Query(
+        design="sign",
+        items=items,
+        round=round_number,
+        public_seed=PUBLIC,
+        epsilon=epsilon,
+        parameters={"vectors": vectors, "kept": kept},
+        pool=np.array(pool, np.int32),
+        answer_bits=1 + (vectors - 1).bit_length(),
+        centres=None if centres is None else np.array(centres, np.int32),
     )
 
 
@@ -101,9 +136,10 @@ def gap_table(sensing: float) -> Gaps:
 
 
 def sensing_sets(query: Query, devices: range) -> list[list[int]]:
-    """The oracle's sensing sets of ``devices``."""
-    table = gap_table(query.parameters["sensing"])
-    return [reference.sensing_set(query.public_seed, query.round, device, query.items, table) for device in devices]
+    """The oracle's sensing sets of ``devices``: drawn among all items, or among those of the pool."""
+    table, asked = gap_table(query.parameters["sensing"]), range(query.items) if query.pool is None else query.pool
+    places = [reference.sensing_set(query.public_seed, query.round, device, len(asked), table) for device in devices]
+    return [[int(asked[place]) for place in some] for some in places]
 
 
 def expected_bits(of: World, query: Query, devices: range) -> list[int]:
@@ -125,11 +161,48 @@ def release_of(query: Query, bits: Sequence[int], *, first: int = 0, silent: Seq
         query_id=query.id,
         first=first,
         count=len(bits),
-        questions=1,
+        width=1,
         bits=pack(told),
         answered=pack(heard) if len(silent) else None,
         refused=len(silent),
     )
+
+
+def signed_sums(query: Query, device: int, ratings: dict[int, bool]) -> list[int]:
+    """The oracle's signed sums of a device over the pool's items that it rated, one a sign vector."""
+    assert query.pool is not None
+    stream, pool = public_stream(query, device), query.pool.tolist()
+    unit, centres = (1, [0] * len(pool)) if query.centres is None else (32, query.centres.tolist())
+    opinions = {
+        place: (unit if ratings[item] else -unit) - centres[place] for place, item in enumerate(pool) if item in ratings
+    }
+    return [
+        sum(reference.sign(stream, a, place, len(pool)) * told for place, told in opinions.items())
+        for a in range(int(query.parameters["vectors"]))
+    ]
+
+
+def named_bits(query: Query, secret: bytes, device: int, sums: Sequence[int]) -> list[int]:
+    """What the oracle's device releases: the sign of the vector that it names, then its number, highest bit first."""
+    kept, others = int(query.parameters["kept"]), 2 * len(sums) - int(query.parameters["kept"])
+    misses = 0 if query.epsilon is None else reference.misses(query.epsilon, kept, others)
+    stream = reference.choice_stream(secret, device, query.id)
+    best = reference.release_coin(secret, device, query.id, 0) >= misses
+    rank = reference.below(stream, 0, kept) if best else kept + reference.below(stream, 1, others)
+    sign, vector = reference.named(sums, rank, stream)
+    return [int(sign > 0), *(vector >> k & 1 for k in reversed(range(query.answer_bits - 1)))]
+
+
+def row_of(sums: Sequence[int], channel: ChoiceChannel) -> Row:
+    """What a device of these sums releases: ranks by falling sum, ties in every order alike."""
+    signed = [sign * total for total in sums for sign in (1, -1)]
+    best, other = channel.probabilities
+    row = []
+    for total in signed:
+        above, tied = sum(one > total for one in signed), signed.count(total)
+        among_best = min(max(channel.kept - above, 0), tied)
+        row.append((among_best * best + (tied - among_best) * other) / tied)
+    return tuple(row)
 
 
 def scores_of(statistic: Statistic) -> ScoreStatistic:
@@ -148,3 +221,29 @@ def empty_statistic(items: int) -> ScoreStatistic:
     """The statistic of no device at all."""
     zeros = np.zeros(items, np.int64)
     return ScoreStatistic(sensed=zeros, scores=zeros, asked=0, answered=0, refused=0, ones=0)
+
+
+class Planted(NamedTuple):
+    """Clusters of estimates: levels, shares, and how much the logarithms of errors scatter."""
+
+    levels: tuple[float, ...]
+    shares: tuple[float, ...]
+    scatter: float = 0.0
+
+
+class Sample(NamedTuple):
+    """Estimates with their errors, and the cluster behind each."""
+
+    cluster: Ints
+    value: Floats
+    error: Floats
+
+
+def draw(planted: Planted, *, items: int, apart: float, seed: int) -> Sample:
+    """Items whose levels lie ``apart`` typical errors from each other."""
+    world = np.random.default_rng([seed, items])
+    levels = np.array(planted.levels)
+    gap = float(-np.diff(levels).max()) if levels.size > 1 else 1.0
+    error = gap / apart * np.exp(world.normal(0, planted.scatter, items))
+    cluster = world.choice(levels.size, items, p=planted.shares)
+    return Sample(cluster, levels[cluster] + world.normal(0, error), error)

@@ -196,6 +196,35 @@ def test_bits_of_an_answer_name_a_signed_vector(vectors: int) -> None:
         assert f"keeps {kept}" in refused(replace(query, parameters={"vectors": vectors, "kept": kept}))
 
 
+CENTRES: dict[str, object] = {
+    "too few": np.zeros(ITEMS - 1, np.int32),
+    "too many": np.zeros(ITEMS + 1, np.int32),
+    "a table": np.zeros((ITEMS, 1), np.int32),
+    "beyond a like": np.full(ITEMS, 33, np.int32),
+    "beyond a dislike": np.full(ITEMS, -33, np.int32),
+    "as low as 32 bits go": np.full(ITEMS, -(1 << 31), np.int32),
+    "64 bits": np.zeros(ITEMS, np.int64),
+    "fractions": np.full(ITEMS, 0.5),
+    "no numbers": np.full(ITEMS, np.nan),
+}
+
+
+@pytest.mark.parametrize("name", CENTRES)
+def test_centres_that_do_not_fit_are_refused(name: str) -> None:
+    query = replace(QUERIES["sign"], pool=np.arange(ITEMS, dtype=np.int32))
+    assert "centres" in refused(replace(query, centres=CENTRES[name]))  # type: ignore[arg-type] # what is tried
+    for most in (-32, 32):
+        asked_from = replace(query, centres=np.full(ITEMS, most, np.int32))
+        assert Cohort(RATINGS, worlds.SECRET, 0, 5, None).answer(asked_from, 0, 5).refused == 0
+
+
+@pytest.mark.parametrize("name", sorted(set(QUERIES) - {"sign"}))
+def test_designs_that_count_nothing_bring_no_centres(name: str) -> None:
+    query = QUERIES[name]
+    size = ITEMS if query.pool is None else query.pool.size
+    assert "centres" in refused(replace(query, centres=np.zeros(size, np.int32)))
+
+
 @pytest.mark.parametrize("pool", POOLS)
 @pytest.mark.parametrize("name", ["maxsense", "sign"])
 def test_no_pool_reaches_compiled_code_unchecked(name: str, pool: str) -> None:

@@ -1,4 +1,4 @@
-"""The exact channel of one bit: a channel, within its epsilon, and as close to it as 64-bit coins allow."""
+"""The exact channels of a bit and of a choice: within their epsilon, and as close to it as 64-bit coins allow."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import reference
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from coordinator.protocol.channels import COIN, LARGEST_EPSILON, BitChannel, bit_channel
+from coordinator.protocol.channels import COIN, LARGEST_EPSILON, BitChannel, ChoiceChannel, bit_channel, choice_channel
 from coordinator.protocol.errors import InputError
 
 EPSILONS = st.one_of(
@@ -100,3 +100,68 @@ def test_a_channel_is_a_value() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         bit_channel(Fraction(1)).flips = 0  # type: ignore[misc]  # what is tried
     assert BitChannel(5) == BitChannel(5)
+
+
+CHOICES = st.integers(1, 7).flatmap(lambda power: st.tuples(st.just(1 << power), st.integers(1, (1 << power) - 1)))
+"""Signed vectors, a power of two of them, and how many are kept."""
+
+
+@settings(max_examples=40, deadline=None)
+@given(EPSILONS, CHOICES)
+@example(Fraction(30), (128, 1))
+@example(Fraction(30), (128, 64))
+@example(Fraction(1, 10**30), (4, 2))
+def test_a_choice_is_within_its_epsilon_and_not_by_one_coin_less(epsilon: Fraction, choices: tuple[int, int]) -> None:
+    """Held against rational bounds on e**epsilon: the best are at most that many times as probable."""
+    many, kept = choices
+    channel = choice_channel(epsilon, choices=many, kept=kept)
+    low, high = reference.exp_bounds(epsilon)
+    best, other = channel.probabilities
+    assert kept * best + (many - kept) * other == 1
+    assert 0 < other <= best
+    assert best <= high * other
+    looser = ChoiceChannel(many, kept, channel.misses - 1).probabilities
+    assert looser[0] > low * looser[1]
+    assert channel.misses == reference.misses(epsilon, kept, many - kept)
+
+
+@settings(max_examples=80, deadline=None)
+@given(EPSILONS, CHOICES)
+def test_epsilon_contrast_and_threshold_of_a_choice(epsilon: Fraction, choices: tuple[int, int]) -> None:
+    channel = choice_channel(epsilon, choices=choices[0], kept=choices[1])
+    best, other = channel.probabilities
+    assert channel.contrast == pytest.approx(float(best - other), rel=1e-12)
+    assert channel.epsilon == pytest.approx(float(epsilon), rel=1e-6, abs=1e-16)
+    assert isinstance(channel.threshold, np.uint64)
+    assert int(channel.threshold) == channel.misses
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.none() | EPSILONS)
+def test_a_choice_of_two_is_randomized_response(epsilon: Fraction | None) -> None:
+    bit, choice = bit_channel(epsilon), choice_channel(epsilon, choices=2, kept=1)
+    assert choice.misses == bit.flips
+    assert [*choice.probabilities] == bit.matrix[0]
+    assert choice.contrast == bit.contrast
+    assert choice.epsilon == pytest.approx(bit.epsilon, rel=1e-12, abs=1e-25)
+
+
+def test_a_choice_without_noise_is_always_among_the_best() -> None:
+    channel = choice_channel(None, choices=8, kept=3)
+    assert channel.misses == int(channel.threshold) == 0
+    assert channel.probabilities == (Fraction(1, 3), Fraction(0))
+    assert channel.epsilon == math.inf
+    assert channel.contrast == pytest.approx(1 / 3)
+
+
+@pytest.mark.parametrize(("choices", "kept"), [(2, 0), (2, 2), (8, 8), (8, -1), (1, 1)])
+def test_choices_that_leave_nothing_over_are_refused(choices: int, kept: int) -> None:
+    with pytest.raises(InputError, match=f"^kept is {kept}; .* between 1 and {choices - 1}") as caught:
+        choice_channel(Fraction(1), choices=choices, kept=kept)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("above", [Fraction(1, 10**30), Fraction(10**400)])
+def test_choices_that_coins_cannot_express_are_refused(above: Fraction) -> None:
+    with pytest.raises(InputError, match=r"^epsilon .* above 30.*inf for no noise$"):
+        choice_channel(LARGEST_EPSILON + above, choices=4, kept=1)

@@ -11,7 +11,8 @@ import worlds
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coordinator.designs import Design, MaxSense
+from coordinator.designs import Design
+from coordinator.pool_designs import MaxSense
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.sensing import sensing_table
 

@@ -49,6 +49,13 @@ CHANGES: list[dict[str, object]] = [
     {"pool": np.array([1, 0], np.int32)},
     {"pool": np.array([256], np.int32)},
     {"pool": np.array([0, 0], np.int32)},
+    {"centres": np.array([], np.int32)},
+    {"centres": np.array([0], np.int32)},
+    {"centres": np.array([-1], np.int32)},
+    {"pool": np.array([0], np.int32), "centres": np.array([1], np.int32)},
+    {"pool": np.array([1], np.int32), "centres": np.array([0], np.int32)},
+    {"answer_bits": 2},
+    {"answer_bits": 2, "questions": 2},
 ]
 
 
@@ -139,6 +146,13 @@ def test_shares_of_questions_are_exact() -> None:
     assert replace(BASE, questions=3, epsilon=None).epsilon_per_question is None
 
 
+def test_a_device_lets_out_the_bits_of_all_its_answers() -> None:
+    assert BASE.bits == 1
+    assert replace(BASE, questions=3).bits == 3
+    assert replace(BASE, questions=3, answer_bits=4).bits == 12
+    assert replace(BASE, questions=3, answer_bits=4).epsilon_per_question == Fraction(1, 3)
+
+
 def test_a_query_shows_what_it_is_in_one_line() -> None:
     text = str(replace(BASE, round=7, epsilon=Fraction(1, 2)))
     assert "query 7" in text
@@ -158,7 +172,7 @@ def test_packed_bits_come_back(bits: list[int]) -> None:
 
 def test_bits_are_packed_device_by_device() -> None:
     table = np.array([[1, 0, 0], [0, 1, 1], [1, 1, 1]], np.uint8)
-    release = Release(query_id=BASE.id, first=4, count=3, questions=3, bits=pack(table))
+    release = Release(query_id=BASE.id, first=4, count=3, width=3, bits=pack(table))
     assert release.bits == bytes([0b10001111, 0b10000000])
     np.testing.assert_array_equal(release.unpacked(), table)
     assert release.unpacked().dtype == np.uint8
@@ -180,7 +194,7 @@ def test_public_pairs_come_back() -> None:
     assert found is not None
     np.testing.assert_array_equal(found, pairs)
     assert worlds.release_of(BASE, [1]).public_pairs() is None
-    nobody = Release(query_id=BASE.id, first=0, count=0, questions=1, bits=b"", pairs=b"").public_pairs()
+    nobody = Release(query_id=BASE.id, first=0, count=0, width=1, bits=b"", pairs=b"").public_pairs()
     assert nobody is not None
     assert nobody.shape == (0, 2)
 

@@ -130,7 +130,7 @@ def test_the_statistic_is_the_oracles(data: st.DataObject, items: int, count: in
         query_id=query.id,
         first=first,
         count=count,
-        questions=questions,
+        width=questions,
         bits=pack(np.array(table, np.uint8)),
         answered=None if heard is None else pack(np.array(heard, np.uint8)),
     )

@@ -67,7 +67,7 @@ def test_bits_and_totals_of_stored_users_are_the_oracles(
         for row in rows
     ]
     assert release.unpacked().tolist() == bits
-    assert (release.answered, release.questions, release.pairs) == (None, 2 * ITEMS, None)
+    assert (release.answered, release.width, release.pairs) == (None, 2 * ITEMS, None)
     assert all(len(row) <= most for row in rows)
     statistic = aggregate(query, release)
     assert (statistic.asked, statistic.answered, statistic.missing) == (len(rows), len(rows), 0)

@@ -62,13 +62,14 @@ def test_the_folder_of_a_run_opens_with_pandas(blindrec: Command, tmp_path: Path
     out = tmp_path / "deep" / "run"
     told = blindrec("run", *SMALL, "--out", out, "--json", "-").result
     names = {path.name for path in out.iterdir()}
-    assert names == {"result.json", "scenario.json", "versions.json", "items.parquet"}
+    assert names == {"result.json", "scenario.json", "versions.json", "items.parquet", "rounds.parquet"}
     assert json.loads((out / "result.json").read_text()) == told
     assert json.loads((out / "scenario.json").read_text())["users"] == 2000
     items = pd.read_parquet(out / "items.parquet")
     assert list(items.columns) == ["item", "score", "standard_error", "cluster"]
     assert len(items) == 40
     assert set(items["cluster"]) == {0, 1}
+    assert pd.read_parquet(out / "rounds.parquet")["answered"].tolist() == [2000]
 
 
 def test_repeats_report_means_and_intervals(blindrec: Command) -> None:

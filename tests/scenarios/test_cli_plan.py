@@ -44,7 +44,7 @@ def test_a_whole_plan(blindrec: Command) -> None:
         assert {"name", "users", "valid"} <= row.keys()
     best = made["recommended"]
     assert best in made["designs"]
-    assert (best["design"], best["agreement"], best["private"]) == ("pairwise", "equal", True)
+    assert (best["design"], best["decoder"], best["private"]) == ("sign", "posterior", True)
     assert best["accuracy"] >= 0.9
     assert best["users"] > max(row["users"] for row in made["bounds"] if row["valid"])
     assert best["users"] > min(row["users"] for row in made["designs"] if row["users"])

@@ -11,13 +11,15 @@ from runs import small
 
 from actors.sketches import SKETCHES
 from coordinator.decoders import DECODERS
-from coordinator.designs import MaxSense, MultiMaxSense, Pairwise
+from coordinator.designs import MultiMaxSense, Pairwise
 from coordinator.open_designs import ItemQuery, Reveal
+from coordinator.pool_designs import MaxSense, SignSensing
 from coordinator.protocol.errors import InputError
 from coordinator.schedules import OneRound, UntilLearned
 from scenarios.config import Scenario, load_scenario
-from scenarios.experiment import asked_epsilon, learner_of, policy_of
+from scenarios.experiment import asked_epsilon, learner_of
 from scenarios.kinds import DESIGNS, design_of, guarantee
+from scenarios.policies import policy_of
 from scenarios.questions import settle
 
 NAMES = list(DESIGNS)
@@ -40,7 +42,9 @@ def test_a_name_is_enough(name: str) -> None:
 
 def test_decoders_are_those_that_there_are() -> None:
     assert {name: kind.decoders for name, kind in DESIGNS.items()} == {
-        **dict.fromkeys(("maxsense", "multi-maxsense", "pairwise"), ("centred", "paper")),
+        "maxsense": ("centred", "paper", "posterior"),
+        "sign": ("posterior",),
+        **dict.fromkeys(("multi-maxsense", "pairwise"), ("centred", "paper")),
         **dict.fromkeys(OPEN, ("shares",)),
         **dict.fromkeys(CURATOR, ("totals",)),
     }
@@ -54,6 +58,8 @@ def test_infinite_may_be_said_of_what_is_not_private(name: str) -> None:
 
 def test_designs_are_built_from_what_the_scenario_says() -> None:
     assert design_of(filled(theta=2)) == MaxSense(items=40, rated=5, theta=2)
+    assert design_of(filled(design="sign", vectors=8)) == SignSensing(items=40, rated=5, vectors=8)
+    assert design_of(filled(design="sign", signs="plain")) == SignSensing(items=40, rated=5, centred=False)
     multi = filled(design="multi-maxsense", theta=0.5, questions=7)
     assert design_of(multi) == MultiMaxSense(items=40, rated=5, theta=0.5, questions=7)
     for public in ("private", "public"):
@@ -124,7 +130,7 @@ def test_guarantees_say_what_is_private_towards_whom() -> None:
         told = guarantee(filled(design=name))
         assert "local" not in told
         assert "curator" in told
-    for name in ("maxsense", "pairwise", "multi-maxsense", *CURATOR):
+    for name in ("maxsense", "sign", "pairwise", "multi-maxsense", *CURATOR):
         assert guarantee(
             filled(design=name, epsilon="inf", **({"questions": 1} if "multi" in name else {}))
         ).startswith("none")
@@ -137,6 +143,9 @@ SETTINGS: dict[str, tuple[Any, set[str]]] = {
     "rated_items": ("public", {"pairwise"}),
     "answers_per_item": (3, {"item-query"}),
     "reveal_share": (0.5, {"full-reveal"}),
+    "vectors": (4, {"sign"}),
+    "signs": ("plain", {"sign"}),
+    "confidence": (0.9, {"maxsense", "sign"}),
 }
 
 
@@ -160,7 +169,7 @@ def test_settings_of_one_design_are_refused_by_the_others(name: str, design: str
 
 
 @pytest.mark.parametrize("design", NAMES)
-@pytest.mark.parametrize("decoder", ["centred", "paper", "shares", "totals", "best"])
+@pytest.mark.parametrize("decoder", ["centred", "paper", "posterior", "shares", "totals", "best"])
 def test_decoders_of_other_designs_are_refused(design: str, decoder: str) -> None:
     if decoder in DESIGNS[design].decoders:
         assert load_scenario(None, {"design": design, "decoder": decoder}).decoder == decoder

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,7 @@ from scenarios.cluster import OnRay, on_ray
 from scenarios.experiment import Run, run, silent
 from scenarios.kinds import design_of
 from scenarios.populations import populate
-from scenarios.session import Job
+from scenarios.session import InProcess, Job, Ran
 
 pytestmark = pytest.mark.cluster
 SCENARIO = small(users=30_001, like="0.9,0.1;0.3,0.6", class_shares="0.3,0.7", seed=SEED)
@@ -162,17 +162,38 @@ def asked_again(second: Callable[[], Query]) -> Job:
     )
 
 
-def test_an_error_of_the_devices_arrives_as_it_was_raised(ray_session: OnRay, monkeypatch: pytest.MonkeyPatch) -> None:
-    wrong = design_of(small(items=41)).query(round_number=1, public_seed=bytes(16), epsilon=None)
-    with pytest.raises(InputError, match=r"asks about 41 items, the devices' catalogue has 40$") as raised:
-        enter_and_run(asked_again(lambda: wrong), monkeypatch)
+def refused_later() -> Job:
+    """A job whose second query devices refuse."""
+    good = design_of(small()).query(round_number=1, public_seed=bytes(16), epsilon=None)
+    wrong = replace(good, parameters={"w": 5})
+    return asked_again(lambda: wrong)
+
+
+def test_what_devices_refuse_is_told_as_in_this_process(ray_session: OnRay, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In one line that names policy and round, without what Ray says around it; the first round is not lost."""
+    job = refused_later()
+    far = enter_and_run(job, monkeypatch).outcome
+    near = InProcess(1).run(job, advised=0, top=10, progress=silent).outcome
+    assert far.failure is not None
+    assert far.failure.startswith("policy Curious, round 1: ")
+    assert far.failure.endswith(" has parameters ['w'], not ['sensing']")
+    assert far.failure == near.failure
+    assert len(far.state.asked) == 1
+    assert far.releases_sha256 == near.releases_sha256
+
+
+def test_an_error_of_the_server_arrives_as_it_was_raised(ray_session: OnRay, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = replace(refused_later(), learner=Learner(clusters=2, decoder="best"))
+    with pytest.raises(InputError, match="decoder") as raised:
+        enter_and_run(job, monkeypatch)
     assert type(raised.value) is InputError
+    assert "\n" not in str(raised.value)
 
 
-def enter_and_run(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+def enter_and_run(job: Job, monkeypatch: pytest.MonkeyPatch) -> Ran:
     """Run a job in a session as `on_ray` yields it, within the instance that runs already."""
     monkeypatch.setattr(cluster, "_start", lambda _: None)
     monkeypatch.setattr("ray.shutdown", lambda: None)
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     with on_ray(address=None, workers=1) as session:
-        session.run(job, advised=0, top=10, progress=silent)
+        return session.run(job, advised=0, top=10, progress=silent)

@@ -12,7 +12,8 @@ import pytest
 from runs import here, of_file, planted_ratings, small, write_movielens
 
 from coordinator.protocol.errors import InputError
-from scenarios.records import check_targets, deliver, items_table, to_json, versions, write_json, write_out
+from scenarios.files import to_json, write_json
+from scenarios.records import check_targets, deliver, items_table, rounds_table, versions, write_out
 from scenarios.results import record
 
 
@@ -61,6 +62,7 @@ def test_the_folder_of_a_run(tmp_path: Path) -> None:
         "scenario.json",
         "versions.json",
         "items.parquet",
+        "rounds.parquet",
     }
     assert json.loads((tmp_path / "result.json").read_text()) == result
     as_run = json.loads((tmp_path / "scenario.json").read_text())
@@ -90,6 +92,32 @@ def test_the_items_table_is_the_model(tmp_path: Path) -> None:
     assert table["cluster"].tolist() == model.cluster.tolist()
     assert table.groupby("cluster")["score"].mean().is_monotonic_decreasing
     assert bool((table["standard_error"] > 0).all())
+
+
+def test_what_the_server_is_sure_of_stands_in_the_items_table() -> None:
+    run = here(small(design="sign", users=500, confidence=0.8))
+    table = items_table(run)
+    assert list(table.columns) == ["item", "score", "standard_error", "cluster", "doubt", "decided"]
+    assert bool(table["doubt"].between(0, 1).all())
+    assert int((~table["decided"]).sum()) == record(run)["undecided"]
+
+
+def test_the_rounds_table_tells_what_was_asked_of_whom(tmp_path: Path) -> None:
+    run = here(small(design="sign", policy="fixed", rounds=4, answers_per_device=2, epsilon="1/3", users=100))
+    write_out(tmp_path, run.scenario, record(run), run)
+    table = pd.read_parquet(tmp_path / "rounds.parquet")
+    assert table["round"].tolist() == [0, 1, 2, 3]
+    assert set(table["design"]) == {"sign"}
+    assert set(table["pool"]) == {40}
+    assert table["epsilon"].tolist() == [1 / 6] * 4
+    assert table["first_device"].tolist() == [0, 50, 0, 50]
+    assert (table["asked"].tolist(), table["answered"].tolist(), table["refused"].tolist()) == (
+        [50] * 4,
+        [50] * 4,
+        [0] * 4,
+    )
+    assert table["query_id"].tolist() == [ask.query.id.hex() for ask in run.outcome.state.asked]
+    assert rounds_table(here(small(epsilon="inf")))["epsilon"].tolist() == [np.inf]
 
 
 def test_items_of_a_file_keep_their_names(tmp_path: Path) -> None:

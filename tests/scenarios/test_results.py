@@ -15,8 +15,8 @@ from runs import here, of_file, planted_ratings, small, write_movielens
 
 from actors.ratings import BlockRatings
 from coordinator.protocol.coins import derive
+from scenarios.files import to_json
 from scenarios.populations import populate
-from scenarios.records import to_json
 from scenarios.results import predict, record, summarize
 
 PROMISED = {
@@ -73,7 +73,11 @@ def test_without_noise_and_with_many_users_everything_is_right_and_epsilon_is_a_
 def test_what_needs_a_truth_is_null_on_files(file: Path) -> None:
     found = record(here(of_file(file)))
     assert set(found) >= PROMISED
-    assert {name for name, value in found.items() if value is None} == NEEDS_TRUTH | {"unlearned"}
+    assert {name for name, value in found.items() if value is None} == NEEDS_TRUTH | {
+        "unlearned",
+        "undecided",
+        "policy_error",
+    }
     told = json.loads(to_json(found))
     assert all(told[name] is None for name in NEEDS_TRUTH)
     assert (found["users"], found["items"], found["evaluated"]) == (60, 40, 60)
@@ -217,7 +221,7 @@ def test_means_and_intervals_of_known_numbers() -> None:
     three = summarize([one(seed, accuracy=value) for seed, value in enumerate([0.45, 0.5, 0.55])])
     reach = 4.30265 * 0.05 / math.sqrt(3)
     assert three["intervals"] == {"accuracy": pytest.approx([0.5 - reach, 0.5 + reach], rel=1e-5)}
-    assert (three["repeat"], three["confidence"], three["seed"], three["users"]) == (3, 0.95, 0, 10)
+    assert (three["repeat"], three["level"], three["seed"], three["users"]) == (3, 0.95, 0, 10)
 
 
 def test_what_was_given_or_is_null_gets_no_interval_and_no_digest_stands_for_several() -> None:

@@ -16,9 +16,11 @@ from runs import here, of_file, planted_ratings, small, write_movielens
 from actors.device import Device
 from coordinator.layout import Layout
 from coordinator.protocol.coins import as_words, derive
+from coordinator.protocol.errors import PolicyError
 from coordinator.protocol.messages import Query
-from coordinator.rounds import Learner
+from coordinator.rounds import Learner, Round
 from coordinator.schedules import OneRound
+from coordinator.server import Ask, ServerState
 from scenarios.config import Scenario
 from scenarios.experiment import Run, silent
 from scenarios.kinds import design_of
@@ -191,14 +193,33 @@ def job(budget: Fraction | None, *, epsilon: Fraction | None) -> Job:
     )
 
 
-@pytest.mark.parametrize("epsilon", [Fraction(3, 2), None])
-def test_devices_without_the_budget_all_refuse_and_the_run_ends_all_the_same(epsilon: Fraction | None) -> None:
-    ran = InProcess(1).run(job(Fraction(1), epsilon=epsilon), advised=50, top=10, progress=silent)
-    (statistic,) = ran.outcome.state.statistics
+class Twice:
+    """Asks all fifty devices twice."""
+
+    def next_query(self, state: ServerState) -> Ask | None:
+        if len(state.asked) == 2:
+            return None
+        design = design_of(small(users=50))
+        query = design.query(round_number=len(state.asked), public_seed=derive(0, "public"), epsilon=Fraction(3, 4))
+        return Ask(query=query, first=0, stop=50)
+
+
+def test_devices_without_the_budget_all_refuse_and_the_run_ends_all_the_same() -> None:
+    rounds: list[Round] = []
+    wanted = replace(job(Fraction(1), epsilon=None), policy=Twice(), keep=rounds.append)
+    ran = InProcess(1).run(wanted, advised=50, top=10, progress=silent)
+    answered, statistic = ran.outcome.state.statistics
+    assert (answered.answered, ran.outcome.failure) == (50, None)
     assert (statistic.asked, statistic.answered, statistic.refused, statistic.missing) == (50, 0, 50, 0)
     assert not worlds.scores_of(statistic).sensed.any()
     assert not worlds.scores_of(statistic).scores.any()
-    assert ran.outcome.releases_sha256 == hashlib.sha256(bytes(7) + bytes(7)).hexdigest()
+    assert rounds[1].digest == hashlib.sha256(bytes(7) + bytes(7)).digest()
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(3, 2), None])
+def test_a_question_that_no_budget_holds_is_not_even_asked(epsilon: Fraction | None, nobody_asks: None) -> None:
+    with pytest.raises(PolicyError, match=r"^policy OneRound, round 0: .*above the devices' budget of 1$"):
+        InProcess(1).run(job(Fraction(1), epsilon=epsilon), advised=50, top=10, progress=silent)
 
 
 def test_the_warm_up_spends_nothing_and_lets_nothing_out() -> None:

@@ -99,6 +99,8 @@ WRONG: list[tuple[dict[str, Any], list[str]]] = [
     ({"grid": [{"items": 40, "rated": 4, "rated_share": 0.1}]}, ["rated_share is 0.1", "rated is 4", "one of them"]),
     ({"grid": [{"items": 40, "rated_share": 1.5}]}, ["rated_share is 1.5", "at most 1"]),
     ({"grid": [{"rated_share": 0.5}]}, ["rated_share", "items"]),
+    ({"grid": [{"items": 40, "policy": "fixed"}]}, ["'fixed'", "one round"]),
+    ({"grid": [{"items": 40, "design": "pairwise", "policy": "eliminate"}]}, ["'eliminate'", "pairwise"]),
     ({"grid": [{"items": 40}], "seeds": 0}, ["seeds is 0", "1"]),
     ({"grid": [{"items": 40}], "seeds": 2.5}, ["seeds is 2.5"]),
     ({"grid": [{"items": 40}], "share": 1.1}, ["share is 1.1"]),

@@ -18,12 +18,15 @@ from scenarios.experiment import Run
 from scenarios.metrics import clustering_scores
 from scenarios.sweep import prefixes
 from scenarios.sweep.prefixes import Prefixes
-from scenarios.sweep.threshold import STEP, Unit, crossing, guess, measure, predicted_users, succeeds
+from scenarios.sweep.threshold import STEP, Unit, adapts, crossing, guess, measure, predicted_users, succeeds
 
 SCENARIOS = [
     small(users=5000, seed=3),
     small(users=5000, seed=3, like="0.9,0.1;0.1,0.6", epsilon="inf"),
     small(users=5000, seed=4, design="pairwise", agreement="equal"),
+    small(users=5000, seed=5, decoder="posterior"),
+    small(users=5000, seed=6, design="sign"),
+    small(users=5000, seed=7, design="sign", vectors=4),
 ]
 
 
@@ -48,7 +51,7 @@ def test_a_prefix_is_a_run_bit_for_bit(scenario: Scenario, monkeypatch: pytest.M
         assert not equal(grown.statistic(users), run_with(scenario, users, seed=9).statistic)
         truth = finished.population.truth
         assert truth is not None
-        assert grown.scores(users, "centred") == clustering_scores(finished.outcome.model.cluster, truth)
+        assert grown.scores(users, scenario.decoder) == clustering_scores(finished.outcome.model.cluster, truth)
 
 
 def test_a_larger_population_asks_new_devices_only_and_the_same_one_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,6 +157,17 @@ def test_a_policy_that_stops_by_itself_has_no_prefixes_but_a_number_of_answers()
     assert set(measure(unit(scenario.model_copy(update={"users": 30}), decoders=("shares",))).users.values()) == {None}
     with pytest.raises(ValueError, match="no prefixes"):
         Prefixes(scenario)
+
+
+@pytest.mark.parametrize("design", ["maxsense", "sign"])
+def test_a_policy_that_eliminates_has_a_number_of_answers_too(design: str) -> None:
+    scenario = small(design=design, policy="eliminate", users=10**6, epsilon=4, seed=3)
+    found, asked = measure(unit(scenario, decoders=("posterior",))), here(scenario).outcome.state.answers_asked
+    assert found.users["posterior", "share"] == asked
+    assert found.devices == asked < 10**6
+    assert adapts(scenario)
+    assert not adapts(small(design=design))
+    assert adapts(small(design=design, policy="mine:Policy"))
 
 
 def test_where_to_start() -> None:

@@ -1,0 +1,210 @@
+"""Sign sensing's sums and bits are the oracle's, bit for bit, whatever the pool and however the devices are cut."""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import worlds
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from actors.block_model import list_rated, mark_subset
+from actors.device import Cohort, Device
+from actors.ratings import Ratings
+from actors.seeds import ratings_streams
+from actors.sign_kernels import OUTSIDE, places_in
+from actors.sketches import SKETCHES
+from coordinator.protocol.coins import as_words
+from coordinator.protocol.messages import Query
+
+MASTER = as_words(worlds.SECRET)
+TWO_CLASSES = ((0.9, 0.1, 0.5), (0.0, 1.0, 0.25))
+WORLDS = {
+    "few rated": worlds.world(items=150, rated=7, like=TWO_CLASSES, shares=(0.3, 0.7)),
+    "half rated": worlds.world(items=40, rated=20, like=TWO_CLASSES, shares=(0.5, 0.5)),
+    "just above half": worlds.world(items=41, rated=21),
+    "all but one": worlds.world(items=65, rated=64),
+    "all": worlds.world(items=64, rated=64),
+    "one of one": worlds.world(items=1, rated=1),
+}
+
+
+def pools(items: int) -> dict[str, list[int]]:
+    return {
+        "whole": list(range(items)),
+        "half": list(range(0, items, 2)),
+        "one item": [items // 2],
+        "last item": [items - 1],
+    }
+
+
+def sums_of(ratings: Ratings, query: Query, first: int, count: int) -> list[list[int]]:
+    """What the project's devices add up."""
+    private = SKETCHES["sign"].sketch(query, ratings, MASTER, first, count).private
+    assert private.dtype == np.int32
+    rows: list[list[int]] = private.tolist()
+    return rows
+
+
+@pytest.mark.parametrize("pool", ["whole", "half", "one item", "last item"])
+@pytest.mark.parametrize("name", WORLDS)
+def test_synthetic_sums_are_the_oracles(name: str, pool: str) -> None:
+    world, first = WORLDS[name], 10**9
+    for vectors in (1, 4):
+        query = worlds.sign_query(pools(world.items)[pool], items=world.items, vectors=vectors)
+        expected = [worlds.signed_sums(query, device, world.ratings(device)) for device in range(first, first + 20)]
+        assert sums_of(worlds.block_ratings(world, 2 * first), query, first, 20) == expected
+
+
+@settings(max_examples=40, deadline=None)
+@given(data=st.data(), items=st.integers(1, 140), vectors=st.sampled_from([1, 2, 8, 64]))
+def test_stored_sums_are_the_oracles(data: st.DataObject, items: int, vectors: int) -> None:
+    item = st.integers(0, items - 1)
+    users = data.draw(st.lists(st.dictionaries(item, st.booleans(), max_size=12), min_size=1, max_size=4))
+    behind = data.draw(st.lists(st.integers(0, len(users) - 1), min_size=1, max_size=12))
+    pool = sorted(data.draw(st.sets(item, min_size=1)))
+    first = data.draw(st.integers(0, len(behind) - 1))
+    query = worlds.sign_query(pool, items=items, vectors=vectors, round_number=3)
+    expected = [worlds.signed_sums(query, device, users[behind[device]]) for device in range(first, len(behind))]
+    found = sums_of(worlds.stored_ratings(users, behind, items), query, first, len(behind) - first)
+    assert found == expected
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_stored_and_synthetic_devices_of_the_same_ratings_agree(name: str) -> None:
+    world = WORLDS[name]
+    stored = worlds.stored_ratings([world.ratings(device) for device in range(100)], range(100), world.items)
+    for pool in pools(world.items).values():
+        query = worlds.sign_query(pool, items=world.items, vectors=2, kept=2, epsilon=Fraction(1))
+        synthetic = worlds.block_ratings(world)
+        assert sums_of(stored, query, 0, 100) == sums_of(synthetic, query, 0, 100)
+        bits = [Cohort(one, worlds.SECRET, 0, 100, None).answer(query, 0, 100).bits for one in (stored, synthetic)]
+        assert bits[0] == bits[1]
+
+
+@settings(max_examples=40, deadline=None)
+@given(data=st.data(), name=st.sampled_from(sorted(WORLDS)), vectors=st.sampled_from([1, 4]))
+def test_ratings_counted_from_centres_are_the_oracles(data: st.DataObject, name: str, vectors: int) -> None:
+    """A like counts 32 and a dislike -32, less the item's centre: sums, and the bits that follow, of both kinds."""
+    world = WORLDS[name]
+    pool = sorted(data.draw(st.sets(st.integers(0, world.items - 1), min_size=1)))
+    centres = data.draw(st.lists(st.integers(-32, 32), min_size=len(pool), max_size=len(pool)))
+    query = worlds.sign_query(pool, items=world.items, vectors=vectors, epsilon=Fraction(1), centres=centres)
+    expected = [worlds.signed_sums(query, device, world.ratings(device)) for device in range(8)]
+    stored = worlds.stored_ratings([world.ratings(device) for device in range(8)], range(8), world.items)
+    for ratings in (worlds.block_ratings(world), stored):
+        assert sums_of(ratings, query, 0, 8) == expected
+        bits = Cohort(ratings, worlds.SECRET, 0, 8, None).answer(query, 0, 8).unpacked().tolist()
+        assert bits == [worlds.named_bits(query, worlds.SECRET, k, sums) for k, sums in enumerate(expected)]
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data(), items=st.integers(1, 300), first=st.integers(0, 10**12))
+def test_a_list_of_rated_items_is_the_marked_set(data: st.DataObject, items: int, first: int) -> None:
+    """Also where most are rated, all of them, or one; one row of marks serves more devices than there are stamps."""
+    rated = data.draw(st.one_of(st.integers(1, items), st.sampled_from([1, items, items // 2 + 1])))
+    marks, buffer = np.zeros(items + 1, np.uint8), np.empty(items + 2, np.uint32)
+    chosen, stamp = np.empty(items + 1, np.uint32), data.draw(st.integers(0, 255))
+    inverted = 2 * rated > items
+    for stream in ratings_streams(MASTER, first, 300 if items < 20 else 5):
+        stamp = list_rated(stream, items, rated, marks, stamp, buffer, chosen)
+        alone = np.zeros(items + 1, np.uint8)
+        mark_subset(stream, items, items - rated if inverted else rated, alone, 1, np.empty(items + 2, np.uint32))
+        assert sorted(chosen[:rated].tolist()) == np.flatnonzero((alone[:items] == 1) != inverted).tolist()
+
+
+@settings(max_examples=40, deadline=None)
+@given(data=st.data(), items=st.integers(1, 60))
+def test_places_in_a_pool(data: st.DataObject, items: int) -> None:
+    pool = sorted(data.draw(st.sets(st.integers(0, items - 1), min_size=1)))
+    places = places_in(np.array(pool, np.int32), items)
+    assert places.tolist() == [pool.index(item) if item in pool else OUTSIDE for item in range(items)]
+    assert places.dtype == np.int32
+
+
+@pytest.mark.parametrize("name", WORLDS)
+@pytest.mark.parametrize(("vectors", "kept"), [(1, 1), (2, 1), (4, 3), (8, 8)])
+def test_released_bits_are_the_oracles(name: str, vectors: int, kept: int) -> None:
+    world, epsilons = WORLDS[name], (None, Fraction(1), Fraction(1, 1000), Fraction(30))
+    for pool, epsilon in zip(pools(world.items).values(), epsilons, strict=True):
+        query = worlds.sign_query(pool, items=world.items, vectors=vectors, kept=kept, epsilon=epsilon)
+        ratings, devices = worlds.block_ratings(world), range(500, 516)
+        expected = [
+            worlds.named_bits(query, worlds.SECRET, device, worlds.signed_sums(query, device, world.ratings(device)))
+            for device in devices
+        ]
+        release = Cohort(ratings, worlds.SECRET, 500, 516, None).answer(query, 500, 516)
+        assert release.unpacked().tolist() == expected
+        assert (release.width, release.answered, release.refused, release.pairs) == (query.bits, None, 0, None)
+        alone = Device(ratings, worlds.SECRET, 507, None).answer(query)
+        assert alone.unpacked().tolist() == [expected[7]]
+
+
+@settings(max_examples=25, deadline=None)
+@given(cuts=st.lists(st.integers(0, 200), max_size=8), vectors=st.sampled_from([1, 4]))
+def test_every_cut_gives_the_same_bits(cuts: list[int], vectors: int) -> None:
+    world = WORLDS["few rated"]
+    query = worlds.sign_query(range(9, 140), items=150, vectors=vectors, kept=1, epsilon=Fraction(1))
+    cohort = Cohort(worlds.block_ratings(world), worlds.SECRET, 0, 200, None)
+    whole = cohort.answer(query, 0, 200).unpacked().tolist()
+    blocks = list(itertools.pairwise([0, *sorted(cuts), 200]))
+    found = {block: cohort.answer(query, *block).unpacked().tolist() for block in reversed(blocks)}
+    assert [row for block in blocks for row in found[block]] == whole
+
+
+def test_a_device_asked_twice_repeats_and_spends_nothing() -> None:
+    world = WORLDS["half rated"]
+    query = worlds.sign_query(range(40), items=40, vectors=4, kept=2, epsilon=Fraction(1, 2))
+    cohort = Cohort(worlds.block_ratings(world), worlds.SECRET, 0, 64, Fraction(1))
+    first = cohort.answer(query, 0, 64)
+    for again in (query, pickle.loads(pickle.dumps(query))):
+        assert cohort.answer(again, 0, 64) == first
+        assert cohort.ledger.spent(63) == Fraction(1, 2)
+    dearer = replace(query, epsilon=Fraction(3, 4))
+    refusal = cohort.answer(dearer, 0, 64)
+    assert (refusal.refused, refusal.bits) == (64, bytes(24))
+    other = cohort.answer(replace(query, round=1), 0, 64)
+    assert other.bits != first.bits
+    assert cohort.ledger.spent(0) == 1
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"pool": np.arange(39, dtype=np.int32)},
+        {"parameters": {"vectors": 4, "kept": 3}},
+        {"round": 1},
+        {"centres": np.zeros(40, np.int32)},
+    ],
+    ids=str,
+)
+def test_a_question_that_differs_anywhere_is_a_new_one(change: dict[str, object]) -> None:
+    """Also where it would only count more vectors as the best: it is paid for, and coins are drawn anew."""
+    query = worlds.sign_query(range(40), items=40, vectors=4, kept=2, epsilon=Fraction(1))
+    other = replace(query, **change)  # type: ignore[arg-type] # one field at a time
+    cohort = Cohort(worlds.block_ratings(WORLDS["half rated"]), worlds.SECRET, 0, 64, Fraction(2))
+    assert cohort.answer(query, 0, 64).bits != cohort.answer(other, 0, 64).bits
+    assert cohort.ledger.spent(5) == 2
+
+
+def test_a_rehearsal_costs_nothing_and_changes_nothing() -> None:
+    query = worlds.sign_query(range(40), items=40, vectors=2, epsilon=Fraction(1))
+    ratings = worlds.block_ratings(WORLDS["half rated"])
+    cohort = Cohort(ratings, worlds.SECRET, 0, 64, Fraction(1))
+    cohort.rehearse(query)
+    assert cohort.ledger.spent(0) == 0
+    assert cohort.answer(query, 0, 64) == Cohort(ratings, worlds.SECRET, 0, 64, None).answer(query, 0, 64)
+
+
+@pytest.mark.parametrize("vectors", [1, 64])
+def test_a_long_block_keeps_devices_apart(vectors: int) -> None:
+    """More devices than there are stamps, in one call: what one left behind must not show in another's sum."""
+    for world in (worlds.world(items=90, rated=2), worlds.world(items=90, rated=88)):
+        query = worlds.sign_query(range(0, 90, 9), items=90, vectors=vectors)
+        expected = [worlds.signed_sums(query, device, world.ratings(device)) for device in range(500, 520)]
+        assert sums_of(worlds.block_ratings(world), query, 0, 520)[500:] == expected

@@ -1,0 +1,253 @@
+"""Policies that go astray: whatever they do, one line names the policy and the round, and earlier rounds are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+import worlds
+
+from actors.device import Cohort
+from coordinator.aggregation import Statistic, aggregate
+from coordinator.asking import next_ask, whose
+from coordinator.pool_designs import MaxSense, SignSensing
+from coordinator.protocol.errors import PolicyError
+from coordinator.protocol.messages import Release
+from coordinator.rounds import POSTERIOR, Learner, Outcome, conduct
+from coordinator.server import Ask, ServerState
+from coordinator.setting import Setting
+
+ITEMS, USERS = 20, 400
+DESIGN = SignSensing(items=ITEMS, rated=5)
+SETTING = Setting(design=DESIGN, epsilon=Fraction(1), public_seed=worlds.PUBLIC)
+LEARNER = Learner(clusters=2, decoder=POSTERIOR, design=DESIGN)
+
+
+class Devices:
+    """Devices in this process."""
+
+    def __init__(self) -> None:
+        ratings = worlds.block_ratings(worlds.world(items=ITEMS, rated=5), USERS)
+        self.cohort = Cohort(ratings, worlds.SECRET, 0, USERS, Fraction(1))
+
+    def ask(self, ask: Ask) -> tuple[Statistic, Sequence[Release]]:
+        release = self.cohort.answer(ask.query, ask.first, ask.stop)
+        return aggregate(ask.query, release), [release]
+
+    def recall(self, ask: Ask) -> None:  # noqa: ARG002 (a transport has it)
+        raise AssertionError("nothing was interrupted")
+
+
+@dataclass(frozen=True)
+class Stray:
+    """Asks well for some rounds, a hundred devices each, and then makes of a good round what ``bad`` makes of it."""
+
+    bad: Callable[[Ask, ServerState], Any]
+    good: int
+
+    def next_query(self, state: ServerState) -> Ask | None:
+        ask = SETTING.ask(state, users=100)
+        assert ask is not None
+        answer: Ask | None = ask if len(state.asked) < self.good else self.bad(ask, state)
+        return answer
+
+
+def query(**changes: Any) -> Callable[[Ask, ServerState], Ask]:
+    """Changes parts of the query, whatever their types."""
+    return lambda ask, _: replace(ask, query=replace(ask.query, **changes))
+
+
+def changed(**changes: Any) -> Callable[[Ask, ServerState], Ask]:
+    """Changes parts of the round, whatever their types."""
+    return lambda ask, _: replace(ask, **changes)
+
+
+def pool(*items: float, kind: Any = np.int32) -> Callable[[Ask, ServerState], Ask]:
+    """Asks about these items."""
+    return query(pool=np.array(items, kind))
+
+
+def fails(error: BaseException) -> Callable[[Ask, ServerState], Ask]:
+    """Raises."""
+
+    def bad(ask: Ask, state: ServerState) -> Ask:
+        raise error
+
+    return bad
+
+
+class Unspeakable:
+    """Cannot even be shown."""
+
+    def __repr__(self) -> str:
+        raise RuntimeError("no words")
+
+
+def of_maxsense(ask: Ask, state: ServerState) -> Ask:
+    """A good query of another design."""
+    other = MaxSense(items=ITEMS, rated=5)
+    return replace(ask, query=other.query(round_number=len(state.asked), public_seed=bytes(16), epsilon=Fraction(1)))
+
+
+STRAY: dict[str, tuple[Callable[[Ask, ServerState], Any], list[str]]] = {
+    "raises": (fails(KeyError("mood")), ["it raised KeyError", "mood"]),
+    "raises in two lines": (fails(ValueError("first\nsecond")), ["it raised ValueError", "first", "second"]),
+    "returns text": (lambda *_: "the next one", ["'the next one'", "coordinator.server.Ask", "None to stop"]),
+    "returns a query": (lambda ask, _: ask.query, ["Query(", "coordinator.server.Ask"]),
+    "returns an array": (lambda *_: np.zeros((4, 4)), ["array(", "coordinator.server.Ask"]),
+    "returns what cannot be shown": (lambda *_: Unspeakable(), ["Unspeakable", "coordinator.server.Ask"]),
+    "an ask of text": (changed(query="sign"), ["coordinator.server.Ask"]),
+    "unknown design": (query(design="oracle"), ["design 'oracle'", "maxsense", "sign"]),
+    "design of no name": (query(design=["sign"]), ["design"]),
+    "items outside": (pool(3, ITEMS), ["item 20", "items 0 to 19"]),
+    "items below": (pool(-1, 3), ["item -1", "items 0 to 19"]),
+    "unsorted pool": (pool(5, 3), ["pool", "not ascending"]),
+    "an item twice": (pool(3, 3), ["pool", "an item twice"]),
+    "empty pool": (pool(), ["pool", "empty"]),
+    "float pool": (pool(1.0, 2.0, kind=float), ["pool", "32-bit item numbers"]),
+    "wide pool": (pool(1, 2, kind=np.int64), ["pool", "32-bit item numbers"]),
+    "pool in a square": (query(pool=np.zeros((2, 2), np.int32)), ["pool", "32-bit item numbers"]),
+    "pool in a list": (query(pool=[np.int32(1), np.int32(2)]), ["pool"]),
+    "epsilon above the budget": (query(epsilon=Fraction(1001, 1000)), ["epsilon 1.001", "budget of 1"]),
+    "no noise": (query(epsilon=None), ["epsilon inf", "budget of 1"]),
+    "epsilon 0": (query(epsilon=Fraction(0)), ["epsilon 0", "above 0"]),
+    "epsilon below 0": (query(epsilon=Fraction(-1, 2)), ["epsilon -0.5", "above 0"]),
+    "epsilon that is not exact": (query(epsilon=0.5), ["epsilon", "0.5"]),
+    "epsilon in words": (query(epsilon="little"), ["epsilon", "little"]),
+    "devices outside": (changed(stop=USERS + 1), ["401", "there are 400"]),
+    "devices below": (changed(first=-1), ["devices -1", "there are 400"]),
+    "nobody": (lambda ask, _: replace(ask, stop=ask.first), ["devices"]),
+    "backwards": (changed(first=9, stop=3), ["devices 9 to 3"]),
+    "half a device": (changed(stop=50.5), ["devices", ".5"]),
+}
+LATER: dict[str, tuple[Callable[[Ask, ServerState], Any], list[str]]] = {
+    "another design": (of_maxsense, ["maxsense", "sign"]),
+    "another catalogue": (query(items=21), ["21 items", "20"]),
+    "the same question again": (lambda _, state: state.asked[-1], ["round"]),
+    "a round that was": (query(round=0), ["round"]),
+}
+REFUSED: dict[str, tuple[Callable[[Ask, ServerState], Any], list[str]]] = {
+    "sign without a pool": (query(pool=None), ["names no pool"]),
+    "another catalogue": (query(items=21, pool=np.arange(21, dtype=np.int32)), ["21 items", "20"]),
+    "wrong parameters": (query(parameters={"sensing": 0.2}), ["parameters ['sensing']", "['kept', 'vectors']"]),
+    "no parameters": (query(parameters=None), ["parameters"]),
+    "three vectors": (query(parameters={"vectors": 3, "kept": 1}), ["3 sign vectors", "power of two"]),
+    "too many kept": (query(parameters={"vectors": 1, "kept": 2}), ["keeps 2"]),
+    "vectors in words": (query(parameters={"vectors": "one", "kept": 1}), ["one"]),
+    "two questions": (query(questions=2), ["2 questions"]),
+    "more bits": (query(answer_bits=2), ["2 bits"]),
+    "a seed of text": (query(public_seed="seed"), ["seed"]),
+}
+
+
+def led_astray(bad: Callable[[Ask, ServerState], Any], good: int) -> tuple[str, Outcome | None]:
+    """The complaint about a policy that goes astray after some good rounds, and what these told."""
+    policy = Stray(bad, good)
+    if not good:
+        with pytest.raises(PolicyError) as raised:
+            conduct(policy, LEARNER, Devices(), devices=USERS, budget=Fraction(1))
+        return str(raised.value), None
+    outcome = conduct(policy, LEARNER, Devices(), devices=USERS, budget=Fraction(1))
+    assert outcome.failure is not None
+    return outcome.failure, outcome
+
+
+def check(line: str, words: list[str], good: int) -> None:
+    """The line names policy, round, and what is wrong."""
+    assert "\n" not in line
+    assert line.startswith(f"policy Stray, round {good}: ")
+    assert all(word in line for word in words), line
+    assert len(line) < 400
+
+
+@pytest.mark.parametrize("good", [0, 2])
+@pytest.mark.parametrize("name", STRAY)
+def test_a_complaint_names_policy_and_round(name: str, good: int) -> None:
+    bad, words = STRAY[name]
+    line, outcome = led_astray(bad, good)
+    check(line, words, good)
+    if outcome:
+        well = conduct(Stray(lambda *_: None, good), LEARNER, Devices(), devices=USERS, budget=Fraction(1))
+        assert well.failure is None
+        assert (outcome.state.asked, outcome.releases_sha256) == (well.state.asked, well.releases_sha256)
+        np.testing.assert_array_equal(outcome.model.score, well.model.score)
+
+
+@pytest.mark.parametrize("name", LATER)
+def test_a_complaint_about_what_does_not_go_with_earlier_rounds(name: str) -> None:
+    bad, words = LATER[name]
+    line, outcome = led_astray(bad, 2)
+    check(line, words, 2)
+    assert outcome is not None
+    assert len(outcome.state.asked) == 2
+
+
+@pytest.mark.parametrize("good", [0, 2])
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_devices_refuse_is_the_policys_failure(name: str, good: int) -> None:
+    bad, words = REFUSED[name]
+    line, outcome = led_astray(bad, good)
+    check(line, words, good)
+    assert outcome is None or len(outcome.state.asked) == 2
+
+
+def test_a_policy_that_asks_nothing_at_all() -> None:
+    with pytest.raises(PolicyError, match=r"^policy Stray, round 0: [^\n]*$"):
+        conduct(Stray(lambda *_: None, 0), LEARNER, Devices(), devices=USERS, budget=Fraction(1))
+
+
+def test_a_policy_that_never_stops_is_stopped_at_the_cap() -> None:
+    ring = Setting(design=DESIGN, epsilon=None, public_seed=worlds.PUBLIC, answers_per_device=10**6)
+
+    class Endless:
+        def next_query(self, state: ServerState) -> Ask | None:
+            return ring.ask(state, users=3)
+
+    outcome = conduct(Endless(), LEARNER, Unlimited(), devices=USERS, most_rounds=7)
+    assert outcome.failure is not None
+    assert outcome.failure.startswith("policy Endless, round 7: ")
+    assert "after 7 rounds" in outcome.failure
+    assert "most_rounds" in outcome.failure
+    assert len(outcome.state.asked) == 7
+
+
+class Unlimited(Devices):
+    """Devices that answer for ever."""
+
+    def __init__(self) -> None:
+        ratings = worlds.block_ratings(worlds.world(items=ITEMS, rated=5), USERS)
+        self.cohort = Cohort(ratings, worlds.SECRET, 0, USERS, None)
+
+
+def test_a_policy_may_stop_at_the_cap() -> None:
+    outcome = conduct(Stray(lambda *_: None, 2), LEARNER, Devices(), devices=USERS, budget=Fraction(1), most_rounds=2)
+    assert outcome.failure is None
+    assert len(outcome.state.asked) == 2
+
+
+def test_what_is_asked_well_passes_as_it_is() -> None:
+    """Among it a whole budget at once, all devices, one device, one item."""
+    state = ServerState(devices=USERS, budget=Fraction(1))
+    everybody = SETTING.ask(state, users=10**9)
+    assert everybody is not None
+    good = [
+        everybody,
+        replace(everybody, first=USERS - 1),
+        pool(ITEMS - 1)(everybody, state),
+        pool(0)(everybody, state),
+    ]
+    for ask in good:
+        policy = Stray(lambda *_, ask=ask: ask, 0)
+        assert next_ask(policy, state, most_rounds=1) is ask
+    assert next_ask(Stray(lambda *_: None, 0), state, most_rounds=1) is None
+    assert whose(Stray(lambda *_: None, 0), state) == "policy Stray, round 0"
+
+
+def test_without_a_budget_any_epsilon_goes() -> None:
+    state = ServerState(devices=USERS)
+    for epsilon in (None, Fraction(20)):
+        assert next_ask(Stray(query(epsilon=epsilon), 0), state, most_rounds=1) is not None

@@ -1,0 +1,247 @@
+"""Estimates are right on average, and stray as far as they say: from devices, and from exact moments."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import worlds
+from reference import World
+from statistical import normal_radius, variance_fits
+
+from actors.device import Cohort
+from coordinator.aggregation import aggregate
+from coordinator.estimates import Estimates, read_sets, read_signs
+from coordinator.pool_designs import MaxSense
+from coordinator.protocol.arrays import Floats
+from coordinator.protocol.budget import Epsilon
+from coordinator.protocol.channels import bit_channel
+from coordinator.protocol.messages import Query
+from coordinator.sign_moments import best_kept
+from coordinator.statistics import ScoreStatistic
+from coordinator.subsets import mean_product
+
+EPSILON = Fraction(4)
+CLASSES = worlds.world(items=20, rated=8, like=((0.9, 0.2), (0.6, 0.05)), shares=(0.3, 0.7))
+ONE_CLASS = worlds.world(items=40, rated=10, like=((0.9, 0.1),))
+POOLS = {"all": range(20), "some": range(2, 20, 3), "one": [5]}
+
+
+def answers(of: World, query: Query, *, blocks: int, each: int) -> Iterator[ScoreStatistic]:
+    """Statistics of one block of devices after the other."""
+    cohort = Cohort(worlds.block_ratings(of), worlds.SECRET, 0, blocks * each, None)
+    for block in range(blocks):
+        yield worlds.scores_of(aggregate(query, cohort.answer(query, block * each, (block + 1) * each)))
+
+
+def liked(of: World) -> Floats:
+    """``2 b - 1`` of every item, averaged over user classes."""
+    mean: Floats = 2 * np.array(of.shares) @ np.array(of.like) - 1
+    return mean[list(of.clusters)]
+
+
+def asked(pool: str, vectors: int) -> Query:
+    size = len(POOLS[pool])
+    kept = best_kept(size, items=20, rated=8, vectors=vectors, epsilon=EPSILON)
+    return worlds.sign_query(list(POOLS[pool]), items=20, vectors=vectors, kept=kept, epsilon=EPSILON)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("vectors", [1, 4])
+@pytest.mark.parametrize("pool", POOLS)
+def test_signs_are_read_without_bias(pool: str, vectors: int) -> None:
+    """Slope of estimates against ``2 b - 1``, two user classes, 300,000 devices; normal, false alarm 1e-6.
+
+    Twin: read as if users had rated 9 items instead of 8, the slope is refused.
+    """
+    query, truth = asked(pool, vectors), liked(CLASSES)
+    statistic = next(answers(CLASSES, query, blocks=1, each=300_000))
+    for rated, right in ((8, True), (9, False)):
+        found = read_signs(query, statistic, rated=rated)
+        assert ((found.information > 0) == np.isin(np.arange(20), POOLS[pool])).all()
+        power = float((found.information * truth**2).sum())
+        slope = float((found.weighted * truth).sum()) / power
+        assert (abs(slope - 1) <= normal_radius(power**-0.5)) == right
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("pool", [40, 12, 2, 1])
+def test_signs_of_centred_ratings_are_read_without_bias(pool: int) -> None:
+    """Means of either cluster, one user class, centres at what is true, 300,000 devices; normal, false alarm 1e-6.
+
+    Twin: read as if each rating had been counted from 10 steps higher, one of them is refused.
+    """
+    centres = np.rint(32 * liked(ONE_CLASS)[:pool]).astype(np.int32)
+    query = worlds.sign_query(range(pool), items=40, epsilon=EPSILON, centres=centres.tolist())
+    statistic = next(answers(ONE_CLASS, query, blocks=1, each=300_000))
+    for shift, right in ((0, True), (10, False)):
+        found = read_signs(replace(query, centres=np.clip(centres + shift, -32, 32)), statistic, rated=10)
+        strayed = []
+        for first in range(min(pool, 2)):
+            power = found.information[first:pool:2].sum()
+            mean = found.weighted[first:pool:2].sum() / power
+            strayed.append(abs(mean - liked(ONE_CLASS)[first]) * power**0.5)
+        assert (max(strayed) <= normal_radius(1.0, comparisons=2)) == right
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("vectors", [1, 4])
+def test_signs_stray_as_far_as_they_say(vectors: int) -> None:
+    """Mean square of (estimate - truth) / error, 100 blocks of 3,000 devices, 20 items; chi-square, false alarm 1e-6.
+
+    Twin: variances larger or smaller by 30 % are refused.
+    """
+    query, strayed = asked("all", vectors), list[Floats]()
+    for statistic in answers(CLASSES, query, blocks=100, each=3_000):
+        found = read_signs(query, statistic, rated=8)
+        strayed.append((found.value - liked(CLASSES)) / found.error)
+    assert variance_fits(strayed, 1.0)
+    assert not variance_fits(strayed, 1.3)
+    assert not variance_fits(strayed, 1 / 1.3)
+
+
+def expected_statistic(query: Query, rated: int, devices: int) -> ScoreStatistic:
+    """Means of the sums, exactly: one user class with b = (0.9, 0.1), as many items of either in the pool."""
+    items, pool = query.items, query.items if query.pool is None else query.pool.size
+    sensing, contrast, share = query.parameters["sensing"], bit_channel(query.epsilon).contrast, rated / items
+    like = np.array([0.9, 0.1])
+    factors = np.append(1 - sensing * like, 1.0)
+    sizes = np.array([pool - pool // 2, pool // 2, items - pool])
+    silent = []
+    for cluster in np.flatnonzero(sizes[:2]):
+        others = sizes - (np.arange(3) == cluster)
+        unrated = mean_product(factors, others, rated) if rated < items else 0.0
+        both = (1 - like[cluster]) * mean_product(factors, others, rated - 1)
+        silent.append((1 - share) * unrated + share * both)
+    rates = (1 + contrast) / 2 - contrast * np.array([*silent, mean_product(factors, sizes, rated)])
+    sensed, scores = np.zeros(items), np.zeros(items)
+    which = np.arange(items) if query.pool is None else query.pool
+    sensed[which], scores[which] = devices * sensing, devices * sensing * rates[:-1][np.arange(pool) % len(silent)]
+    return ScoreStatistic(
+        sensed=sensed.astype(np.int64),
+        scores=np.round(scores).astype(np.int64),
+        asked=devices,
+        answered=devices,
+        refused=0,
+        ones=round(devices * float(rates[-1])),
+    )
+
+
+def sets_about(items: int, rated: int, pool: int, epsilon: Epsilon) -> Query:
+    first = (items - pool) // 4 * 2  # even: items of both clusters in turn, as `expected_statistic` has them
+    places = np.arange(first, first + pool, dtype=np.int32)
+    return MaxSense(items=items, rated=rated).query(
+        round_number=0, public_seed=worlds.PUBLIC, epsilon=epsilon, pool=places
+    )
+
+
+@pytest.mark.parametrize(
+    ("items", "rated", "within"), [(1000, 30, 0.01), (1000, 5, 0.01), (60, 2, 0.01), (100, 10, 0.03)]
+)
+@pytest.mark.parametrize("epsilon", [Fraction(1), EPSILON, None], ids=str)
+def test_sets_of_any_pool_tell_b(items: int, rated: int, within: float, epsilon: Epsilon) -> None:
+    """From exact means, one user class: whatever the pool, estimates are of b, so that rounds add up."""
+    for pool in (items, items // 2, items // 10, 4, 2, 1):
+        query = sets_about(items, rated, pool, epsilon)
+        found = read_sets(query, expected_statistic(query, rated, 10**9), rated=rated)
+        told = found.value[found.information > 0]
+        assert told.size == pool
+        np.testing.assert_allclose(told[::2], 0.9, rtol=within)
+        np.testing.assert_allclose(told[1::2], 0.1, rtol=within)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("pool", [40, 16, 4])
+def test_sets_stray_as_far_as_they_say(pool: int) -> None:
+    """Mean square of (estimate - its mean) / error, 1,200 of them, 2,500 devices each; chi-square, false alarm 1e-6.
+
+    Twin: variances larger or smaller by 50 % are refused.
+    """
+    query = sets_about(40, 10, pool, EPSILON)
+    mean = read_sets(query, expected_statistic(query, 10, 10**9), rated=10).value
+    strayed, where = list[Floats](), slice(None) if query.pool is None else query.pool
+    for statistic in answers(ONE_CLASS, query, blocks=1200 // pool, each=2_500):
+        found = read_sets(query, statistic, rated=10)
+        strayed.append(((found.value - mean) / found.error)[where])
+    assert variance_fits(strayed, 1.0)
+    assert not variance_fits(strayed, 1.5)
+    assert not variance_fits(strayed, 1 / 1.5)
+
+
+def estimates(rng: np.random.Generator, items: int) -> Estimates:
+    information = np.where(rng.random(items) < 0.3, 0.0, rng.uniform(0.1, 9, items))
+    return Estimates(weighted=information * rng.normal(size=items), information=information)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_rounds_add_up_by_their_precision(seed: int) -> None:
+    """As a weighted mean of each item's estimates; where nothing is known, 0 with an infinite error."""
+    rounds = [estimates(np.random.default_rng([seed, k]), 15) for k in range(3)]
+    total = rounds[0] + (rounds[1] + rounds[2])
+    for item in range(15):
+        told = [(one.value[item], one.error[item] ** -2) for one in rounds if one.information[item] > 0]
+        weight = sum(precision for _, precision in told)
+        mean = sum(value * precision for value, precision in told) / weight if told else 0.0
+        assert total.value[item] == pytest.approx(mean, rel=1e-12, abs=1e-15)
+        assert total.error[item] == pytest.approx(weight**-0.5 if told else np.inf)
+
+
+def test_two_rounds_of_half_the_devices_are_one_of_all() -> None:
+    query = asked("some", 4)
+    one, other, whole = (
+        read_signs(query, statistic, rated=8)
+        for blocks, each in ((2, 5_000), (1, 10_000))
+        for statistic in answers(CLASSES, query, blocks=blocks, each=each)
+    )
+    np.testing.assert_allclose((one + other).value, whole.value, rtol=1e-12)
+    np.testing.assert_allclose((one + other).error, whole.error, rtol=1e-12)
+
+
+@pytest.mark.parametrize("told", [0, 50])
+def test_statistics_that_tell_nothing(told: int) -> None:
+    """Nobody answered; everybody answered 1, or 0; everything was sensed: no estimate, and no warning either."""
+    signs = asked("some", 1)
+    for pool, ones in itertools.product((40, 16, 1), (0, told)):
+        sets = sets_about(40, 10, pool, EPSILON)
+        sensed, scores = np.full(40, told // 2), np.full(40, ones // 2)
+        plain = ScoreStatistic(sensed=sensed, scores=scores, asked=50, answered=told, refused=0, ones=ones)
+        assert not read_sets(sets, plain, rated=10).information.any()
+        assert not read_sets(sets, plain, rated=10).value.any()
+    sets = sets_about(40, 10, 16, EPSILON)
+    full = ScoreStatistic(
+        sensed=np.full(40, told), scores=np.full(40, told // 2), asked=50, answered=told, refused=0, ones=told // 2
+    )
+    assert not read_sets(sets, full, rated=10).information.any()
+    quiet = ScoreStatistic(
+        sensed=np.zeros(20, np.int64), scores=np.zeros(20, np.int64), asked=9, answered=0, refused=9, ones=0
+    )
+    nothing = read_signs(signs, quiet, rated=8)
+    assert (nothing.information == 0).all()
+    assert (nothing.value == 0).all()
+    assert np.isinf(nothing.error).all()
+
+
+@pytest.mark.parametrize("name", ["sign", "maxsense"])
+def test_devices_that_did_not_answer_tell_nothing(name: str) -> None:
+    """A round that a part of the devices refused tells what the others alone do."""
+    query = (
+        asked("some", 1)
+        if name == "sign"
+        else MaxSense(items=20, rated=8).query(
+            round_number=0, public_seed=worlds.PUBLIC, epsilon=EPSILON, pool=np.arange(9, dtype=np.int32)
+        )
+    )
+    cohort = Cohort(worlds.block_ratings(CLASSES), worlds.SECRET, 0, 900, EPSILON)
+    spent = worlds.sign_query([0], items=20, epsilon=EPSILON, round_number=9)
+    cohort.answer(spent, 300, 900)
+    some, alone = (worlds.scores_of(aggregate(query, cohort.answer(query, 0, stop))) for stop in (900, 300))
+    assert (some.refused, alone.refused) == (600, 0)
+    read = read_signs if name == "sign" else read_sets
+    one, other = read(query, some, rated=8), read(query, alone, rated=8)
+    np.testing.assert_array_equal(one.weighted, other.weighted)
+    np.testing.assert_array_equal(one.information, other.information)
+    assert one.information.any()

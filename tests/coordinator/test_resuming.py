@@ -1,0 +1,200 @@
+"""Interrupted runs: with the rounds of before a run goes on as if nothing had happened, and devices remember them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import worlds
+
+from actors.device import Cohort
+from coordinator.aggregation import Statistic, aggregate, merge
+from coordinator.elimination import Eliminate
+from coordinator.pool_designs import MaxSense, PoolDesign, SignSensing
+from coordinator.protocol.budget import Epsilon
+from coordinator.protocol.errors import PolicyError
+from coordinator.protocol.messages import Release
+from coordinator.rounds import POSTERIOR, Learner, Outcome, Round, conduct
+from coordinator.schedules import Fixed
+from coordinator.server import Ask, Policy, ServerState
+from coordinator.setting import Setting
+
+ITEMS, USERS, BUDGET = 20, 1500, Fraction(2)
+SIGN, SETS = SignSensing(items=ITEMS, rated=5), MaxSense(items=ITEMS, rated=5)
+
+
+@dataclass
+class Devices:
+    """Devices in this process, two cohorts, and what they were asked."""
+
+    budget: Epsilon = BUDGET
+    cohorts: list[Cohort] = field(default_factory=list)
+    asked: list[Ask] = field(default_factory=list)
+    recalled: list[Ask] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        ratings = worlds.block_ratings(worlds.world(items=ITEMS, rated=5), USERS)
+        self.cohorts = [Cohort(ratings, worlds.SECRET, a, b, self.budget) for a, b in ((0, 700), (700, USERS))]
+
+    def parts(self, ask: Ask) -> list[tuple[Cohort, int, int]]:
+        """The share of each cohort."""
+        ends = [(one, max(one.first, ask.first), min(one.stop, ask.stop)) for one in self.cohorts]
+        return [part for part in ends if part[1] < part[2]]
+
+    def ask(self, ask: Ask) -> tuple[Statistic, Sequence[Release]]:
+        self.asked.append(ask)
+        releases = [cohort.answer(ask.query, first, stop) for cohort, first, stop in self.parts(ask)]
+        first, *others = [aggregate(ask.query, release) for release in releases]
+        return merge(first, *others), releases
+
+    def recall(self, ask: Ask) -> None:
+        self.recalled.append(ask)
+        for cohort, first, stop in self.parts(ask):
+            assert cohort.ledger.charge(ask.query, first, stop) == []
+
+    @property
+    def spent(self) -> list[Epsilon]:
+        """What each device has spent."""
+        return [cohort.ledger.spent(device) for cohort in self.cohorts for device in range(cohort.first, cohort.stop)]
+
+
+def setting_of(design: PoolDesign, times: int) -> Setting:
+    """A setting whose devices answer so many times."""
+    return Setting(design=design, epsilon=BUDGET, public_seed=worlds.PUBLIC, answers_per_device=times)
+
+
+POLICIES: dict[str, Policy] = {
+    "eliminate": Eliminate(setting=setting_of(SIGN, 1)),
+    "eliminate, three answers": Eliminate(setting=setting_of(SIGN, 3)),
+    "eliminate by sets": Eliminate(setting=setting_of(SETS, 2)),
+    "fixed": Fixed(setting=setting_of(SETS, 3), rounds=6),
+}
+
+
+@dataclass
+class Kept:
+    """A run to its end, round by round."""
+
+    outcome: Outcome
+    devices: Devices
+    rounds: list[Round]
+
+
+def run(policy: Policy, earlier: Sequence[Round] = (), devices: Devices | None = None) -> Kept:
+    """Conduct a policy; keep its new rounds."""
+    design = SETS if getattr(policy, "setting", setting_of(SIGN, 1)).design is SETS else SIGN
+    learner, rounds, mine = Learner(clusters=2, decoder=POSTERIOR, design=design), list[Round](), devices or Devices()
+    outcome = conduct(policy, learner, mine, devices=USERS, budget=BUDGET, earlier=earlier, keep=rounds.append)
+    return Kept(outcome, mine, rounds)
+
+
+@functools.cache
+def whole_of(name: str) -> Kept:
+    """A run of a policy that nothing interrupted."""
+    return run(POLICIES[name])
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_a_run_goes_on_after_any_round_as_if_nothing_had_happened(name: str) -> None:
+    whole = whole_of(name)
+    asked = list(whole.outcome.state.asked)
+    assert [over.ask for over in whole.rounds] == whole.devices.asked == asked
+    assert len(asked) > 3
+    assert whole.outcome.failure is None
+    for k in range(len(asked) + 1):
+        resumed = run(POLICIES[name], whole.rounds[:k])
+        assert (resumed.devices.recalled, resumed.devices.asked) == (asked[:k], asked[k:])
+        assert [over.ask for over in resumed.rounds] == asked[k:]
+        assert list(resumed.outcome.state.asked) == asked
+        assert resumed.outcome.releases_sha256 == whole.outcome.releases_sha256
+        assert resumed.devices.spent == whole.devices.spent
+        for part in ("cluster", "score", "error"):
+            np.testing.assert_array_equal(getattr(resumed.outcome.model, part), getattr(whole.outcome.model, part))
+
+
+def test_budgets_are_remembered() -> None:
+    """Three shares of the budget are spent before and after together; a fourth is refused, interrupted or not."""
+    setting = setting_of(SIGN, 3)
+    whole = run(Fixed(setting=setting, rounds=6))
+    assert whole.devices.spent == [BUDGET] * USERS
+    for k in (0, 3, 6):
+        devices = run(Fixed(setting=setting, rounds=6), whole.rounds[:k]).devices
+        assert devices.spent == [BUDGET] * USERS
+        more = SIGN.query(round_number=6, public_seed=worlds.PUBLIC, epsilon=Fraction(1, 10**9))
+        assert sum(release.refused for release in devices.ask(Ask(query=more, first=0, stop=USERS))[1]) == USERS
+    spent = set(whole_of("eliminate, three answers").devices.spent)
+    assert spent <= {Fraction(0), BUDGET / 3, 2 * BUDGET / 3, BUDGET}
+
+
+def test_a_question_that_was_recalled_is_repeated_for_nothing() -> None:
+    """So a round that was answered but not kept, asked again, gives the same releases and costs nothing more."""
+    whole = whole_of("fixed")
+    devices = run(POLICIES["fixed"], whole.rounds).devices
+    _, again = devices.ask(whole.rounds[2].ask)
+    _, first = Devices().ask(whole.rounds[2].ask)
+    assert again == first
+    assert devices.spent == [BUDGET] * USERS
+
+
+@dataclass(frozen=True)
+class Changed:
+    """Asks as another policy does, until a round."""
+
+    policy: Policy
+    change: str
+    at: int = 1
+
+    def next_query(self, state: ServerState) -> Ask | None:
+        ask = self.policy.next_query(state)
+        if len(state.asked) != self.at or ask is None:
+            return ask
+        pool = np.arange(ITEMS - 1, dtype=np.int32)
+        changes = {
+            "a smaller round": replace(ask, stop=ask.stop - 1),
+            "other devices": replace(ask, first=ask.first + 1),
+            "other items": replace(ask, query=replace(ask.query, pool=pool)),
+            "another epsilon": replace(ask, query=replace(ask.query, epsilon=Fraction(1, 2))),
+            "another seed": replace(ask, query=replace(ask.query, public_seed=bytes(16))),
+            "stops": None,
+        }
+        return changes[self.change]
+
+
+CHANGES = ["a smaller round", "other devices", "other items", "another epsilon", "another seed", "stops"]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_policy_that_changed_is_refused(change: str) -> None:
+    """Whether it would ask otherwise than it did, or would have stopped before: what devices answered is not lost."""
+    whole, devices, policy = whole_of("eliminate"), Devices(), Changed(POLICIES["eliminate"], change)
+    with pytest.raises(PolicyError, match=r"^[^\n]*round 1[^\n]*; start in a new folder$") as raised:
+        run(policy, whole.rounds[:3], devices)
+    assert devices.asked == []
+    assert len(devices.recalled) <= 1
+    assert "policy" in str(raised.value)
+
+
+def test_a_policy_may_change_what_was_not_asked_yet() -> None:
+    whole = whole_of("eliminate")
+    resumed = run(Changed(POLICIES["eliminate"], "stops", at=2), whole.rounds[:2])
+    assert list(resumed.outcome.state.asked) == [over.ask for over in whole.rounds[:2]]
+    assert resumed.devices.asked == []
+
+
+def test_a_policy_that_goes_astray_after_it_was_resumed_keeps_everything() -> None:
+    whole = whole_of("eliminate")
+
+    class Stray(Changed):
+        def next_query(self, state: ServerState) -> Ask | None:
+            if len(state.asked) == 3:
+                raise RuntimeError("tired")
+            return self.policy.next_query(state)
+
+    resumed = run(Stray(POLICIES["eliminate"], ""), whole.rounds[:2])
+    assert resumed.outcome.failure == "policy Stray, round 3: it raised RuntimeError: tired"
+    assert list(resumed.outcome.state.asked) == [over.ask for over in whole.rounds[:3]]
+    assert [over.ask for over in resumed.rounds] == [whole.rounds[2].ask]

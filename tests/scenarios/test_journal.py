@@ -1,0 +1,311 @@
+"""The journal: rounds come back as they were, damage is told in a line, and killed runs end like all others."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import typing
+import zipfile
+from dataclasses import fields
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import psutil
+import pytest
+from runs import Command, alive, below, holds_within, refused, small
+
+from coordinator import aggregation
+from coordinator.protocol.errors import InputError
+from coordinator.rounds import Round
+from coordinator.server import Ask
+from scenarios.cluster import OnRay
+from scenarios.experiment import run
+from scenarios.journal import Journal, from_bytes, kept_rounds, to_bytes
+from scenarios.records import claim
+from scenarios.session import InProcess
+
+KINDS: dict[str, dict[str, Any]] = {
+    "maxsense, all items": {"epsilon": "1/3"},
+    "maxsense, pools": {"policy": "eliminate", "epsilon": "inf"},
+    "sign": {"design": "sign", "policy": "eliminate"},
+    "sign, vectors": {"design": "sign", "vectors": 8, "policy": "fixed", "rounds": 3, "answers_per_device": 3},
+    "multi-maxsense": {"design": "multi-maxsense", "epsilon": 3},
+    "pairwise": {"design": "pairwise"},
+    "pairwise, public": {"design": "pairwise", "rated_items": "public"},
+    "item-query": {"design": "item-query"},
+    "full-reveal": {"design": "full-reveal"},
+    "curator-items": {"design": "curator-items"},
+    "curator-pairs": {"design": "curator-pairs"},
+}
+
+
+def rounds_of(**changes: Any) -> list[Round]:
+    """The rounds of a small run."""
+    kept: list[Round] = []
+    run(small(users=500, **changes), InProcess(1), keep=kept.append)
+    return kept
+
+
+def same(one: Round, other: Round) -> bool:
+    """Whether two rounds are alike to the last bit, types and all."""
+    parts = [one.ask.query, other.ask.query], [one.statistic, other.statistic]
+    for first, second in parts:
+        for part in fields(first):
+            mine, theirs = getattr(first, part.name), getattr(second, part.name)
+            assert type(mine) is type(theirs), part.name
+            if isinstance(mine, np.ndarray):
+                assert mine.dtype == theirs.dtype
+                assert mine.tolist() == theirs.tolist()
+            else:
+                assert mine == theirs, part.name
+    assert one.ask.query.id == other.ask.query.id
+    return (type(one.statistic), one.ask, one.digest) == (type(other.statistic), other.ask, other.digest)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_rounds_come_back_as_they_were(name: str, tmp_path: Path) -> None:
+    rounds = rounds_of(**KINDS[name])
+    written = Journal(tmp_path, 3)
+    for over in rounds:
+        assert same(from_bytes(to_bytes(over)), over)
+        written.keep(over)
+    assert all(same(one, other) for one, other in zip(Journal(tmp_path, 3).read(), rounds, strict=True))
+    assert kept_rounds(tmp_path) == len(rounds) >= 1
+
+
+def test_every_statistic_can_be_kept() -> None:
+    kinds = set(typing.get_args(aggregation.Statistic))
+    assert kinds == {type(rounds_of(**changes)[0].statistic) for changes in KINDS.values()}
+
+
+def test_epsilons_and_pools_of_all_sorts_come_back() -> None:
+    """Among them those that no float holds."""
+    over = rounds_of(design="sign")[0]
+    query = over.ask.query
+    for epsilon in (None, Fraction(1, 3), Fraction(10**30 + 1, 10**30)):
+        for pool in (None, np.array([39], np.int32), np.arange(40, dtype=np.int32)):
+            changed = type(query)(
+                **{part.name: getattr(query, part.name) for part in fields(query)} | {"epsilon": epsilon, "pool": pool}
+            )
+            again = Round(ask=Ask(query=changed, first=7, stop=10**12), statistic=over.statistic, digest=over.digest)
+            assert same(from_bytes(to_bytes(again)), again)
+
+
+def test_seeds_are_kept_apart_and_nothing_is_read_beyond_a_gap(tmp_path: Path) -> None:
+    rounds = rounds_of(design="sign", policy="fixed", rounds=4)
+    for over in rounds:
+        Journal(tmp_path, 0).keep(over)
+    Journal(tmp_path, 1).keep(rounds[0])
+    assert [len(Journal(tmp_path, seed).read()) for seed in (0, 1, 2)] == [4, 1, 0]
+    assert kept_rounds(tmp_path) == 5
+    (Journal(tmp_path, 0).folder / "000002.npz").unlink()
+    assert len(Journal(tmp_path, 0).read()) == 2
+    (Journal(tmp_path, 0).folder / ".000002.npz.half").write_bytes(b"half")
+    assert len(Journal(tmp_path, 0).read()) == 2
+    assert kept_rounds(tmp_path) == 4
+
+
+def damages(good: bytes, other: Path) -> list[bytes]:
+    """Files that are no round: cut off at every twentieth byte, a bit turned there, empty, text, another archive."""
+    with zipfile.ZipFile(other, "w") as archive:
+        archive.writestr("told.npy", "no array")
+    places = range(0, len(good), 20)
+    turned = [good[:place] + bytes([good[place] ^ 1 << place % 8]) + good[place + 1 :] for place in places]
+    return [*(good[:place] for place in places), *turned, b"", b"no round", b"PK\x03\x04", other.read_bytes()]
+
+
+def test_a_damaged_round_is_told_in_a_line(tmp_path: Path) -> None:
+    """Some turned bits hit what nobody reads; then the round is as it was, or is none of this run's, which is told."""
+    over, file = rounds_of(design="sign")[0], tmp_path / "rounds" / "seed-0" / "000000.npz"
+    Journal(tmp_path, 0).keep(over)
+    told: list[str] = []
+    for content in damages(to_bytes(over), tmp_path / "other.zip"):
+        file.write_bytes(content)
+        try:
+            back = Journal(tmp_path, 0).read()[0]
+        except InputError as error:
+            told.append(str(error))
+        else:
+            assert back.ask != over.ask or same(back, over)
+    assert len(told) > 50
+    for line in told:
+        assert line.startswith(f"round {file} cannot be read (")
+        assert line.endswith("; delete it, or name a new folder")
+        assert "\n" not in line
+
+
+RUN = ["run", "--design", "sign", "--policy", "eliminate", "--items", "20", "--rated", "5", "--users", "3000"]
+RUN += ["--epsilon", "2", "--answers-per-device", "2", "--workers", "2", "--json", "-"]
+DYING = """
+import os, signal, sys
+from scenarios import files, journal
+from scenarios.cli import main
+how, seed, number = sys.argv[1], sys.argv[2], sys.argv[3]
+keep, sync = journal.Journal.keep, os.fsync
+def die(*_):
+    os.kill(os.getpid(), signal.SIGKILL)
+def dying(self, over):
+    last = str(self.folder).endswith(f"seed-{seed}") and over.ask.query.round == int(number)
+    if last and how == "writing":
+        os.fsync = die
+    keep(self, over)
+    if last and how == "waiting":
+        signal.pause()
+    elif last:
+        die()
+journal.Journal.keep = dying
+main(sys.argv[4:])
+"""
+
+
+def killed(how: str, seed: int, number: int, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """A command that SIGKILL ends in round ``number`` of a seed: once it is kept, or while its file is written."""
+    command = [sys.executable, "-c", DYING, how, str(seed), str(number), *arguments]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert ended.returncode == -signal.SIGKILL, ended.stderr
+    assert ended.stdout == ""
+    return ended
+
+
+LAYOUT = {"seconds", "devices_per_second", "backend", "workers", "actors", "devices_per_actor"}
+
+
+def lasting(result: Any, without: frozenset[str] = frozenset({"seconds", "devices_per_second"})) -> Any:
+    """A result without what differs between two runs of the same scenario."""
+    if isinstance(result, dict):
+        return {name: lasting(value, without) for name, value in result.items() if name not in without}
+    return [lasting(value, without) for value in result] if isinstance(result, list) else result
+
+
+def check_alike(resumed: Path, whole: Path, without: frozenset[str]) -> None:
+    """Two folders hold the same results, but for what is named."""
+    names = {"result.json", "scenario.json", "versions.json", "items.parquet", "rounds.parquet"}
+    for folder in (resumed, whole):
+        assert {path.name for path in folder.iterdir()} == names
+    mine, theirs = (json.loads((folder / "result.json").read_text()) for folder in (resumed, whole))
+    assert lasting(mine, without) == lasting(theirs, without)
+    assert (resumed / "scenario.json").read_text() == (whole / "scenario.json").read_text()
+    for name in ("items.parquet", "rounds.parquet"):
+        pd.testing.assert_frame_equal(pd.read_parquet(resumed / name), pd.read_parquet(whole / name))
+        assert (resumed / name).read_bytes() == (whole / name).read_bytes()
+
+
+def test_a_run_that_was_killed_while_it_wrote_a_round_ends_as_if_it_had_not_been(
+    blindrec: Command, tmp_path: Path
+) -> None:
+    """Even with other speed flags than before."""
+    flags = [*RUN, "--backend", "inprocess", "--seed", "7"]
+    killed("writing", 7, 3, *flags, "--out", str(tmp_path / "killed"))
+    assert {path.name for path in (tmp_path / "killed").iterdir()} == {"rounds"}
+    assert kept_rounds(tmp_path / "killed") == 3
+    more = ["--workers", "1", "--devices-per-actor", "700"]
+    resumed = blindrec(*flags, *more, "--out", tmp_path / "killed")
+    whole = blindrec(*flags, "--out", tmp_path / "whole")
+    assert (resumed.code, whole.code, resumed.err) == (0, 0, "")
+    assert whole.result["rounds"] > 4
+    check_alike(tmp_path / "killed", tmp_path / "whole", frozenset(LAYOUT))
+
+
+def test_a_killed_repeat_goes_on_with_the_seed_it_was_at(blindrec: Command, tmp_path: Path) -> None:
+    flags = [*RUN, "--backend", "inprocess", "--repeat", "3"]
+    killed("kept", 1, 2, *flags, "--out", str(tmp_path / "killed"))
+    assert [len(Journal(tmp_path / "killed", seed).read()) > 0 for seed in range(3)] == [True, True, False]
+    for name in ("killed", "whole"):
+        assert blindrec(*flags, "--out", tmp_path / name).result["repeat"] == 3
+    timed = frozenset({"seconds", "devices_per_second"})
+    check_alike(tmp_path / "killed", tmp_path / "whole", timed)
+
+
+def kill_from_outside(out: Path, rounds: int, *arguments: str) -> None:
+    """SIGKILL a command that waits once so many rounds are kept, and then all that it had started, if need be."""
+    command = [sys.executable, "-c", DYING, "waiting", "7", str(rounds - 1), *arguments, "--out", str(out)]
+    started: dict[psutil.Process, str] = {}
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+        try:
+            assert holds_within(120, lambda: kept_rounds(out) == rounds)
+            started = below(psutil.Process(process.pid))
+        finally:
+            process.kill()
+    assert any(name.startswith("ray::DeviceHost") for name in started.values())
+    holds_within(5, lambda: not alive(started))
+    for one in alive(started):
+        one.kill()
+
+
+@pytest.mark.cluster
+def test_a_run_that_was_killed_on_ray_goes_on_there_and_ends_like_one_in_process(
+    ray_session: OnRay, blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    flags = [*RUN, "--seed", "7", "--workers", "1"]
+    kill_from_outside(tmp_path / "killed", 4, *flags)
+    monkeypatch.setattr("scenarios.cluster._start", lambda _: None)
+    monkeypatch.setattr("ray.shutdown", lambda: None)
+    resumed = blindrec(*flags, "--out", tmp_path / "killed")
+    assert (resumed.code, resumed.result["backend"]) == (0, "ray"), resumed.err
+    assert blindrec(*flags, "--backend", "inprocess", "--out", tmp_path / "whole").code == 0
+    check_alike(tmp_path / "killed", tmp_path / "whole", frozenset(LAYOUT))
+
+
+SCENARIO = small(users=500, design="sign", policy="fixed", rounds=4)
+
+
+def interrupted(out: Path) -> None:
+    """A folder of a run that has three rounds."""
+    claim(out, SCENARIO)
+    kept: list[Round] = []
+    run(SCENARIO, InProcess(1), keep=kept.append)
+    for over in kept[:3]:
+        Journal(out, 0).keep(over)
+
+
+SAME = ["run", "--backend", "inprocess", "--items", "40", "--rated", "5", "--users", "500", "--design", "sign"]
+SAME += ["--policy", "fixed", "--rounds", "4", "--json", "-"]
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    """All files below a folder."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("flags", ["--seed 1", "--policy eliminate --rounds 2", "--epsilon 2", "--confidence 0.9"])
+def test_the_folder_of_another_scenario_is_refused(flags: str, blindrec: Command, tmp_path: Path) -> None:
+    interrupted(tmp_path / "out")
+    before = tree(tmp_path / "out")
+    line = refused(blindrec, *SAME, *flags.split(), "--out", tmp_path / "out")
+    assert f"output folder {tmp_path / 'out'} holds part of another run" in line
+    assert "name a new one" in line
+    assert tree(tmp_path / "out") == before
+
+
+def test_a_finished_folder_is_refused(blindrec: Command, tmp_path: Path) -> None:
+    interrupted(tmp_path)
+    finished = blindrec(*SAME, "--out", tmp_path)
+    assert finished.code == 0
+    assert finished.result["rounds"] == 4
+    before = tree(tmp_path)
+    assert "holds another run; name a new one" in refused(blindrec, *SAME, "--out", tmp_path)
+    assert tree(tmp_path) == before
+
+
+def test_a_folder_whose_scenario_is_damaged_is_refused_in_a_line(blindrec: Command, tmp_path: Path) -> None:
+    interrupted(tmp_path / "out")
+    (tmp_path / "out" / "rounds" / "scenario.json").write_text('{"design": "si')
+    assert f"output folder {tmp_path / 'out'}" in refused(blindrec, *SAME, "--out", tmp_path / "out")
+
+
+def test_a_damaged_round_stops_the_run_before_anybody_is_asked(
+    blindrec: Command, tmp_path: Path, nobody_asks: None
+) -> None:
+    claim(tmp_path / "out", SCENARIO)
+    folder = Journal(tmp_path / "out", 0).folder
+    folder.mkdir()
+    (folder / "000000.npz").write_bytes(b"half a rou")
+    line = refused(blindrec, *SAME, "--out", tmp_path / "out")
+    assert "000000.npz cannot be read" in line
+    assert [path.name for path in folder.iterdir()] == ["000000.npz"]
