@@ -16,6 +16,7 @@ from coordinator.aggregator import start_aggregators
 from coordinator.decoders import kmeans_on_line
 from coordinator.layout import Layout, cut
 from coordinator.protocol.budget import Epsilon
+from coordinator.protocol.errors import BlindrecError
 from coordinator.protocol.messages import Query, Release
 from coordinator.rounds import MOST_ROUNDS, Learner, Outcome, Round, conduct
 from coordinator.server import Ask, Policy
@@ -120,6 +121,14 @@ class Coordinator:
 
     def ask(self, ask: Ask) -> tuple[Statistic, Sequence[Release]]:
         """Ask every device of ``ask``; see `coordinator.rounds.Transport`."""
+        try:
+            return self._fan_out(ask)
+        except ray.exceptions.RayTaskError as error:
+            if isinstance(error.cause, BlindrecError):
+                raise error.cause from None  # without what Ray says around it
+            raise
+
+    def _fan_out(self, ask: Ask) -> tuple[Statistic, Sequence[Release]]:
         query = ray.put(ask.query)
         waiting = self._blocks(ask)
         releases: list[Release] = []

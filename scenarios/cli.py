@@ -120,6 +120,8 @@ def run(
             )
     except KeyboardInterrupt:
         if out is None or not (kept := kept_rounds(out)):
+            if out is not None:
+                drop(out)
             raise
         _stop(f"interrupted; {kept} rounds are kept in {out}, the same command goes on from there", INTERRUPTED)
     _finish(finished, out, json, f"blindrec run, {finished.scenario.design}, {session.name}")

@@ -24,6 +24,7 @@ from coordinator.statistics import ScoreStatistic
 from scenarios.files import write_bytes
 
 FOLDER = "rounds"
+_UNREADABLE = (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError, zipfile.BadZipFile, zlib.error)
 _STATISTICS = {kind.__name__: kind for kind in (ScoreStatistic, PairStatistic)}
 
 
@@ -53,7 +54,7 @@ class Journal:
         while (path := self._path(len(found))).exists():
             try:
                 found.append(from_bytes(path.read_bytes()))
-            except (OSError, EOFError, ValueError, KeyError, TypeError, zipfile.BadZipFile, zlib.error) as error:
+            except _UNREADABLE as error:
                 raise InputError(f"round {path} cannot be read ({error}); delete it, or name a new folder") from None
         return found
 

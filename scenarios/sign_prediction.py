@@ -11,16 +11,21 @@ from coordinator.moments import BlockParameters
 from coordinator.protocol.arrays import Floats
 
 
-def cuts(levels: Floats, shares: Floats, error: float) -> Floats:
-    """Return where the most probable cluster changes, float64, shape (L - 1,): levels descend, and so do the cuts.
+def _between(own: int, levels: Floats, shares: Floats, error: float) -> tuple[float, float]:
+    """Return the stretch of estimates of which a cluster is the most probable one; empty where it is nowhere.
 
-    Between two levels a and b the posteriors cross at the middle, moved by ``error^2 ln(share_b / share_a) / (a - b)``
-    towards the rarer one. A cluster that is nowhere the most probable one takes no part.
+    The posteriors of two levels a > b cross at the middle, moved by ``error^2 ln(share_b / share_a) / (a - b)``.
     """
-    gaps = levels[:-1] - levels[1:]
-    moved = error**2 * np.log(shares[1:] / shares[:-1]) / gaps
-    found: Floats = np.minimum.accumulate((levels[:-1] + levels[1:]) / 2 + moved)
-    return found
+    low, high = -math.inf, math.inf
+    for other in range(levels.size):
+        gap = float(levels[own] - levels[other])
+        if gap == 0:
+            if (shares[other], own) > (shares[own], other):  # of equal ones the first
+                return math.inf, -math.inf
+            continue
+        cut = float(levels[own] + levels[other]) / 2 + error**2 * math.log(shares[other] / shares[own]) / gap
+        low, high = (max(low, cut), high) if gap > 0 else (low, min(high, cut))
+    return low, high
 
 
 def mistakes(parameters: BlockParameters, *, contrast: float, users: int) -> Floats:
@@ -36,14 +41,13 @@ def mistakes(parameters: BlockParameters, *, contrast: float, users: int) -> Flo
         Answers received.
     """
     levels = 2 * parameters.class_shares @ parameters.like - 1
-    order = np.argsort(-levels, kind="stable")
-    sizes = parameters.cluster_sizes[order]
-    error = 1 / (contrast * math.sqrt(users))
-    marks = np.concatenate([[np.inf], cuts(levels[order], sizes / sizes.sum(), error), [-np.inf]])
-    above, below = (marks[:-1] - levels[order]) / error, (marks[1:] - levels[order]) / error
-    wrong = np.empty(sizes.size)
-    wrong[order] = ndtr(-above) + ndtr(below)
-    return np.minimum(wrong, 1.0)
+    shares, error = parameters.cluster_sizes / parameters.items, 1 / (contrast * math.sqrt(users))
+    wrong = np.ones(levels.size)
+    for own, level in enumerate(levels.tolist()):
+        low, high = _between(own, levels, shares, error)
+        if low < high:
+            wrong[own] = ndtr((level - high) / error) + ndtr((low - level) / error)
+    return wrong
 
 
 def sign_accuracy(parameters: BlockParameters, *, contrast: float, users: int) -> float:

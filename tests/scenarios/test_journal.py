@@ -8,13 +8,12 @@ import subprocess
 import sys
 import typing
 import zipfile
-from dataclasses import fields
+from dataclasses import fields, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import psutil
 import pytest
 from runs import Command, alive, below, holds_within, refused, small
@@ -79,8 +78,8 @@ def test_rounds_come_back_as_they_were(name: str, tmp_path: Path) -> None:
 
 
 def test_every_statistic_can_be_kept() -> None:
-    kinds = set(typing.get_args(aggregation.Statistic))
-    assert kinds == {type(rounds_of(**changes)[0].statistic) for changes in KINDS.values()}
+    kept = {type(rounds_of(**changes)[0].statistic) for changes in (KINDS["sign"], KINDS["pairwise"])}
+    assert kept == set(typing.get_args(aggregation.Statistic))
 
 
 def test_epsilons_and_pools_of_all_sorts_come_back() -> None:
@@ -89,25 +88,20 @@ def test_epsilons_and_pools_of_all_sorts_come_back() -> None:
     query = over.ask.query
     for epsilon in (None, Fraction(1, 3), Fraction(10**30 + 1, 10**30)):
         for pool in (None, np.array([39], np.int32), np.arange(40, dtype=np.int32)):
-            changed = type(query)(
-                **{part.name: getattr(query, part.name) for part in fields(query)} | {"epsilon": epsilon, "pool": pool}
-            )
+            changed = replace(query, epsilon=epsilon, pool=pool)
             again = Round(ask=Ask(query=changed, first=7, stop=10**12), statistic=over.statistic, digest=over.digest)
             assert same(from_bytes(to_bytes(again)), again)
 
 
 def test_seeds_are_kept_apart_and_nothing_is_read_beyond_a_gap(tmp_path: Path) -> None:
     rounds = rounds_of(design="sign", policy="fixed", rounds=4)
-    for over in rounds:
-        Journal(tmp_path, 0).keep(over)
-    Journal(tmp_path, 1).keep(rounds[0])
+    for seed, over in [*((0, over) for over in rounds), (1, rounds[0])]:
+        Journal(tmp_path, seed).keep(over)
     assert [len(Journal(tmp_path, seed).read()) for seed in (0, 1, 2)] == [4, 1, 0]
     assert kept_rounds(tmp_path) == 5
     (Journal(tmp_path, 0).folder / "000002.npz").unlink()
-    assert len(Journal(tmp_path, 0).read()) == 2
     (Journal(tmp_path, 0).folder / ".000002.npz.half").write_bytes(b"half")
-    assert len(Journal(tmp_path, 0).read()) == 2
-    assert kept_rounds(tmp_path) == 4
+    assert (len(Journal(tmp_path, 0).read()), kept_rounds(tmp_path)) == (2, 4)
 
 
 def damages(good: bytes, other: Path) -> list[bytes]:
@@ -163,19 +157,19 @@ main(sys.argv[4:])
 """
 
 
-def killed(how: str, seed: int, number: int, *arguments: str) -> subprocess.CompletedProcess[str]:
+def killed(how: str, seed: int, number: int, *arguments: str) -> None:
     """A command that SIGKILL ends in round ``number`` of a seed: once it is kept, or while its file is written."""
     command = [sys.executable, "-c", DYING, how, str(seed), str(number), *arguments]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert ended.returncode == -signal.SIGKILL, ended.stderr
     assert ended.stdout == ""
-    return ended
 
 
-LAYOUT = {"seconds", "devices_per_second", "backend", "workers", "actors", "devices_per_actor"}
+TIMED = frozenset({"seconds", "devices_per_second"})
+LAYOUT = TIMED | {"backend", "workers", "actors", "devices_per_actor"}
 
 
-def lasting(result: Any, without: frozenset[str] = frozenset({"seconds", "devices_per_second"})) -> Any:
+def lasting(result: Any, without: frozenset[str]) -> Any:
     """A result without what differs between two runs of the same scenario."""
     if isinstance(result, dict):
         return {name: lasting(value, without) for name, value in result.items() if name not in without}
@@ -191,7 +185,6 @@ def check_alike(resumed: Path, whole: Path, without: frozenset[str]) -> None:
     assert lasting(mine, without) == lasting(theirs, without)
     assert (resumed / "scenario.json").read_text() == (whole / "scenario.json").read_text()
     for name in ("items.parquet", "rounds.parquet"):
-        pd.testing.assert_frame_equal(pd.read_parquet(resumed / name), pd.read_parquet(whole / name))
         assert (resumed / name).read_bytes() == (whole / name).read_bytes()
 
 
@@ -208,7 +201,7 @@ def test_a_run_that_was_killed_while_it_wrote_a_round_ends_as_if_it_had_not_been
     whole = blindrec(*flags, "--out", tmp_path / "whole")
     assert (resumed.code, whole.code, resumed.err) == (0, 0, "")
     assert whole.result["rounds"] > 4
-    check_alike(tmp_path / "killed", tmp_path / "whole", frozenset(LAYOUT))
+    check_alike(tmp_path / "killed", tmp_path / "whole", LAYOUT)
 
 
 def test_a_killed_repeat_goes_on_with_the_seed_it_was_at(blindrec: Command, tmp_path: Path) -> None:
@@ -217,8 +210,7 @@ def test_a_killed_repeat_goes_on_with_the_seed_it_was_at(blindrec: Command, tmp_
     assert [len(Journal(tmp_path / "killed", seed).read()) > 0 for seed in range(3)] == [True, True, False]
     for name in ("killed", "whole"):
         assert blindrec(*flags, "--out", tmp_path / name).result["repeat"] == 3
-    timed = frozenset({"seconds", "devices_per_second"})
-    check_alike(tmp_path / "killed", tmp_path / "whole", timed)
+    check_alike(tmp_path / "killed", tmp_path / "whole", TIMED)
 
 
 def kill_from_outside(out: Path, rounds: int, *arguments: str) -> None:
@@ -232,9 +224,9 @@ def kill_from_outside(out: Path, rounds: int, *arguments: str) -> None:
         finally:
             process.kill()
     assert any(name.startswith("ray::DeviceHost") for name in started.values())
-    holds_within(5, lambda: not alive(started))
-    for one in alive(started):
-        one.kill()
+    if not holds_within(5, lambda: not alive(started)):
+        for one in alive(started):
+            one.kill()
 
 
 @pytest.mark.cluster
@@ -249,7 +241,7 @@ def test_a_run_that_was_killed_on_ray_goes_on_there_and_ends_like_one_in_process
     resumed = blindrec(*flags, "--out", tmp_path / "killed")
     assert (resumed.code, resumed.result["backend"]) == (0, "ray"), resumed.err
     assert blindrec(*flags, "--backend", "inprocess", "--out", tmp_path / "whole").code == 0
-    check_alike(tmp_path / "killed", tmp_path / "whole", frozenset(LAYOUT))
+    check_alike(tmp_path / "killed", tmp_path / "whole", LAYOUT)
 
 
 SCENARIO = small(users=500, design="sign", policy="fixed", rounds=4)
@@ -258,9 +250,7 @@ SCENARIO = small(users=500, design="sign", policy="fixed", rounds=4)
 def interrupted(out: Path) -> None:
     """A folder of a run that has three rounds."""
     claim(out, SCENARIO)
-    kept: list[Round] = []
-    run(SCENARIO, InProcess(1), keep=kept.append)
-    for over in kept[:3]:
+    for over in rounds_of(design="sign", policy="fixed", rounds=4)[:3]:
         Journal(out, 0).keep(over)
 
 
@@ -286,11 +276,10 @@ def test_the_folder_of_another_scenario_is_refused(flags: str, blindrec: Command
 def test_a_finished_folder_is_refused(blindrec: Command, tmp_path: Path) -> None:
     interrupted(tmp_path)
     finished = blindrec(*SAME, "--out", tmp_path)
-    assert finished.code == 0
-    assert finished.result["rounds"] == 4
+    assert (finished.code, finished.result["rounds"]) == (0, 4)
     before = tree(tmp_path)
     assert "holds another run; name a new one" in refused(blindrec, *SAME, "--out", tmp_path)
-    assert tree(tmp_path) == before
+    assert before == tree(tmp_path)
 
 
 def test_a_folder_whose_scenario_is_damaged_is_refused_in_a_line(blindrec: Command, tmp_path: Path) -> None:
