@@ -10,10 +10,27 @@ import itertools
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from threading import Lock
+from typing import Protocol
 
+import numpy as np
+
+from coordinator.protocol.arrays import Indices
 from coordinator.protocol.budget import Epsilon, add, as_float, within
 from coordinator.protocol.errors import BudgetError
-from coordinator.protocol.messages import Query
+
+
+class Costly(Protocol):
+    """What a device can be charged for: a query, or a client's service."""
+
+    @property
+    def id(self) -> bytes:
+        """Digest of its whole content."""
+        ...
+
+    @property
+    def epsilon(self) -> Epsilon:
+        """What it costs [nats]; None without limit."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +42,7 @@ class Stretch:
     answered: frozenset[bytes] = frozenset()
     spent: Epsilon = Fraction(0)
 
-    def charged(self, query: Query) -> Stretch:
+    def charged(self, query: Costly) -> Stretch:
         """Return this stretch after it answers ``query``."""
         return replace(self, answered=self.answered | {query.id}, spent=add(self.spent, query.epsilon))
 
@@ -54,12 +71,12 @@ class Ledger:
         self._stretches = [Stretch(first, stop)]
         self._lock = Lock()
 
-    def charge(self, query: Query, first: int, stop: int) -> list[tuple[int, int]]:
+    def charge(self, query: Costly, first: int, stop: int) -> list[tuple[int, int]]:
         """Charge ``query`` to devices ``first`` to ``stop - 1``, before they answer.
 
         Parameters
         ----------
-        query : Query
+        query : Costly
             A query that a device has answered already costs it nothing.
         first, stop : int
             The devices that are asked; they belong to this ledger.
@@ -80,7 +97,7 @@ class Ledger:
         with self._lock:
             return self._charge(query, first, stop)
 
-    def _charge(self, query: Query, first: int, stop: int) -> list[tuple[int, int]]:
+    def _charge(self, query: Costly, first: int, stop: int) -> list[tuple[int, int]]:
         query_id = query.id
         kept: list[Stretch] = []
         refused: list[tuple[int, int]] = []
@@ -93,11 +110,19 @@ class Ledger:
         self._stretches = kept
         return refused
 
+    def holds(self, query: Costly, devices: Indices) -> bool:
+        """Return whether all ``devices`` (ascending) were charged for ``query``."""
+        query_id = query.id
+        with self._lock:
+            others = [stretch for stretch in self._stretches if query_id not in stretch.answered]
+        cuts = np.array([(stretch.first, stretch.stop) for stretch in others], np.int64).reshape(-1, 2)
+        return bool(np.array_equal(np.searchsorted(devices, cuts[:, 0]), np.searchsorted(devices, cuts[:, 1])))
+
     def spent(self, device: int) -> Epsilon:
         """Return what ``device`` has spent so far [nats]; None if it has answered without noise."""
         return self._stretch(device).spent
 
-    def refusal(self, query: Query, device: int) -> BudgetError:
+    def refusal(self, query: Costly, device: int) -> BudgetError:
         """Return the error that tells why ``device`` refuses ``query``: spent, asked and left."""
         spent, budget = as_float(self.spent(device)), as_float(self.budget)
         return BudgetError(

@@ -1,4 +1,4 @@
-"""The command line: `blindrec demo`, `run`, `data`, `bounds`, `plan`, `sweep`."""
+"""The command line: `blindrec demo`, `run`, `online`, `data`, `bounds`, `plan`, `sweep`."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ from scenarios.datasets import read_ratings, three_columns
 from scenarios.journal import drop, kept_rounds
 from scenarios.kinds import DESIGNS
 from scenarios.likes import describe
+from scenarios.online.command import HELP as ONLINE_HELP
+from scenarios.online.command import online
 from scenarios.planner.command import plan
 from scenarios.planner.shape import learnable_of
 from scenarios.planner.tables import show_learnable
@@ -186,6 +188,7 @@ def bounds(
 
 
 app.command()(plan)
+app.command("online", help=ONLINE_HELP)(online)
 
 
 DEMO = Scenario(items=200, rated=20, users=2_000_000)
