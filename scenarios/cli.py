@@ -1,4 +1,4 @@
-"""The command line: `blindrec demo`, `run`, `online`, `data`, `bounds`, `plan`, `sweep`."""
+"""The command line: `blindrec demo`, `run`, `online`, `adversary`, `data`, `bounds`, `plan`, `sweep`."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ from scenarios.datasets import read_ratings, three_columns
 from scenarios.journal import drop, kept_rounds
 from scenarios.kinds import DESIGNS
 from scenarios.likes import describe
+from scenarios.online.adversary_command import HELP as ADVERSARY_HELP
+from scenarios.online.adversary_command import adversary
 from scenarios.online.command import HELP as ONLINE_HELP
 from scenarios.online.command import online
 from scenarios.planner.command import plan
@@ -189,6 +191,7 @@ def bounds(
 
 app.command()(plan)
 app.command("online", help=ONLINE_HELP)(online)
+app.command("adversary", help=ADVERSARY_HELP)(adversary)
 
 
 DEMO = Scenario(items=200, rated=20, users=2_000_000)

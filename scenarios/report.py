@@ -98,8 +98,8 @@ def show_lines(
     for name, words in lines:
         value = None if result.get(single.get(name, "")) == 1 else result.get(name)
         if value is not None:
-            reach = f"  [{_text(intervals[name][0])}, {_text(intervals[name][1])}]" if name in intervals else ""
-            table.add_row(Text(words), _text(value) + reach)  # Text: brackets are no markup
+            reach = f"  [{text_of(intervals[name][0])}, {text_of(intervals[name][1])}]" if name in intervals else ""
+            table.add_row(Text(words), text_of(value) + reach)  # Text: brackets are no markup
     console.print(table)
 
 
@@ -108,9 +108,9 @@ def show_description(console: Console, described: Mapping[str, Any], title: str)
     table = _table(title)
     for name, value in described.items():
         inner = (
-            ", ".join(f"{key} {_text(number)}" for key, number in value.items()) if isinstance(value, dict) else None
+            ", ".join(f"{key} {text_of(number)}" for key, number in value.items()) if isinstance(value, dict) else None
         )
-        told = "above each user's own mean" if value is None else inner or _text(value)
+        told = "above each user's own mean" if value is None else inner or text_of(value)
         table.add_row(name.replace("_", " "), told)
     console.print(table)
 
@@ -140,7 +140,8 @@ def _table(title: str) -> Table:
     return table
 
 
-def _text(value: Any) -> str:
+def text_of(value: Any) -> str:
+    """Return a number, a truth or a word as reports show it."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float) and not value.is_integer():
@@ -149,9 +150,7 @@ def _text(value: Any) -> str:
 
 
 @contextmanager
-def progress(
-    console: Console, devices: int, label: str, done: str = "devices answered"
-) -> Iterator[session.Progress]:
+def progress(console: Console, devices: int, label: str, done: str = "devices answered") -> Iterator[session.Progress]:
     """Show progress on ``console``: a bar on a terminal, a plain line now and then elsewhere.
 
     Yields

@@ -50,7 +50,9 @@ def online(
     voters: Annotated[int | None, typer.Option(help="Voters N [256; of a file: its other users].")] = None,
     peers: Annotated[int | None, typer.Option(help="Peers P [4; of a file: as measured].")] = None,
     diversity: Annotated[int | None, typer.Option(help="Rounds D with several liked objects [5; measured].")] = None,
-    radius: Annotated[int | None, typer.Option(help="Rounds R in which a peer errs [5; of least loss bound].")] = None,
+    radius: Annotated[
+        int | None, typer.Option(help="Rounds R in which a peer errs [5; of a file: of least epsilon].")
+    ] = None,
     clients: Annotated[int | None, typer.Option(help="Clients, served one after the other [1].")] = None,
     budget: Annotated[
         str | None, typer.Option(help="What all clients may learn of a voter, in nats [no limit].")

@@ -35,7 +35,7 @@ class OnlineScenario(BaseModel):
     diversity : int or None
         D. Default 5; with files what is measured, and at least that.
     radius : int or None
-        R. Default 5; with files the one for which the loss bound is least.
+        R. Default 5; with files the one for which p-rec's epsilon is least.
     clients : int
         Clients that are served, one after the other.
     budget : Fraction or None

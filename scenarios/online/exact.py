@@ -16,12 +16,11 @@ def epsilon_exact(
     Returns
     -------
     float or None
-        None where it is not computed: only p-REC_sim's is, for 2 or 3 objects and not too many voters. It is exact
-        once there are a few N rounds, and an upper bound otherwise. 0 for the uniform recommender.
+        None where it is not computed: only p-REC_sim's is, where D = R = 0, for 2 or 3 objects and not too many
+        voters. It is exact once there are a few N rounds, and an upper bound otherwise. 0 for `random`.
     """
-    del diversity, radius
     if recommender == "random":
         return 0.0
-    if recommender != "p-rec-sim" or voters > MOST_VOTERS.get(objects, 0):
+    if recommender != "p-rec-sim" or diversity + radius or voters > MOST_VOTERS.get(objects, 0):
         return None
     return max(worst_case_sim(voters, peers, rounds, objects))

@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from coordinator.online.recommenders import recommender_kind
 from coordinator.protocol.budget import add, as_json
 from scenarios.kinds import CURATOR
 from scenarios.online.exact import epsilon_exact
@@ -20,7 +19,7 @@ from scenarios.online.run import ClientRun, OnlineRun, exact, privacy_losses
 
 GUARANTEE = "epsilon-differential privacy of all recommendations to one client, one voter added or removed; the "
 GUARANTEE += "coordinator sees every vote"
-NO_GUARANTEE = "none: nothing is proved of this recommender; the coordinator sees every vote"
+NO_GUARANTEE = "none: nothing is proved of this recommender here; the coordinator sees every vote"
 MEASURED = (
     "loss",
     "loss_random",
@@ -42,12 +41,11 @@ def record(run: OnlineRun) -> dict[str, Any]:
         JSON values by stable names; None where a number does not exist or was not computed.
     """
     rows = [client_record(run, client) for client in run.clients]
-    kind = recommender_kind(run.scenario.recommender)
     total = sum_of(run)
     return {
         "recommender": run.scenario.recommender,
         "trust_model": CURATOR,
-        "guarantee": GUARANTEE if kind.private else NO_GUARANTEE,
+        "guarantee": NO_GUARANTEE if total is None else GUARANTEE,
         "clients": len(rows),
         **{name: _together([row[name] for row in rows]) for name in rows[0] if name not in ("client", "seconds")},
         "voter_epsilon": total,

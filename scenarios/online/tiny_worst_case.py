@@ -20,8 +20,8 @@ from coordinator.online.rules import Rule
 from coordinator.protocol.errors import InputError
 from scenarios.online.conditions import check
 
-MOST_STATES = 3e7
-"""States that one search is allowed to have by a generous count; it meets far fewer."""
+MOST_MOVES = 1e8
+"""Moves that one search is allowed by a generous count: minutes."""
 
 Group = tuple[tuple[int, int, int], int]
 """(D-strikes, R-strikes, distance) and how many voters have them. Distance: votes for disliked objects; -1: any."""
@@ -194,20 +194,18 @@ def _canonical(groups: Counter[tuple[int, int, int]]) -> tuple[Group, ...]:
 
 
 def _refuse_large(tiny: Tiny, rule: Rule) -> None:
-    """Refuse what would not end, by a generous count of states."""
-    most = min(rule.radius_strikes, tiny.played), min(rule.diversity_strikes, tiny.played), rule.strikes
-    free = sum(1 for a in range(most[1] + 1) for b in range(most[0] + 1) if a + b <= min(most[2], tiny.played))
-    bound = free * (min(tiny.radius, tiny.played) + 1)
+    """Refuse what would not end, by a generous count of states and of moves from each."""
+    most_a, most_b = min(rule.diversity_strikes, tiny.played), min(rule.radius_strikes, tiny.played)
+    both = min(rule.strikes, tiny.played)
+    alive = sum(min(most_a, both - b) + 1 for b in range(min(most_b, both) + 1))
+    bound = alive * (min(tiny.radius, tiny.played) + 1)
     others = tiny.voters - tiny.peers
-    states = (
-        tiny.played
-        * (min(tiny.diversity, tiny.played) + 1)
-        * free
-        * math.comb(bound + tiny.peers - 1, tiny.peers)
-        * math.comb(free + others, others)
-    )
-    if states > MOST_STATES:
+    states = tiny.played * (min(tiny.diversity, tiny.played) + 1) * alive
+    states *= math.comb(bound + tiny.peers - 1, tiny.peers) * math.comb(alive + others, others)
+    moves = states * (2**tiny.objects - 1) * tiny.objects ** (tiny.voters + 1)
+    if moves > MOST_MOVES:
         raise InputError(
-            f"{tiny.voters} voters, {tiny.played} rounds, diversity {tiny.diversity}, radius {tiny.radius}: up to "
-            f"{states:.1e} states, more than {MOST_STATES:.0e}; give fewer of each, or take the constructive adversary"
+            f"{tiny.voters} voters, {tiny.played} rounds of {tiny.objects} objects, diversity {tiny.diversity}, radius "
+            f"{tiny.radius}: up to {moves:.1e} moves, more than {MOST_MOVES:.0e}; give fewer of each, or take the "
+            "constructive adversary"
         )

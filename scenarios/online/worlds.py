@@ -15,6 +15,7 @@ from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.coins import as_words, derive
 from coordinator.protocol.errors import InputError
 from scenarios.online.config import OnlineScenario
+from scenarios.online.privacy_bounds import epsilon_proved
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,7 +188,8 @@ def measured(world: ClientWorld, likes: Bools2, far: Ints, scenario: OnlineScena
         raise InputError(
             f"diversity is {diversity}, but {world.name} likes several objects in {wide} rounds; give at least {wide}"
         )
-    radius = best_radius(far, world.objects, world.voters) if scenario.radius is None else scenario.radius
+    world = replace(world, diversity=diversity)
+    radius = best_radius(far, world) if scenario.radius is None else scenario.radius
     peer = far <= radius
     peers = int(np.count_nonzero(peer))
     wanted = scenario.peers or 1
@@ -197,12 +199,18 @@ def measured(world: ClientWorld, likes: Bools2, far: Ints, scenario: OnlineScena
             f"peers is {wanted}, but {world.name} has {peers} voters within radius {radius}; the radius must be at "
             f"least {nearest[-1]} for that"
         )
-    return replace(world, diversity=diversity, radius=radius, peer=peer)
+    return replace(world, radius=radius, peer=peer)
 
 
-def best_radius(far: Ints, objects: int, voters: int) -> int:
-    """Return the radius for which p-rec's loss bound (L) is least: a wider one has more peers, but more credit, too."""
-    radii, counts = np.unique(far, return_counts=True)
-    peers = np.cumsum(counts)
-    bounds = 2 * objects * (radii + (2 * radii + 1) * np.log(np.maximum(voters / peers, 1)))
-    return int(radii[bounds.argmin()])
+def best_radius(far: Ints, world: ClientWorld) -> int:
+    """Return the radius for which p-rec's proved epsilon is least: a wider one has more peers, but more credit, too.
+
+    The same radius serves all recommenders, so that they can be compared.
+    """
+    radii, counts = np.unique(far[far <= world.rounds], return_counts=True)
+    shape = {"rounds": world.rounds, "objects": world.objects, "voters": world.voters, "diversity": world.diversity}
+    needed = [
+        epsilon_proved("p-rec", peers=int(peers), radius=int(radius), **shape) or 0.0
+        for radius, peers in zip(radii, np.cumsum(counts), strict=True)
+    ]
+    return int(radii[np.argmin(needed)])

@@ -1,0 +1,140 @@
+"""The figure of an online sweep: a panel an axis, loss or epsilon with its bounds; and every drawn point as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from coordinator.online.recommenders import RECOMMENDERS
+from scenarios.sweep.online_axes import AXES
+from scenarios.sweep.online_tables import same
+
+MEASURED, BOUND, EXACT = "measured", "upper bound", "exact worst case"
+LOWER, OWN = "lower bound, any algorithm", "lower bound, p-REC itself"
+_STYLES: dict[str, dict[str, Any]] = {
+    MEASURED: {"linestyle": "-", "marker": "o", "markersize": 3.5, "linewidth": 1.2},
+    BOUND: {"linestyle": "--", "linewidth": 1.0},
+    EXACT: {"linestyle": "", "marker": "D", "markersize": 6, "mfc": "none"},
+    LOWER: {"linestyle": "-.", "color": "black", "linewidth": 1.4},
+    OWN: {"linestyle": ":", "color": "black", "linewidth": 1.4},
+}
+_TOLD = {
+    MEASURED: "measured: mean over runs",
+    BOUND: "proved upper bound",
+    EXACT: "exact worst case (dynamic programme)",
+    LOWER: "lower bound, any algorithm (Theorem 6)",
+    OWN: "lower bound, p-REC itself (its own chain)",
+}
+_COLUMNS = ("axis", "kind", "recommender", "x", "y", "low", "high")
+LEFT_OUT = ("p-rec-wide", "p-rec-literal")
+"""Not drawn against T: there they lie on p-rec."""
+
+
+def points_of(summary: Mapping[str, Any]) -> pd.DataFrame:
+    """Return every point of the figure.
+
+    Returns
+    -------
+    DataFrame
+        Columns: axis (a panel), kind, recommender ("" where a bound is for all of them), x, y, low, high. Points that
+        are not known are left out; where nothing was drawn as an interval, its ends are NaN.
+    """
+    points: list[dict[str, Any]] = []
+    for row in summary["points"]:
+        if row["axis"] == "rounds" and row["recommender"] in LEFT_OUT:
+            continue
+        points += _leaks(row) if AXES[row["axis"]].epsilon else _losses(row)
+    table = pd.DataFrame(points, columns=list(_COLUMNS)).drop_duplicates(ignore_index=True)
+    table = table.astype(dict.fromkeys(("x", "y", "low", "high"), float))
+    drawn: pd.DataFrame = table[np.isfinite(table["y"]) & (table["y"] > 0)]
+    return drawn.reset_index(drop=True)
+
+
+def _losses(row: Mapping[str, Any]) -> list[dict[str, Any]]:
+    own = {"axis": row["axis"], "x": row["x"], "recommender": row["recommender"]}
+    bound = None if row["recommender"] == "random" else row["loss_bound"]  # the measured line hides it
+    return [
+        {**own, "kind": MEASURED, "y": row["loss"], "low": row["loss_low"], "high": row["loss_high"]},
+        {**own, "kind": BOUND, "y": bound},
+        {**own, "kind": EXACT, "y": row["loss_exact"]},
+        {**own, "kind": LOWER, "recommender": "", "y": row["loss_lower_bound"]},
+    ]
+
+
+def _leaks(row: Mapping[str, Any]) -> list[dict[str, Any]]:
+    own = {"axis": row["axis"], "x": row["x"], "recommender": row["recommender"]}
+    return [
+        {**own, "kind": MEASURED, "y": row["privacy_loss"]},
+        {**own, "kind": BOUND, "y": row["epsilon_proved"]},
+        {**own, "kind": EXACT, "y": row["epsilon_exact"]},
+        {**own, "kind": OWN, "recommender": "", "y": row["epsilon_lower"]},
+    ]
+
+
+def draw(summary: Mapping[str, Any], out: Path) -> Figure:
+    """Write ``figure.png`` and, with every point in it, ``figure.csv``; return the figure."""
+    points = points_of(summary)
+    points.to_csv(out / "figure.csv", index=False)
+    names = list(summary["axes"])
+    columns = min(len(names), 2 if len(names) in (2, 4) else 3)
+    lines = -(-len(names) // columns)
+    figure = Figure(figsize=(4.6 * columns, 3.9 * lines + 1.1), layout="constrained")
+    grid = figure.subplots(lines, columns, squeeze=False)
+    for place, panel in enumerate(grid.flat):
+        if place >= len(names):
+            panel.axis("off")
+            continue
+        rows = [row for row in summary["points"] if row["axis"] == names[place]]
+        _panel(panel, points[points["axis"] == names[place]], names[place])
+        panel.set_title(f"({'abcdef'[place]}) {same(names[place], rows)}", fontsize="small")
+    _legend(figure, points)
+    figure.savefig(out / "figure.png", dpi=130)
+    return figure
+
+
+def _panel(panel: Axes, points: pd.DataFrame, name: str) -> None:
+    for (kind, recommender), line in points.groupby(["kind", "recommender"], sort=False):
+        ordered = line.sort_values("x")
+        style = {"color": colour_of(str(recommender)), **_STYLES[str(kind)]}
+        if ordered["low"].notna().all():
+            spans = np.abs(ordered[["low", "high"]].sub(ordered["y"], axis=0).to_numpy(np.float64).T)
+            panel.errorbar(ordered["x"], ordered["y"], yerr=spans, capsize=2, **style)
+        else:
+            panel.plot(ordered["x"], ordered["y"], **style)
+    ticks = np.unique(points["x"].to_numpy(np.float64))
+    if (ticks == 0).any():
+        panel.set_xscale("symlog", linthresh=float(ticks[ticks > 0].min(initial=np.inf)) if ticks.size > 1 else 1.0)
+    else:
+        panel.set_xscale("log")
+    panel.set_yscale("log")
+    panel.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    panel.tick_params(axis="x", which="minor", bottom=False)
+    panel.grid(alpha=0.3)
+    panel.set(xlabel=AXES[name].label, ylabel="epsilon [nats]" if AXES[name].epsilon else "loss (disliked)")
+
+
+def colour_of(recommender: str) -> str:
+    """Return a recommender's colour, the same in all panels; black for what is about all of them."""
+    return f"C{list(RECOMMENDERS).index(recommender) % 10}" if recommender in RECOMMENDERS else "black"
+
+
+def _legend(figure: Figure, points: pd.DataFrame) -> None:
+    """Explain colours and kinds once, below all panels."""
+    panel = figure.axes[0]
+    drawn = set(points["recommender"])
+    handles = [
+        panel.plot([], [], color=colour_of(name), linewidth=3, label=name)[0] for name in RECOMMENDERS if name in drawn
+    ]
+    kinds = dict.fromkeys(points["kind"])
+    handles += [
+        panel.plot([], [], **{"color": "0.3", **style}, label=_TOLD[kind])[0]
+        for kind, style in _STYLES.items()
+        if kind in kinds
+    ]
+    figure.legend(handles=handles, loc="outside lower center", ncols=4, fontsize="small", frameon=False)
