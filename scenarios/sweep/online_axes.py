@@ -50,6 +50,8 @@ class Axis:
         Unless others are asked for.
     at : callable
         (base, value) to the setting.
+    against : tuple of str
+        Recommenders that meet the halving adversary, too, where N/P is a power of two and there are enough rounds.
     epsilon : bool
         Whether the panel shows epsilon, and not the loss.
     """
@@ -59,10 +61,12 @@ class Axis:
     values: tuple[int, ...]
     recommenders: tuple[str, ...]
     at: Callable[[Setting, int], Setting]
+    against: tuple[str, ...] = ()
     epsilon: bool = False
 
 
 _RIVALS = ("plurality", "multiplicative-weights", "dsybil")
+_AGAINST = ("p-rec", "p-rec-lean", "plurality")
 _PRIVATE = ("p-rec", "p-rec-lean", "p-rec-sharp", "p-rec-sim")
 AXES: dict[str, Axis] = {
     "rounds": Axis(
@@ -71,6 +75,7 @@ AXES: dict[str, Axis] = {
         values=(100, 300, 1000, 3000, 10000),
         recommenders=tuple(name for name in RECOMMENDERS if name != "p-rec-sim"),
         at=lambda base, value: base._replace(rounds=value),
+        against=_AGAINST,
     ),
     "ratio": Axis(
         label="voters a peer, N/P",
@@ -85,6 +90,7 @@ AXES: dict[str, Axis] = {
         values=(0, 2, 8, 32),
         recommenders=("p-rec", "p-rec-lean", "p-rec-sharp", "p-rec-literal", *_RIVALS),
         at=lambda base, value: base._replace(radius=value, diversity=0),
+        against=_AGAINST,
     ),
     "diversity": Axis(
         label="diversity D",
@@ -103,10 +109,10 @@ AXES: dict[str, Axis] = {
     ),
     "epsilon-peers": Axis(
         label="peers P",
-        told="N = {voters}, T = {rounds}, D = {diversity}, R = {radius}",
-        values=(4, 8, 16, 32, 64, 128),
+        told="N/P = {ratio:g}, T = {rounds}, D = {diversity}, R = {radius}",
+        values=(4, 8, 16, 32),
         recommenders=_PRIVATE,
-        at=lambda base, value: base._replace(peers=value),
+        at=lambda base, value: base._replace(peers=value, voters=round(value * base.voters / base.peers)),
         epsilon=True,
     ),
 }

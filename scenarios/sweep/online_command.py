@@ -27,13 +27,16 @@ Each panel of the figure is an axis; all else is as in --rounds, --objects, --vo
   radius          loss against R, D = 0
   diversity       loss against D, with m = 3, R = 4, P = 8
   epsilon-rounds  epsilon against T; p-rec-sim with D = R = 0
-  epsilon-peers   epsilon against P; p-rec-sim with D = R = 0
+  epsilon-peers   epsilon against P at the same N/P; p-rec-sim with D = R = 0
 
-Beside the measured loss stand the proved bound (L), p-REC_sim's exact worst case and Theorem 6's lower bound, which
-its own adversary attains, and no algorithm beats there; beside the measured privacy loss of runs stand epsilon as
-proved, exactly for p-rec-sim (dynamic programme; an upper bound where T < N), and p-REC's own lower bound by a chain
-of adjacent voters. Recommenders are chosen an axis each; --recommenders names those for all axes where they apply.
-A round costs about 25 microseconds: the default is 8,880 runs, 3 to 6 minutes on 2 cores. Axes take values:
+Worlds are random environments. Theorem 6's lower bound holds against its adversary, who halves the voters: on the
+axes rounds and radius p-rec, p-rec-lean and plurality meet that one, too, where N/P is a power of two. Beside the
+loss stand the proved bound (L) and p-REC_sim's exact worst case; beside the exact privacy loss of runs stand epsilon
+as proved, exactly for p-rec-sim (dynamic programme; an upper bound where T < N), and what it is at least, by a
+constructed environment (m = 2) or p-REC's own chain of adjacent voters.
+
+Recommenders are chosen an axis each; --recommenders names those for all axes where they apply. A round costs about 25
+microseconds: the default is 9,360 runs, 3 to 6 minutes on 2 cores. Axes take values:
 
 \b
   blindrec sweep online --out compared

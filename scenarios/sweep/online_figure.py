@@ -12,28 +12,31 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from coordinator.online.recommenders import RECOMMENDERS
-from scenarios.sweep.online_axes import AXES
+from scenarios.sweep.online_axes import AXES, HALVING
 from scenarios.sweep.online_tables import same
 
-MEASURED, BOUND, EXACT = "measured", "upper bound", "exact worst case"
-LOWER, OWN = "lower bound, any algorithm", "lower bound, p-REC itself"
+MEASURED, AGAINST, BOUND, EXACT = "measured", "measured, halving", "upper bound", "exact worst case"
+LOWER, OWN = "lower bound, any algorithm", "lower bound, itself"
 _STYLES: dict[str, dict[str, Any]] = {
     MEASURED: {"linestyle": "-", "marker": "o", "markersize": 3.5, "linewidth": 1.2},
+    AGAINST: {"linestyle": "-", "marker": "x", "markersize": 5, "linewidth": 0.7},
     BOUND: {"linestyle": "--", "linewidth": 1.0},
-    EXACT: {"linestyle": "", "marker": "D", "markersize": 6, "mfc": "none"},
+    EXACT: {"linestyle": "", "marker": "D", "markersize": 5.5, "mfc": "none"},
     LOWER: {"linestyle": "-.", "color": "black", "linewidth": 1.4},
-    OWN: {"linestyle": ":", "color": "black", "linewidth": 1.4},
+    OWN: {"linestyle": ":", "marker": "^", "markersize": 4.5, "linewidth": 1.0},
 }
 _TOLD = {
-    MEASURED: "measured: mean over runs",
+    MEASURED: "measured, random environment",
+    AGAINST: "measured, Theorem 6's adversary",
     BOUND: "proved upper bound",
     EXACT: "exact worst case (dynamic programme)",
-    LOWER: "lower bound, any algorithm (Theorem 6)",
-    OWN: "lower bound, p-REC itself (its own chain)",
+    LOWER: "no algorithm below, Theorem 6's adversary",
+    OWN: "epsilon at least that (constructed)",
 }
 _COLUMNS = ("axis", "kind", "recommender", "x", "y", "low", "high")
 LEFT_OUT = ("p-rec-wide", "p-rec-literal")
-"""Not drawn against T: there they lie on p-rec."""
+"""Not drawn, but in the table: they lie on p-rec, or kick peers out."""
+_COLOURS = dict(zip(RECOMMENDERS, ("C0", "C1", "C2", "C3", "navy", "C5", "C6", "C4", "C8", "C9", "0.6"), strict=True))
 
 
 def points_of(summary: Mapping[str, Any]) -> pd.DataFrame:
@@ -47,7 +50,7 @@ def points_of(summary: Mapping[str, Any]) -> pd.DataFrame:
     """
     points: list[dict[str, Any]] = []
     for row in summary["points"]:
-        if row["axis"] == "rounds" and row["recommender"] in LEFT_OUT:
+        if row["recommender"] in LEFT_OUT:
             continue
         points += _leaks(row) if AXES[row["axis"]].epsilon else _losses(row)
     table = pd.DataFrame(points, columns=list(_COLUMNS)).drop_duplicates(ignore_index=True)
@@ -59,8 +62,9 @@ def points_of(summary: Mapping[str, Any]) -> pd.DataFrame:
 def _losses(row: Mapping[str, Any]) -> list[dict[str, Any]]:
     own = {"axis": row["axis"], "x": row["x"], "recommender": row["recommender"]}
     bound = None if row["recommender"] == "random" else row["loss_bound"]  # the measured line hides it
+    measured = AGAINST if row["environment"] == HALVING else MEASURED
     return [
-        {**own, "kind": MEASURED, "y": row["loss"], "low": row["loss_low"], "high": row["loss_high"]},
+        {**own, "kind": measured, "y": row["loss"], "low": row["loss_low"], "high": row["loss_high"]},
         {**own, "kind": BOUND, "y": bound},
         {**own, "kind": EXACT, "y": row["loss_exact"]},
         {**own, "kind": LOWER, "recommender": "", "y": row["loss_lower_bound"]},
@@ -73,7 +77,7 @@ def _leaks(row: Mapping[str, Any]) -> list[dict[str, Any]]:
         {**own, "kind": MEASURED, "y": row["privacy_loss"]},
         {**own, "kind": BOUND, "y": row["epsilon_proved"]},
         {**own, "kind": EXACT, "y": row["epsilon_exact"]},
-        {**own, "kind": OWN, "recommender": "", "y": row["epsilon_lower"]},
+        {**own, "kind": OWN, "y": row["epsilon_lower"]},
     ]
 
 
@@ -121,7 +125,7 @@ def _panel(panel: Axes, points: pd.DataFrame, name: str) -> None:
 
 def colour_of(recommender: str) -> str:
     """Return a recommender's colour, the same in all panels; black for what is about all of them."""
-    return f"C{list(RECOMMENDERS).index(recommender) % 10}" if recommender in RECOMMENDERS else "black"
+    return _COLOURS.get(recommender, "black")
 
 
 def _legend(figure: Figure, points: pd.DataFrame) -> None:

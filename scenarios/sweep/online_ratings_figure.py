@@ -18,8 +18,8 @@ from scenarios.sweep.online_figure import colour_of
 from scenarios.sweep.online_tables import interval, number
 
 DIFFERENCE, EPSILON = "difference to random", "epsilon"
-_COLUMNS = ["recommender", "loss", "95 %", "share", "95 % ", "to random", "95 %  ", "to plurality", "95 %   "]
-_COLUMNS += ["epsilon", "least to most", "run leaks", "at most"]
+_LOSS = ("recommender", "loss", "95 %", "share", "95 % ", "less random", "95 %  ", "less plurality", "95 %   ")
+_PRIVACY = ("recommender", "bound (L)", "epsilon", "least", "most", "run leaks", "least ", "most ", "peers kicked")
 _WORLD = {
     "rounds": "rounds T", "skipped": "rounds skipped", "voters": "voters N", "peers": "peers P",
     "diversity": "diversity D", "radius": "radius R", "radius_share": "R / T",
@@ -29,39 +29,50 @@ _WORLD = {
 
 def show(console: Console, summary: Mapping[str, Any], title: str) -> None:
     """Print what was measured of the clients, and every recommender beside random and plurality."""
-    told = f"{title}: {summary['distinct_clients']} clients, {summary['seeds']} seeds"
+    told = (
+        f"{title}: {summary['distinct_clients']} clients, {summary['seeds']} seed{'s' if summary['seeds'] > 1 else ''}"
+    )
     console.print(told, highlight=False, soft_wrap=True)
-    world = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in ("measured of clients", "mean", "least", "median", "most"):
-        world.add_column(name, justify="left" if name.startswith("measured") else "right")
+    world = _table(("measured of clients", "mean", "least", "median", "most"))
     for name, label in _WORLD.items():
         spread = summary["world"][name]
         world.add_row(label, *(number(spread[which]) for which in ("mean", "least", "median", "most")))
     console.print(world)
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in _COLUMNS:
-        table.add_column(name, justify="left" if "95" in name or name == "recommender" else "right")
+    loss, privacy = _table(_LOSS), _table(_PRIVACY)
     for row in summary["recommenders"]:
-        table.add_row(*map(Text, _cells(row)))
-    console.print(table)
+        loss.add_row(*map(Text, _loss_cells(row)))
+        privacy.add_row(*map(Text, _privacy_cells(row)))
+    console.print(loss)
+    console.print(privacy)
     for line in _REMARKS:
-        console.print(line, highlight=False, soft_wrap=True)
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+def _table(columns: tuple[str, ...]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for place, name in enumerate(columns):
+        table.add_column(name, justify="left" if place == 0 or "95" in name else "right", no_wrap=True)
+    return table
 
 
 _REMARKS = (
-    "share: of the rounds; to random, to plurality: differences of shares, client by client, below 0 is better",
+    "share: of the rounds; less random, less plurality: differences of shares, client by client, below 0 is better",
     "random's loss is its expectation where others are compared with it",
-    "epsilon: proved, median over clients; run leaks: exact privacy loss of a run, median and largest [nats]",
+    "bound (L): mean over clients; epsilon: proved, and run leaks: exact privacy loss of a run: medians [nats]",
 )
 
 
-def _cells(row: Mapping[str, Any]) -> list[str]:
+def _loss_cells(row: Mapping[str, Any]) -> list[str]:
     cells = [row["recommender"], number(row["loss"]), interval(row["loss_low"], row["loss_high"])]
     for name in ("share", "to_random_share", "to_plurality_share"):
         cells += [_percent(row.get(name)), interval(row.get(f"{name}_low"), row.get(f"{name}_high"), _percent)]
-    least = "" if row["epsilon_least"] is None else f"{number(row['epsilon_least'])} to {number(row['epsilon_most'])}"
-    leaks = [number(row["privacy_loss_median"]), number(row["privacy_loss_most"])]
-    return [*cells, number(row["epsilon_median"]), least, *leaks]
+    return cells
+
+
+def _privacy_cells(row: Mapping[str, Any]) -> list[str]:
+    names = [f"{name}_{which}" for name in ("epsilon", "privacy_loss") for which in ("median", "least", "most")]
+    sizes = [number(row[name]) for name in names]
+    return [row["recommender"], number(row["loss_bound"]), *sizes, str(row["peers_kicked"])]
 
 
 def _percent(value: float | None) -> str:
@@ -101,7 +112,7 @@ def draw(summary: Mapping[str, Any], out: Path) -> Figure:
     """Write ``figure.png`` and, with every point in it, ``figure.csv``; return the figure."""
     points = points_of(summary, pd.read_parquet(out / "units.parquet"))
     points.to_csv(out / "figure.csv", index=False)
-    figure = Figure(figsize=(10, 4.2), layout="constrained")
+    figure = Figure(figsize=(12, 4.2), layout="constrained")
     left, right = figure.subplots(1, 2)
     for _, row in points[points["panel"] == DIFFERENCE].iterrows():
         span = None if np.isnan(row["low"]) else [[row["x"] - row["low"]], [row["high"] - row["x"]]]
@@ -119,7 +130,7 @@ def draw(summary: Mapping[str, Any], out: Path) -> Figure:
     right.set(xlabel="privacy loss [nats]", ylabel="share of clients with at most that")
     if len(lines):
         right.set_xscale("log")
-        right.legend(fontsize="small")
+        right.legend(fontsize="small", loc="upper left", bbox_to_anchor=(1, 1))
     for panel in (left, right):
         panel.grid(alpha=0.3)
     figure.savefig(out / "figure.png", dpi=130)

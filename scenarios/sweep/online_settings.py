@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -61,11 +62,12 @@ class OnlineSweep:
     def points(self) -> tuple[Point, ...]:
         """All points, axis by axis."""
         return tuple(
-            Point(name, value, recommender, _setting(self.base, name, value, recommender))
+            Point(name, value, recommender, setting)
             for name, values in self.axes.items()
             for value in values
             for recommender in self.recommenders or AXES[name].recommenders
-            if _applies(recommender, name, _setting(self.base, name, value, recommender))
+            for setting in _settings(self.base, name, value, recommender)
+            if _applies(recommender, name, setting)
         )
 
     def content(self) -> dict[str, Any]:
@@ -83,10 +85,20 @@ def digest_of(content: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def _setting(base: Setting, axis: str, value: int, recommender: str) -> Setting:
+def _settings(base: Setting, axis: str, value: int, recommender: str) -> Iterator[Setting]:
+    """Yield a recommender's setting there, and the same one with the halving adversary where it meets that, too."""
     setting = AXES[axis].at(base, value)
     alike = recommender == SIM and AXES[axis].epsilon
-    return setting._replace(diversity=0, radius=0) if alike else setting
+    yield setting._replace(diversity=0, radius=0) if alike else setting
+    if recommender in AXES[axis].against and _halves(setting):
+        yield setting._replace(diversity=0, environment=HALVING)
+
+
+def _halves(setting: Setting) -> bool:
+    """Return whether Theorem 6's adversary fits: N = P 2^k, and T >= R + k."""
+    ratio, rest = divmod(setting.voters, setting.peers)
+    power = rest == 0 and ratio > 0 and ratio & (ratio - 1) == 0
+    return power and setting.radius + ratio.bit_length() - 1 <= setting.rounds
 
 
 def _applies(recommender: str, axis: str, setting: Setting) -> bool:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from scenarios.online.constructive import attack
 from scenarios.online.exact import epsilon_exact
 from scenarios.online.loss_bounds import loss_bound, loss_lower_bound
 from scenarios.online.loss_worst_case import worst_loss_sim
@@ -36,8 +38,9 @@ def summarize(wanted: OnlineSweep, units: Units) -> dict[str, Any]:
     ``loss`` is the mean over seeds, ``loss_se`` its standard error, ``low`` and ``high`` Student's interval.
     ``loss_bound`` is (L) or what is sharper, ``loss_exact`` the worst case over all worlds, ``loss_lower_bound`` what
     the adversary of Theorem 6 costs any algorithm. ``epsilon_exact`` is exact from N rounds on and an upper bound
-    before (``exact_is_bound``); ``epsilon_lower`` is p-REC's own chain. ``privacy_loss`` is the mean over runs, with
-    ``privacy_loss_most``; ``peers_alive`` the mean, ``peers_kicked`` the sum.
+    before (``exact_is_bound``); ``epsilon_lower`` is the most that a constructed environment leaks, or p-REC's own
+    chain of voters. ``privacy_loss`` is the mean over runs, with ``privacy_loss_most``; ``peers_alive`` the mean,
+    ``peers_kicked`` the sum.
     """
     rows = [_row(point, _of(units, point)) for point in wanted.points]
     asked = {"axes": {name: list(values) for name, values in wanted.axes.items()}, "seeds": wanted.seeds}
@@ -84,7 +87,7 @@ def _bounds(recommender: str, setting: Setting) -> dict[str, Any]:
         "epsilon_proved": proved,
         "epsilon_exact": exact,
         "exact_is_bound": recommender == SIM and exact is not None and setting.rounds < setting.voters,
-        "epsilon_lower": _own(recommender, setting),
+        "epsilon_lower": _lower(recommender, setting),
     }
 
 
@@ -98,11 +101,18 @@ def _worst_loss(recommender: str, setting: Setting) -> float | None:
     return worst_loss_sim(setting.voters, setting.peers, setting.rounds, sharp=recommender == SHARP)
 
 
-def _own(recommender: str, setting: Setting) -> float | None:
-    """Return p-REC's own lower bound, where its chain fits."""
+@functools.cache
+def _lower(recommender: str, setting: Setting) -> float | None:
+    """Return what epsilon is at least where D + R > 0: by p-REC's own chain, or a worse environment if it is found."""
     both = setting.diversity + setting.radius
-    fits = setting.voters >= 2 * setting.peers and 0 < both <= setting.rounds
-    return own_lower_bound(**setting.shape()) if fits and recommender in BY_WEIGHT else None
+    if recommender not in BY_WEIGHT or not 0 < both <= setting.rounds:
+        return None
+    chain = own_lower_bound(**setting.shape()) if setting.voters >= 2 * setting.peers else None
+    if setting.objects > 2:
+        return chain
+    shape = setting.shape()
+    del shape["objects"]
+    return max(chain or 0.0, attack(recommender, **shape).epsilon)
 
 
 def standard_error(values: Sequence[float]) -> float | None:

@@ -13,8 +13,8 @@ from rich.text import Text
 
 from scenarios.sweep.online_axes import AXES, Setting
 
-_COLUMNS = ["recommender", "loss", "s.e.", "95 %", "bound (L)", "Theorem 6", "epsilon", "exact", "own lower"]
-_COLUMNS += ["run leaks", "at most", "peers alive", "kicked"]
+_COLUMNS = ["recommender", "loss", "s.e.", "95 %", "bound (L)", "Theorem 6", "epsilon", "exact", "at least"]
+_COLUMNS += ["run leaks", "most", "peers alive", "kicked"]
 
 
 def rows_table(summary: Mapping[str, Any]) -> pd.DataFrame:
@@ -30,13 +30,13 @@ def show(console: Console, summary: Mapping[str, Any], title: str) -> None:
     for name in summary["axes"]:
         console.print(_table(name, [row for row in summary["points"] if row["axis"] == name]))
     for line in _REMARKS:
-        console.print(line, highlight=False, soft_wrap=True)
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
 _REMARKS = (
-    "bound (L): proved for any world; Theorem 6: no algorithm expects less against the halving adversary",
-    "epsilon: proved; exact: worst case of p-rec-sim by dynamic programme, * an upper bound where T < N",
-    "own lower: what p-REC's epsilon is at least, by a chain of adjacent voters",
+    "bound (L): proved for any world; Theorem 6: no algorithm expects less against its adversary (rows with *)",
+    "epsilon: proved; exact: worst case of p-rec-sim by dynamic programme, <= where T < N: an upper bound",
+    "at least: what epsilon is at least, by a constructed environment, or a chain of adjacent voters",
     "run leaks: exact privacy loss of a run, mean and largest over seeds [nats]; kicked: peers, all seeds together",
 )
 
@@ -52,18 +52,19 @@ def _table(axis: str, rows: list[dict[str, Any]]) -> Table:
         if row["x"] != last:
             table.add_section()
         last = row["x"]
-        table.add_row(f"{row['x']:,}", row["recommender"], *map(Text, _cells(row)))
+        against = " *" if row["environment"] != rows[0]["environment"] else ""
+        table.add_row(f"{row['x']:,}", row["recommender"] + against, *map(Text, _cells(row)))
     return table
 
 
 def same(axis: str, rows: list[dict[str, Any]]) -> str:
     """Return what all points of an axis share."""
     shared = {name: max(row[name] for row in rows) for name in Setting._fields}
-    return AXES[axis].told.format(**shared)
+    return AXES[axis].told.format(**shared, ratio=shared["voters"] / shared["peers"])
 
 
 def _cells(row: Mapping[str, Any]) -> list[str]:
-    exact = number(row["epsilon_exact"]) + ("*" if row["exact_is_bound"] else "")
+    exact = number(row["epsilon_exact"]) + (" <=" if row["exact_is_bound"] else "")
     return [
         number(row["loss"]),
         number(row["loss_se"]),

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from coordinator.online import rules
 from coordinator.online.electorate import Electorate
+from coordinator.online.recommenders import Limits
 from coordinator.online.rules import NO_LIMIT, Rule
 from coordinator.protocol.arrays import Bits, Bools
 
@@ -46,25 +47,22 @@ def test_check_value_7() -> None:
         (rules.everybody, (NO_LIMIT, NO_LIMIT, NO_LIMIT)),
     ],
 )
-def test_limits_at_diversity_2_and_radius_3(rule: object, expected: tuple[int, int, int]) -> None:
-    assert callable(rule)
+def test_limits_at_diversity_2_and_radius_3(rule: Limits, expected: tuple[int, int, int]) -> None:
     assert rule(2, 3) == expected
 
 
 @pytest.mark.parametrize("rule", [*SOUND, rules.literal])
-def test_without_diversity_and_radius_the_first_strike_kills(rule: object) -> None:
-    assert callable(rule)
+def test_without_diversity_and_radius_the_first_strike_kills(rule: Limits) -> None:
     votes = np.array([[0, 1]], np.uint8)
     assert after(rule(0, 0), votes, [0], [True]).alive.tolist() == [True, False]
     assert after(rule(0, 0), votes, [0], [False]).alive.tolist() == [False, True]
 
 
-def kicked_out(rule: object, rounds: int) -> int:
+def kicked_out(rule: Limits, rounds: int) -> int:
     """Peers kicked out in all environments of so many rounds of two objects, one voter for each way to vote.
 
     D is the number of rounds in which the client likes both, the least that is true; R goes from 0 to all.
     """
-    assert callable(rule)
     votes = np.array(list(itertools.product((0, 1), repeat=rounds)), np.uint8).T
     found = 0
     for likes in itertools.product(LIKES, repeat=rounds):
@@ -79,7 +77,7 @@ def kicked_out(rule: object, rounds: int) -> int:
 
 
 @pytest.mark.parametrize("rule", SOUND)
-def test_no_peer_is_ever_kicked_out_of_a_tiny_environment(rule: object) -> None:
+def test_no_peer_is_ever_kicked_out_of_a_tiny_environment(rule: Limits) -> None:
     assert kicked_out(rule, 4) == 0
 
 
@@ -109,9 +107,8 @@ def environments(draw: st.DrawFn) -> tuple[Bools, Bits, list[int]]:
 @settings(max_examples=200, deadline=None)
 @given(environment=environments(), rule=st.sampled_from(SOUND))
 def test_no_peer_is_ever_kicked_out_of_a_random_environment(
-    environment: tuple[Bools, Bits, list[int]], rule: object
+    environment: tuple[Bools, Bits, list[int]], rule: Limits
 ) -> None:
-    assert callable(rule)
     likes, votes, recommended = environment
     diversity = int((likes.sum(axis=1) > 1).sum())
     distance = (~np.take_along_axis(likes, votes.astype(np.int64), axis=1)).sum(axis=0)
