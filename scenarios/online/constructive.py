@@ -6,6 +6,7 @@ it leaks is measured with the coordinator's own code.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -108,9 +109,9 @@ def attack(recommender: str, rounds: int, voters: int, peers: int, diversity: in
 def _best(game: Game, voters: int) -> tuple[Game, Plan, Pattern]:
     """Return the plan that leaks most and fits into the rounds."""
     sizes = [_blocks(voters, game.peers, ratio) for ratio in _RATIOS]
-    for blocks in range(_MOST_BLOCKS, -1, -1):  # fewer blocks where rounds are few
-        plans = [plan(game, one, whole=False) for one in sorted({one[:blocks] for one in sizes})]
-        whole = plan(game, max(plans, key=lambda one: one.leak).sizes, whole=True)
+    leak = functools.cache(lambda sizes: plan(game, sizes, whole=False).leak)
+    for blocks in range(max(len(one) for one in sizes), -1, -1):  # fewer blocks where rounds are few
+        whole = plan(game, max(sorted({one[:blocks] for one in sizes}), key=leak), whole=True)
         pattern = _Director(game, whole).pattern()
         if len(pattern.votes) <= game.weighting.rounds:
             break

@@ -67,8 +67,10 @@ def epsilon_proved(
     if recommender not in BOUNDED or (recommender == "p-rec-sim" and diversity + radius > 0):
         return None
     found = theorem_p(recommender, rounds, objects, peers, diversity, radius, voters=voters)
-    if objects == 2 and diversity + radius == 0:
-        found = min(found, theorem_p_sim(rounds, peers, sharp=recommender == "p-rec-sharp"))
+    if diversity + radius == 0:  # all of them are p-REC_sim then
+        sharp = recommender == "p-rec-sharp"
+        first_strike = theorem_p("p-rec-sim", rounds, objects, peers, voters=voters)
+        found = min(found, theorem_p_sim(rounds, peers, sharp=sharp) if objects == 2 else first_strike)
     return found
 
 
@@ -114,7 +116,7 @@ def theorem_p(
     strikes = min(limits.diversity_strikes, limits.strikes) + 1
     followed = 2 * (strikes * kept + diversity + radius)
     missed = radius_strikes * kept + radius
-    last = min(strikes, limits.strikes) + radius_strikes * (1 if limits.strikes < limits.diversity_strikes else 2)
+    last = strikes + radius_strikes * (1 if limits.strikes <= limits.diversity_strikes else 2)
     weighting = Weighting(rounds=rounds, objects=objects, sharp=recommender == "p-rec-sharp")
     if objects == 2:
         most = max(followed + 2 * radius_strikes, 2 * missed + strikes)

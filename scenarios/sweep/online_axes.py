@@ -101,7 +101,7 @@ AXES: dict[str, Axis] = {
     ),
     "epsilon-rounds": Axis(
         label="rounds T",
-        told="N = {voters}, P = {peers}, D = {diversity}, R = {radius}",
+        told="N = {voters}, P = {peers}, D = {diversity}, R = {radius} (p-rec-sim: 0)",
         values=(100, 300, 1000, 3000, 10000),
         recommenders=_PRIVATE,
         at=lambda base, value: base._replace(rounds=value),
@@ -109,7 +109,7 @@ AXES: dict[str, Axis] = {
     ),
     "epsilon-peers": Axis(
         label="peers P",
-        told="N/P = {ratio:g}, T = {rounds}, D = {diversity}, R = {radius}",
+        told="N/P = {ratio:g}, T = {rounds}, D = {diversity}, R = {radius} (p-rec-sim: 0)",
         values=(4, 8, 16, 32),
         recommenders=_PRIVATE,
         at=lambda base, value: base._replace(peers=value, voters=round(value * base.voters / base.peers)),

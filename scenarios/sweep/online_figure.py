@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator
 
 from coordinator.online.recommenders import RECOMMENDERS
 from scenarios.sweep.online_axes import AXES, HALVING
@@ -118,9 +119,11 @@ def _panel(panel: Axes, points: pd.DataFrame, name: str) -> None:
         panel.set_xscale("log")
     panel.set_yscale("log")
     panel.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
-    panel.tick_params(axis="x", which="minor", bottom=False)
+    panel.xaxis.set_minor_locator(NullLocator())
     panel.grid(alpha=0.3)
-    panel.set(xlabel=AXES[name].label, ylabel="epsilon [nats]" if AXES[name].epsilon else "loss (disliked)")
+    panel.set(
+        xlabel=AXES[name].label, ylabel="privacy loss [nats]" if AXES[name].epsilon else "disliked recommendations"
+    )
 
 
 def colour_of(recommender: str) -> str:

@@ -24,7 +24,7 @@ from scenarios.validation import validated
 
 COMPARED = ("p-rec", "p-rec-lean", SHARP, "plurality", "multiplicative-weights", "dsybil", "naive", "random")
 KEPT = ["client", "rounds", "voters", "peers", "diversity", "radius", "skipped", "loss", "loss_random", "loss_bound"]
-KEPT += ["epsilon_proved", "privacy_loss_of_run", "peers_alive", "peers_kicked"]
+KEPT += ["epsilon_proved", "privacy_loss_of_run", "privacy_loss_of_peers", "peers_alive", "peers_kicked"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,4 +145,6 @@ def _written(key: Key, measured: Measured) -> dict[str, Any]:
 def units_table(units: Units) -> pd.DataFrame:
     """Return every client of every unit, one row each; NaN: not computed or not proved."""
     table = pd.DataFrame([{**key._asdict(), **row} for key, one in units.items() for row in one.clients])
-    return table.astype(dict.fromkeys(("loss_bound", "epsilon_proved", "privacy_loss_of_run"), float))
+    return table.astype(
+        dict.fromkeys(("loss_bound", "epsilon_proved", "privacy_loss_of_run", "privacy_loss_of_peers"), float)
+    )

@@ -19,7 +19,7 @@ from scenarios.sweep.online_tables import interval, number
 
 DIFFERENCE, EPSILON = "difference to random", "epsilon"
 _LOSS = ("recommender", "loss", "95 %", "share", "95 % ", "less random", "95 %  ", "less plurality", "95 %   ")
-_PRIVACY = ("recommender", "bound (L)", "epsilon", "least", "most", "run leaks", "least ", "most ", "peers kicked")
+_PRIVACY = ("recommender", "bound (L)", "epsilon", "least", "most", "run leaks", "most ", "kicked")
 _WORLD = {
     "rounds": "rounds T", "skipped": "rounds skipped", "voters": "voters N", "peers": "peers P",
     "diversity": "diversity D", "radius": "radius R", "radius_share": "R / T",
@@ -58,7 +58,7 @@ def _table(columns: tuple[str, ...]) -> Table:
 _REMARKS = (
     "share: of the rounds; less random, less plurality: differences of shares, client by client, below 0 is better",
     "random's loss is its expectation where others are compared with it",
-    "bound (L): mean over clients; epsilon: proved, and run leaks: exact privacy loss of a run: medians [nats]",
+    "bound (L): mean over clients; epsilon: proved; run leaks: exact loss of any voter in a run; medians [nats]",
 )
 
 
@@ -70,7 +70,7 @@ def _loss_cells(row: Mapping[str, Any]) -> list[str]:
 
 
 def _privacy_cells(row: Mapping[str, Any]) -> list[str]:
-    names = [f"{name}_{which}" for name in ("epsilon", "privacy_loss") for which in ("median", "least", "most")]
+    names = ("epsilon_median", "epsilon_least", "epsilon_most", "privacy_loss_any_median", "privacy_loss_any_most")
     sizes = [number(row[name]) for name in names]
     return [row["recommender"], number(row["loss_bound"]), *sizes, str(row["peers_kicked"])]
 
@@ -105,7 +105,7 @@ def points_of(summary: Mapping[str, Any], units: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-_KINDS = {"proved": "epsilon_proved", "run": "privacy_loss_of_run"}
+_KINDS = {"proved": "epsilon_proved", "run": "privacy_loss_of_peers"}
 
 
 def draw(summary: Mapping[str, Any], out: Path) -> Figure:
@@ -125,7 +125,7 @@ def draw(summary: Mapping[str, Any], out: Path) -> Figure:
     lines = points[points["panel"] == EPSILON]
     for (name, kind), line in lines.groupby(["recommender", "kind"], sort=False):
         style = "--" if kind == "proved" else "-"
-        told = f"{name}, {'epsilon, proved' if kind == 'proved' else 'exact loss of the run'}"
+        told = f"{name}, {'epsilon, proved' if kind == 'proved' else 'exact loss in the run'}"
         right.plot(line["x"], line["y"], style, color=colour_of(str(name)), label=told, drawstyle="steps-post")
     right.set(xlabel="privacy loss [nats]", ylabel="share of clients with at most that")
     if len(lines):

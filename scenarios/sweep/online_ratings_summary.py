@@ -14,6 +14,11 @@ from scenarios.sweep.online_summary import standard_error, told
 
 WORLD = ("rounds", "skipped", "voters", "peers", "diversity", "radius", "loss_random", "radius_share", "random_share")
 """What is measured of each client."""
+_SIZES = {
+    "epsilon": "epsilon_proved",
+    "privacy_loss": "privacy_loss_of_run",
+    "privacy_loss_any": "privacy_loss_of_peers",
+}
 
 
 def summarize(wanted: RatingsSweep, units: Units) -> dict[str, Any]:
@@ -30,8 +35,8 @@ def summarize(wanted: RatingsSweep, units: Units) -> dict[str, Any]:
     A client that several seeds drew counts once, with its means: intervals are Student's, over clients. ``share`` is
     the loss as a share of the client's rounds. ``to_random`` and ``to_plurality`` are paired differences, client by
     client: below 0 is better. Random recommendations' loss is the exact expectation, not a run's. ``epsilon`` is what
-    is proved, with its ``_mean``, ``_least``, ``_median`` and ``_most`` over clients, and ``privacy_loss`` what the
-    runs leaked.
+    is proved, with its ``_mean``, ``_least``, ``_median`` and ``_most`` over clients, ``privacy_loss``
+    what the runs leaked of voters that are no peers where there are no more than P, ``privacy_loss_any`` of any voter.
     """
     table = units_table(units)
     table["share"] = table["loss"] / table["rounds"]
@@ -66,7 +71,7 @@ def _row(name: str, means: pd.DataFrame, every: pd.DataFrame) -> dict[str, Any]:
         row |= _interval("to_plurality", mine["loss"] - other["loss"])
         row |= _interval("to_plurality_share", mine["share"] - other["share"])
     row["loss_bound"] = told(float(mine["loss_bound"].mean(skipna=False)))
-    for shown, column in (("epsilon", "epsilon_proved"), ("privacy_loss", "privacy_loss_of_run")):
+    for shown, column in _SIZES.items():
         row |= {f"{shown}_{which}": value for which, value in _sizes(every[column]).items()}
     return {**row, "peers_alive": float(mine["peers_alive"].mean()), "peers_kicked": int(every["peers_kicked"].sum())}
 

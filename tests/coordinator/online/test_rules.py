@@ -16,7 +16,6 @@ from coordinator.online.rules import NO_LIMIT, Rule
 from coordinator.protocol.arrays import Bits, Bools
 
 SOUND = [rules.total, rules.wide, rules.lean]
-LIKES = [(True, False), (False, True), (True, True)]
 
 
 def after(rule: Rule, votes: Bits, recommended: list[int], liked: list[bool]) -> Electorate:
@@ -58,17 +57,18 @@ def test_without_diversity_and_radius_the_first_strike_kills(rule: Limits) -> No
     assert after(rule(0, 0), votes, [0], [False]).alive.tolist() == [False, True]
 
 
-def kicked_out(rule: Limits, rounds: int) -> int:
-    """Peers kicked out in all environments of so many rounds of two objects, one voter for each way to vote.
+def kicked_out(rule: Limits, rounds: int, objects: int = 2) -> int:
+    """Peers kicked out in all environments of so many rounds, one voter for each way to vote.
 
-    D is the number of rounds in which the client likes both, the least that is true; R goes from 0 to all.
+    D is the number of rounds in which the client likes several objects, the least that is true; R goes from 0 to all.
     """
-    votes = np.array(list(itertools.product((0, 1), repeat=rounds)), np.uint8).T
+    votes = np.array(list(itertools.product(range(objects), repeat=rounds)), np.uint8).T
     found = 0
-    for likes in itertools.product(LIKES, repeat=rounds):
-        diversity = sum(all(row) for row in likes)
+    some = [row for row in itertools.product((False, True), repeat=objects) if any(row)]
+    for likes in itertools.product(some, repeat=rounds):
+        diversity = sum(sum(row) > 1 for row in likes)
         distance = (~np.take_along_axis(np.array(likes), votes.astype(np.int64), axis=1)).sum(axis=0)
-        for recommended in itertools.product((0, 1), repeat=rounds):
+        for recommended in itertools.product(range(objects), repeat=rounds):
             liked = [row[chosen] for row, chosen in zip(likes, recommended, strict=True)]
             for radius in range(rounds + 1):
                 alive = after(rule(diversity, radius), votes, list(recommended), liked).alive
@@ -79,6 +79,7 @@ def kicked_out(rule: Limits, rounds: int) -> int:
 @pytest.mark.parametrize("rule", SOUND)
 def test_no_peer_is_ever_kicked_out_of_a_tiny_environment(rule: Limits) -> None:
     assert kicked_out(rule, 4) == 0
+    assert kicked_out(rule, 2, objects=3) == 0
 
 
 def test_the_literal_rule_kicks_peers_out_and_so_would_a_lean_rule_with_one_credit_less() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -27,8 +26,8 @@ def plain(voters: int, peers: int, rounds: int) -> float:
     """The most over clients and votes that may depend on what was recommended, voters told apart."""
     weighting = Weighting(rounds=rounds, objects=2)
 
-    def keep(test: Callable[[int], bool], alive: frozenset[int]) -> frozenset[int]:
-        return frozenset(voter for voter in alive if test(voter))
+    def voting(votes: tuple[int, ...], choice: int, among: frozenset[int]) -> frozenset[int]:
+        return frozenset(voter for voter in among if votes[voter] == choice)
 
     @functools.cache
     def worst(left: int, alive: frozenset[int], perfect: frozenset[int]) -> float:
@@ -36,24 +35,20 @@ def plain(voters: int, peers: int, rounds: int) -> float:
             return 0.0
         found = 0.0
         for liked, votes in itertools.product((0, 1), itertools.product((0, 1), repeat=voters)):
-            still = keep(lambda voter, votes=votes, liked=liked: votes[voter] == liked, perfect)  # type: ignore[misc]
+            still = voting(votes, liked, perfect)
             if len(still) < peers:
                 continue
             sums = np.bincount([votes[voter] for voter in alive], minlength=2).astype(np.float64)
             loss = 0.0
             for chosen, p in enumerate(weighting.chances(sums)):
                 agrees = chosen == liked
-                after = keep(
-                    lambda voter, votes=votes, agrees=agrees, chosen=chosen: (votes[voter] == chosen) == agrees, alive
-                )  # type: ignore[misc]  # noqa: E501
-                loss += p * ((not agrees) + worst(left - 1, after, still))
+                after = voting(votes, chosen, alive) if agrees else alive - voting(votes, chosen, alive)
+                loss += float(p) * ((not agrees) + worst(left - 1, after, still))
             found = max(found, loss)
         return found
 
-    everybody = frozenset(range(voters))
-    return max(
-        worst(rounds, frozenset(range(size)), frozenset(range(size)) & everybody) for size in range(peers, voters + 1)
-    )
+    sizes = [frozenset(range(size)) for size in range(peers, voters + 1)]
+    return max(worst(rounds, everybody, everybody) for everybody in sizes)
 
 
 @pytest.mark.parametrize(("voters", "peers", "rounds"), [(3, 1, 3), (4, 1, 3), (4, 2, 3)])
