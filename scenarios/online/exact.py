@@ -26,7 +26,7 @@ def epsilon_exact(
     """
     if recommender == "random":
         return 0.0
-    if recommender not in BOUNDED:
+    if recommender not in BOUNDED or (recommender == "p-rec-sim" and diversity + radius):
         return None
     if voters <= TINY[0] and rounds <= TINY[1] and objects <= TINY[2]:
         tiny = Tiny(
@@ -39,6 +39,6 @@ def epsilon_exact(
             radius=radius,
         )
         return max(worst_case_tiny(tiny))
-    if recommender != "p-rec-sim" or diversity + radius or voters > MOST_VOTERS.get(objects, 0):
+    if recommender != "p-rec-sim" or voters > MOST_VOTERS.get(objects, 0):
         return None
     return max(worst_case_sim(voters, peers, rounds, objects))

@@ -21,7 +21,7 @@ from scenarios.sweep import (
     online_units,
 )
 from scenarios.sweep.online_axes import Setting, parse_axes
-from scenarios.sweep.online_ratings import COMPARED, RatingsSweep, check_ratings_sweep
+from scenarios.sweep.online_ratings import COMPARED, RatingsSweep, check_ratings_sweep, sha256_of
 from scenarios.sweep.online_settings import OnlineSweep, check_sweep, recommenders_of
 from scenarios.validation import validated
 
@@ -63,13 +63,11 @@ def sweep_of(
     InputError
         One line that names the value and the remedy.
     """
-    for name, value in (of_file if ratings is None else planted).items():
+    wrong, why = of_file, "ratings files; give --ratings too"
+    if ratings is not None:
+        wrong, why = planted, f"planted worlds, and {ratings} brings its own; leave it out"
+    for name, value in wrong.items():
         if value is not None:
-            why = (
-                "ratings files; give --ratings too"
-                if ratings is None
-                else f"planted worlds, and {ratings} brings its own; leave it out"
-            )
             raise InputError(f"{name} is {value!r}, which is about {why}")
     return _planted(planted, shared) if ratings is None else _of_file(ratings, of_file, shared)
 
@@ -98,6 +96,7 @@ def _planted(planted: Mapping[str, Any], shared: Mapping[str, Any]) -> Kind:
 def _of_file(ratings: Path, of_file: Mapping[str, Any], shared: Mapping[str, Any]) -> Kind:
     wanted = RatingsSweep(
         ratings=ratings,
+        sha256=sha256_of(ratings),
         columns=three_columns(of_file["columns"]),
         like_from=of_file["like_from"],
         clients=CLIENTS if of_file["clients"] is None else of_file["clients"],

@@ -35,6 +35,8 @@ class RatingsSweep:
     ----------
     ratings, columns, like_from, clients, rounds, objects
         As in `scenarios.online.config.OnlineScenario`.
+    sha256 : str
+        Of the file: it is known by its content, not by its name.
     recommenders : tuple of str or None
         None: all that apply.
     seeds : int
@@ -42,6 +44,7 @@ class RatingsSweep:
     """
 
     ratings: Path
+    sha256: str
     columns: tuple[str, str, str] | None
     like_from: float | None
     clients: int
@@ -61,21 +64,30 @@ class RatingsSweep:
         shared = {name: getattr(self, name) for name in names}
         return validated(OnlineScenario, None, {"recommender": recommender, "seed": seed, **shared})
 
-    @functools.cache  # noqa: B019 (one sweep a process)
     def content(self) -> dict[str, Any]:
-        """Return what every unit depends on, as JSON values: the file by its content, not by its name."""
-        try:
-            told = hashlib.sha256(self.ratings.read_bytes()).hexdigest()
-        except OSError as error:
-            raise InputError(f"ratings file {self.ratings} cannot be read ({error.strerror}); name another") from None
+        """Return what every unit depends on, as JSON values."""
         shared = {name: getattr(self, name) for name in ("like_from", "clients", "rounds", "objects")}
         columns = None if self.columns is None else list(self.columns)
-        return {"sweep": "online ratings", "ratings_sha256": told, "columns": columns, **shared}
+        return {"sweep": "online ratings", "ratings_sha256": self.sha256, "columns": columns, **shared}
 
     @property
     def digest(self) -> str:
         """Digest of `content`: sweeps with the same one share their finished units."""
         return digest_of(self.content())
+
+
+def sha256_of(ratings: Path) -> str:
+    """Return the digest of a file.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read.
+    """
+    try:
+        return hashlib.sha256(ratings.read_bytes()).hexdigest()
+    except OSError as error:
+        raise InputError(f"ratings file {ratings} cannot be read ({error.strerror}); name another") from None
 
 
 class Key(NamedTuple):
@@ -104,7 +116,6 @@ def check_ratings_sweep(wanted: RatingsSweep) -> None:
         One line that names the value and the remedy.
     """
     check_seeds(wanted.seeds)
-    wanted.content()
     for recommender in wanted.names:
         scenario = wanted.scenario(recommender, 0)
         for client in world_of(scenario.model_copy(update={"recommender": "p-rec"})).clients:

@@ -35,7 +35,7 @@ HERE = ("--backend", "inprocess", "--workers", 1)
 BASE = ("--rounds", 60, "--voters", 16, "--peers", 2, "--diversity", 1, "--radius", 1)
 VALUES = "rounds=30,60,ratio=2,4,radius=0,2,diversity=0,4,epsilon-rounds=30,60,epsilon-peers=2,4"
 TINY = (*BASE, "--axes", VALUES)
-SHAPE = {"rounds": 60, "objects": 2, "voters": 16, "peers": 2, "diversity": 1, "radius": 1}
+SHAPE: dict[str, Any] = {"rounds": 60, "objects": 2, "voters": 16, "peers": 2, "diversity": 1, "radius": 1}
 WRITTEN = {"grid.json", "units.jsonl", "result.json", "versions.json", "units.parquet", "table.csv"}
 WRITTEN |= {"figure.png", "figure.csv"}
 COLUMNS = {"loss", "loss_se", "loss_low", "loss_high", "loss_bound", "loss_exact", "loss_lower_bound", "epsilon_proved"}

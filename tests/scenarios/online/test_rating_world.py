@@ -21,10 +21,10 @@ VOTE_PURPOSE = 4
 SIX: dict[str, list[float]] = {
     "ann": [5, 5, 5, 1, 1, 1],  # likes the first three of six titles
     "bob": [5, 4.5, 4, 2, 1.5, 1],  # likes the same and always knows best
-    "eve": [1, 1.5, 2, 4, 4.5, 5],  # likes the others
     "dan": [3, 3, 3, 3, 3, 3],  # likes nothing above her own mean, so she is never a client
+    "eve": [1, 1.5, 2, 4, 4.5, 5],  # likes the others
 }
-"""Ratings of titles a to f."""
+"""Ratings of titles a to f, in order of names."""
 
 
 def small_file(folder: Path) -> Path:
@@ -51,8 +51,7 @@ def known_peers(path: Path, seed: int, radius: int) -> set[str]:
     """Peers within a radius, but for dan, who draws; nobody where there are too few."""
     try:
         client = client_of(path, rounds=2, seed=seed, radius=radius)
-    except InputError as error:
-        assert "within radius" in str(error)
+    except InputError:
         return set()
     return {user for user, peer in zip(SIX, client.peer, strict=True) if peer} - {"dan"}
 
