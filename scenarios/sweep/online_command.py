@@ -36,7 +36,7 @@ as proved, exactly for p-rec-sim (dynamic programme; an upper bound where T < N)
 constructed environment (m = 2) or p-REC's own chain of adjacent voters.
 
 Recommenders are chosen an axis each; --recommenders names those for all axes where they apply. A round costs about 25
-microseconds: the default is 9,360 runs, 3 to 6 minutes on 2 cores. Axes take values:
+microseconds: the default is 9,360 runs, about 5 minutes on 2 idle cores. Axes take values:
 
 \b
   blindrec sweep online --out compared

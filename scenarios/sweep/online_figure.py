@@ -13,11 +13,10 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
 from coordinator.online.recommenders import RECOMMENDERS
-from scenarios.sweep.online_axes import AXES, HALVING
+from scenarios.sweep.online_axes import AXES
+from scenarios.sweep.online_points import AGAINST, BOUND, EXACT, LOWER, MEASURED, OWN, points_of
 from scenarios.sweep.online_tables import same
 
-MEASURED, AGAINST, BOUND, EXACT = "measured", "measured, halving", "upper bound", "exact worst case"
-LOWER, OWN = "lower bound, any algorithm", "lower bound, itself"
 _STYLES: dict[str, dict[str, Any]] = {
     MEASURED: {"linestyle": "-", "marker": "o", "markersize": 3.5, "linewidth": 1.2},
     AGAINST: {"linestyle": "-", "marker": "x", "markersize": 5, "linewidth": 0.7},
@@ -34,58 +33,18 @@ _TOLD = {
     LOWER: "no algorithm below, Theorem 6's adversary",
     OWN: "epsilon at least that (constructed)",
 }
-_COLUMNS = ("axis", "kind", "recommender", "x", "y", "low", "high")
-LEFT_OUT = ("p-rec-wide", "p-rec-literal")
-"""Not drawn, but in the table: they lie on p-rec, or kick peers out."""
 _COLOURS = dict(zip(RECOMMENDERS, ("C0", "C1", "C2", "C3", "navy", "C5", "C6", "C4", "C8", "C9", "0.6"), strict=True))
 
 
-def points_of(summary: Mapping[str, Any]) -> pd.DataFrame:
-    """Return every point of the figure.
-
-    Returns
-    -------
-    DataFrame
-        Columns: axis (a panel), kind, recommender ("" where a bound is for all of them), x, y, low, high. Points that
-        are not known are left out; where nothing was drawn as an interval, its ends are NaN.
-    """
-    points: list[dict[str, Any]] = []
-    for row in summary["points"]:
-        if row["recommender"] in LEFT_OUT:
-            continue
-        points += _leaks(row) if AXES[row["axis"]].epsilon else _losses(row)
-    table = pd.DataFrame(points, columns=list(_COLUMNS)).drop_duplicates(ignore_index=True)
-    table = table.astype(dict.fromkeys(("x", "y", "low", "high"), float))
-    drawn: pd.DataFrame = table[np.isfinite(table["y"]) & (table["y"] > 0)]
-    return drawn.reset_index(drop=True)
-
-
-def _losses(row: Mapping[str, Any]) -> list[dict[str, Any]]:
-    own = {"axis": row["axis"], "x": row["x"], "recommender": row["recommender"]}
-    bound = None if row["recommender"] == "random" else row["loss_bound"]  # the measured line hides it
-    measured = AGAINST if row["environment"] == HALVING else MEASURED
-    return [
-        {**own, "kind": measured, "y": row["loss"], "low": row["loss_low"], "high": row["loss_high"]},
-        {**own, "kind": BOUND, "y": bound},
-        {**own, "kind": EXACT, "y": row["loss_exact"]},
-        {**own, "kind": LOWER, "recommender": "", "y": row["loss_lower_bound"]},
-    ]
-
-
-def _leaks(row: Mapping[str, Any]) -> list[dict[str, Any]]:
-    own = {"axis": row["axis"], "x": row["x"], "recommender": row["recommender"]}
-    return [
-        {**own, "kind": MEASURED, "y": row["privacy_loss"]},
-        {**own, "kind": BOUND, "y": row["epsilon_proved"]},
-        {**own, "kind": EXACT, "y": row["epsilon_exact"]},
-        {**own, "kind": OWN, "y": row["epsilon_lower"]},
-    ]
-
-
-def draw(summary: Mapping[str, Any], out: Path) -> Figure:
-    """Write ``figure.png`` and, with every point in it, ``figure.csv``; return the figure."""
+def draw(summary: Mapping[str, Any], out: Path) -> None:
+    """Write ``figure.png`` and, with every point in it, ``figure.csv``."""
     points = points_of(summary)
     points.to_csv(out / "figure.csv", index=False)
+    figure_of(summary, points).savefig(out / "figure.png", dpi=130)
+
+
+def figure_of(summary: Mapping[str, Any], points: pd.DataFrame) -> Figure:
+    """Return the figure of points from `points_of`."""
     names = list(summary["axes"])
     columns = min(len(names), 2 if len(names) in (2, 4) else 3)
     lines = -(-len(names) // columns)
@@ -99,17 +58,20 @@ def draw(summary: Mapping[str, Any], out: Path) -> Figure:
         _panel(panel, points[points["axis"] == names[place]], names[place])
         panel.set_title(f"({'abcdef'[place]}) {same(names[place], rows)}", fontsize="small")
     _legend(figure, points)
-    figure.savefig(out / "figure.png", dpi=130)
     return figure
 
 
 def _panel(panel: Axes, points: pd.DataFrame, name: str) -> None:
+    hidden = _hidden(points)
     for (kind, recommender), line in points.groupby(["kind", "recommender"], sort=False):
         ordered = line.sort_values("x")
         style = {"color": colour_of(str(recommender)), **_STYLES[str(kind)]}
+        above = hidden[str(kind), str(recommender)]
+        if above and kind in (MEASURED, AGAINST):  # a broad line shows below those that coincide with it
+            style.update(linewidth=style["linewidth"] + 3 * above, alpha=0.5)
         if ordered["low"].notna().all():
             spans = np.abs(ordered[["low", "high"]].sub(ordered["y"], axis=0).to_numpy(np.float64).T)
-            panel.errorbar(ordered["x"], ordered["y"], yerr=spans, capsize=2, **style)
+            panel.errorbar(ordered["x"], ordered["y"], yerr=spans, capsize=2, elinewidth=1, **style)
         else:
             panel.plot(ordered["x"], ordered["y"], **style)
     ticks = np.unique(points["x"].to_numpy(np.float64))
@@ -124,6 +86,19 @@ def _panel(panel: Axes, points: pd.DataFrame, name: str) -> None:
     panel.set(
         xlabel=AXES[name].label, ylabel="privacy loss [nats]" if AXES[name].epsilon else "disliked recommendations"
     )
+
+
+def _hidden(points: pd.DataFrame) -> dict[tuple[str, str], int]:
+    """Return for every line (kind, recommender) how many later ones of its kind coincide with it."""
+    lines = {
+        (str(kind), str(recommender)): line.sort_values("x")["y"].to_numpy(np.float64)
+        for (kind, recommender), line in points.groupby(["kind", "recommender"], sort=False)
+    }
+    keys = list(lines)
+    return {
+        key: sum(other[0] == key[0] and np.array_equal(lines[other], lines[key]) for other in keys[place + 1 :])
+        for place, key in enumerate(keys)
+    }
 
 
 def colour_of(recommender: str) -> str:

@@ -21,8 +21,9 @@ from scenarios.sweep import (
     online_units,
 )
 from scenarios.sweep.online_axes import Setting, parse_axes
+from scenarios.sweep.online_checks import check_sweep, recommenders_of
 from scenarios.sweep.online_ratings import COMPARED, RatingsSweep, check_ratings_sweep, sha256_of
-from scenarios.sweep.online_settings import OnlineSweep, check_sweep, recommenders_of
+from scenarios.sweep.online_settings import OnlineSweep
 from scenarios.validation import validated
 
 SEEDS = 60

@@ -18,7 +18,8 @@ from scenarios.online.results import client_record
 from scenarios.online.run import build_world, proved, run_online
 from scenarios.online.worlds import World
 from scenarios.session import InProcess, Session, stop_if_abandoned
-from scenarios.sweep.online_settings import SHARP, check_seeds, digest_of
+from scenarios.sweep.online_checks import check_seeds
+from scenarios.sweep.online_settings import SHARP, digest_of
 from scenarios.sweep.store import measure_units
 from scenarios.validation import validated
 

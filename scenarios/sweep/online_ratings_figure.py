@@ -108,10 +108,15 @@ def points_of(summary: Mapping[str, Any], units: pd.DataFrame) -> pd.DataFrame:
 _KINDS = {"proved": "epsilon_proved", "run": "privacy_loss_of_peers"}
 
 
-def draw(summary: Mapping[str, Any], out: Path) -> Figure:
-    """Write ``figure.png`` and, with every point in it, ``figure.csv``; return the figure."""
+def draw(summary: Mapping[str, Any], out: Path) -> None:
+    """Write ``figure.png`` and, with every point in it, ``figure.csv``."""
     points = points_of(summary, pd.read_parquet(out / "units.parquet"))
     points.to_csv(out / "figure.csv", index=False)
+    figure_of(summary, points).savefig(out / "figure.png", dpi=130)
+
+
+def figure_of(summary: Mapping[str, Any], points: pd.DataFrame) -> Figure:
+    """Return the figure of points from `points_of`."""
     figure = Figure(figsize=(12, 4.2), layout="constrained")
     left, right = figure.subplots(1, 2)
     for _, row in points[points["panel"] == DIFFERENCE].iterrows():
@@ -133,5 +138,4 @@ def draw(summary: Mapping[str, Any], out: Path) -> Figure:
         right.legend(fontsize="small", loc="upper left", bbox_to_anchor=(1, 1))
     for panel in (left, right):
         panel.grid(alpha=0.3)
-    figure.savefig(out / "figure.png", dpi=130)
     return figure

@@ -16,7 +16,7 @@ from scenarios.online.loss_worst_case import worst_loss_sim
 from scenarios.online.privacy_bounds import epsilon_proved
 from scenarios.online.privacy_lower_bounds import own_lower_bound
 from scenarios.sweep.intervals import CONFIDENCE, mean_interval
-from scenarios.sweep.online_axes import HALVING, Setting
+from scenarios.sweep.online_axes import HALVING, RANDOM, Setting
 from scenarios.sweep.online_settings import BY_WEIGHT, SHARP, SIM, OnlineSweep, Point
 from scenarios.sweep.online_units import Measured, Units
 
@@ -87,7 +87,7 @@ def _bounds(recommender: str, setting: Setting) -> dict[str, Any]:
         "epsilon_proved": proved,
         "epsilon_exact": exact,
         "exact_is_bound": recommender == SIM and exact is not None and setting.rounds < setting.voters,
-        "epsilon_lower": _lower(recommender, setting),
+        "epsilon_lower": _lower(recommender, setting._replace(environment=RANDOM)),
     }
 
 

@@ -22,9 +22,10 @@ from scenarios.online.config import OnlineScenario
 from scenarios.online.results import record
 from scenarios.online.run import run_online
 from scenarios.session import InProcess
-from scenarios.sweep import online_figure, online_ratings_figure
+from scenarios.sweep import online_figure, online_points, online_ratings_figure
 from scenarios.sweep.online_axes import AXES, HALVING, Setting, parse_axes
-from scenarios.sweep.online_settings import OnlineSweep, check_sweep
+from scenarios.sweep.online_checks import check_sweep
+from scenarios.sweep.online_settings import OnlineSweep
 from scenarios.sweep.online_summary import summarize
 from scenarios.sweep.online_units import measure, run_sweep, units_of
 
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 HERE = ("--backend", "inprocess", "--workers", 1)
 BASE = ("--rounds", 60, "--voters", 16, "--peers", 2, "--diversity", 1, "--radius", 1)
-VALUES = "rounds=30,60,ratio=2,4,radius=0,2,diversity=0,4,epsilon-rounds=30,60,epsilon-peers=2,4"
+VALUES = "rounds=60,ratio=2,4,radius=0,1,diversity=0,4,epsilon-rounds=30,60,epsilon-peers=2"
 TINY = (*BASE, "--axes", VALUES)
 SHAPE: dict[str, Any] = {"rounds": 60, "objects": 2, "voters": 16, "peers": 2, "diversity": 1, "radius": 1}
 WRITTEN = {"grid.json", "units.jsonl", "result.json", "versions.json", "units.parquet", "table.csv"}
@@ -44,8 +45,10 @@ COLUMNS |= {"epsilon_exact", "epsilon_lower", "privacy_loss", "privacy_loss_most
 
 @pytest.fixture
 def swept(blindrec: Command, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ended]:
-    """`blindrec sweep online` in this process, without progress."""
+    """`blindrec sweep online` in this process, without figures and progress."""
     monkeypatch.setattr("scenarios.report.EVERY", math.inf)
+    for name in ("online_figure", "online_ratings_figure"):
+        monkeypatch.setattr(f"scenarios.sweep.{name}.draw", lambda *_: None)
 
     def command(*more: object) -> Ended:
         return blindrec("sweep", "online", *HERE, *more)
@@ -131,12 +134,10 @@ def test_the_same_folder_goes_on(whole: Path, swept: Callable[..., Ended], tmp_p
         assert "another grid" in line, line
 
 
-def test_the_figure_holds_the_points_of_its_table_and_no_others(whole: Path, served: Path, tmp_path: Path) -> None:
-    for out, draw in ((whole, online_figure.draw), (served, online_ratings_figure.draw)):
-        shutil.copy(out / "units.parquet", tmp_path)
-        figure = draw(result_of(out), tmp_path)
-        table = pd.read_csv(tmp_path / "figure.csv")
-        pd.testing.assert_frame_equal(table, pd.read_csv(out / "figure.csv"))
+def test_the_figure_holds_the_points_of_its_table_and_no_others(whole: Path, served: Path) -> None:
+    for out, module in ((whole, online_figure), (served, online_ratings_figure)):
+        table = pd.read_csv(out / "figure.csv", keep_default_na=False, na_values={"low": "", "high": ""})
+        figure = module.figure_of(result_of(out), table)
         drawn = {
             (round(float(x), 9), round(float(y), 9))
             for panel in figure.axes
@@ -145,12 +146,19 @@ def test_the_figure_holds_the_points_of_its_table_and_no_others(whole: Path, ser
             for x, y in np.column_stack(line.get_data())
         }
         assert drawn == {(round(x, 9), round(y, 9)) for x, y in zip(table["x"], table["y"], strict=True)}
+    mine = online_points.points_of(result_of(whole))
+    pd.testing.assert_frame_equal(pd.read_csv(whole / "figure.csv").fillna({"recommender": ""}), mine)
+    told = pd.read_csv(whole / "table.csv").query("recommender not in @online_points.LEFT_OUT")
+    for axis, rows in told.groupby("axis"):
+        measured = mine[(mine["axis"] == axis) & mine["kind"].isin([online_points.MEASURED, online_points.AGAINST])]
+        values = rows["privacy_loss" if AXES[str(axis)].epsilon else "loss"]
+        assert len(measured) == (values > 0).sum()  # the axes are logarithmic
     points = pd.read_csv(whole / "figure.csv")
     assert set(points["axis"]) == set(AXES)
     for axis in AXES:
         kinds = set(points.loc[points["axis"] == axis, "kind"])
-        wanted = {online_figure.OWN, online_figure.EXACT} if AXES[axis].epsilon else {online_figure.LOWER}
-        assert kinds >= wanted | {online_figure.BOUND}, axis
+        wanted = {online_points.OWN, online_points.EXACT} if AXES[axis].epsilon else {online_points.LOWER}
+        assert kinds >= wanted | {online_points.BOUND}, axis
 
 
 def test_bounds_are_on_their_sides(whole: Path) -> None:

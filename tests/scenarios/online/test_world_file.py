@@ -125,6 +125,13 @@ def test_claims_are_checked(claims: dict[str, int], words: list[str], tmp_path: 
     assert all(word in str(raised.value) for word in words), str(raised.value)
 
 
+@pytest.mark.parametrize("name", ["random", "plurality", "dsybil"])
+def test_fewer_rounds_than_objects_are_enough_where_no_bound_needs_more(name: str, tmp_path: Path) -> None:
+    """Theorem P's T >= m is p-rec's business."""
+    client = world_of("objects = 3\nvotes = [[0, 1], [2, 1]]\nlikes = [0, 2]", tmp_path, recommender=name).clients[0]
+    assert (client.rounds, client.objects, client.peers) == (2, 3, 1)
+
+
 def test_rows_become_tables() -> None:
     assert read_votes([[0, [1]], [2, 0]], 3).tolist() == [[0, 1], [2, 0]]
     assert read_likes([[0, 2], 1], 3).astype(int).tolist() == [[1, 0, 1], [0, 1, 0]]
