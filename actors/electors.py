@@ -68,7 +68,8 @@ class VoterCohort:
         PermissionError
             If a device has not entered the service.
         """
-        if not self.ledger.holds(ballot.service, electors):
+        mine = electors.size == 0 or (self.first <= electors[0] and electors[-1] < self.stop)
+        if not mine or not self.ledger.holds(ballot.service, electors):
             raise PermissionError(f"{ballot.service}: a device that is asked for a vote has not entered it")
         return Votes(
             service_id=ballot.service.id,

@@ -57,7 +57,10 @@ ALLOWED: dict[type, dict[str, tuple[type, ...]]] = {
     },
     Ballot: {"service": (Service,), "first": (int,), "stop": (int,)},
     Votes: {"service_id": (bytes,), "first": (int,), "electors": (np.ndarray,), "votes": (np.ndarray,)},
-    Promise: {**dict.fromkeys(["rounds", "objects", "diversity", "radius", "peers"], (int,)), "epsilon": (float,)},
+    Promise: {
+        **dict.fromkeys(["rounds", "objects", "diversity", "radius", "peers", "voters"], (int,)),
+        "epsilon": (float,),
+    },
     Served: {**dict.fromkeys(ARRAYS, (np.ndarray,)), "log_likelihood": (float,)},
 }
 """What may cross, the names of its fields and what they hold."""

@@ -19,6 +19,8 @@ class Electorate:
         Their number n.
     rule : Rule
         Whom strikes kick out.
+    addresses : ndarray of int32, optional
+        What errors call the voters.
 
     Attributes
     ----------
@@ -28,7 +30,8 @@ class Electorate:
         ``ln Pr[recommendations so far] - ln Pr'[...]``, where the voter is missing in Pr' and all else is equal [nats].
     """
 
-    def __init__(self, voters: int, rule: Rule) -> None:
+    def __init__(self, voters: int, rule: Rule, addresses: Indices | None = None) -> None:
+        self._address = np.arange(voters, dtype=np.int32) if addresses is None else addresses
         self.first_strikes = np.zeros(voters, np.int32)
         self.second_strikes = np.zeros(voters, np.int32)
         self.exposure = np.zeros(voters)
@@ -66,8 +69,8 @@ class Electorate:
         wrong = kernels.tally(votes, self._place, self._weight, found)
         if wrong >= 0:
             raise InputError(
-                f"round {round_number}: voter {self._number[wrong]} votes for object {votes[self._place[wrong]]}, "
-                f"which is none of {objects}; a vote is one number from 0 to {objects - 1}"
+                f"round {round_number}: voter {self._address[self._number[wrong]]} votes for object "
+                f"{votes[self._place[wrong]]}, which is none of {objects}; a vote is one number from 0 to {objects - 1}"
             )
         return found
 
@@ -93,6 +96,15 @@ class Electorate:
             kernels.reweigh(votes, self._place, self._weight, chosen, *factors)
         if self._kicks:
             kept = kernels.strike(
-                votes, self._place, self._number, self.first_strikes, self.second_strikes, chosen, liked, self._rule
+                votes,
+                self._place,
+                self._number,
+                self._weight,
+                self.first_strikes,
+                self.second_strikes,
+                chosen,
+                liked,
+                self._rule,
             )
             self._place, self._number = self._place[:kept], self._number[:kept]
+            self._weight = self._weight[:kept]

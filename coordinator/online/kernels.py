@@ -41,6 +41,7 @@ def strike(
     votes: Bits,
     place: Indices,
     number: Indices,
+    weight: Floats,
     first: Indices,
     second: Indices,
     chosen: int,
@@ -55,6 +56,8 @@ def strike(
         One round's votes.
     place, number : ndarray of int32, shape (survivors,)
         Where each survivor's vote stands, and which voter it is; those that survive move to the front.
+    weight : ndarray of float64, shape (survivors,)
+        Moves with them.
     first, second : ndarray of int32, shape (voters,)
         D-strikes ``a`` and R-strikes ``b`` of every voter.
     chosen : int
@@ -79,7 +82,7 @@ def strike(
             second[voter] += 1
         a, b = np.int64(first[voter]), np.int64(second[voter])
         if b <= rule[0] and a <= rule[1] and a + b <= rule[2]:
-            place[kept], number[kept] = place[k], voter
+            place[kept], number[kept], weight[kept] = place[k], voter, weight[k]
             kept += 1
     return kept
 

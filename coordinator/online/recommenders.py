@@ -35,7 +35,10 @@ class Promise:
     radius : int
         R: a peer votes for a disliked object in at most so many rounds.
     peers : int
-        P: at least so many peers; DSybil-style only.
+        P: at least so many peers.
+    voters : int
+        How many are invited. Where one stays away, which its public budget decides, nobody's votes are used: what is
+        proved of P peers says nothing if some of them are missing.
     epsilon : float
         Privacy loss of all rounds together [nats]; naive composition only.
     """
@@ -45,6 +48,7 @@ class Promise:
     diversity: int = 0
     radius: int = 0
     peers: int = 1
+    voters: int = 0
     epsilon: float = math.inf
 
 

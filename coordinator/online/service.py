@@ -145,7 +145,9 @@ def serve(
     """
     kind = recommender_kind(service.recommender)
     electors = transport.enter(service)
-    course = _Course(kind, promise, electors.size)
+    if electors.size < promise.voters:
+        electors = electors[:0]  # see Promise.voters
+    course = _Course(kind, promise, electors)
     first = 0
     while first < service.rounds:
         alive = course.electorate.survivors
@@ -165,9 +167,9 @@ def serve(
 class _Course:
     """The state of one service."""
 
-    def __init__(self, kind: Kind, promise: Promise, electors: int) -> None:
+    def __init__(self, kind: Kind, promise: Promise, electors: Indices) -> None:
         self._recommender, self._weighted = kind.build(promise), kind.weighted
-        self.electorate = Electorate(electors, kind.limits(promise.diversity, promise.radius))
+        self.electorate = Electorate(electors.size, kind.limits(promise.diversity, promise.radius), electors)
         self._chosen, self._liked, self._survivors = list[int](), list[bool](), list[int]()
         self._log_likelihood = 0.0
         self._sums = np.empty(0)

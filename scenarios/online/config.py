@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from coordinator.online.recommenders import recommender_kind
 from coordinator.protocol.ballots import MOST_OBJECTS
+from coordinator.protocol.budget import as_float
 from scenarios.config import Exact
 
 MOST_VOTERS = 10**9
@@ -83,6 +85,23 @@ class OnlineScenario(BaseModel):
     @model_validator(mode="after")
     def _consistent(self) -> OnlineScenario:
         kind = recommender_kind(self.recommender)
+        self._check_files()
+        if self.epsilon is not None and self.recommender != "naive":
+            raise ValueError(f"epsilon is {as_float(self.epsilon):g}, which is naive composition's; leave it out")
+        if self.epsilon is not None and math.isinf(as_float(self.epsilon)):
+            raise ValueError("epsilon is larger than any float; leave it out, or give a smaller one")
+        if self.budget is not None and not kind.private:
+            raise ValueError(
+                f"budget is {as_float(self.budget):g}, but nothing is proved of {self.recommender}; leave it out"
+            )
+        if self.recommender == "p-rec-sharp" and self.objects != 2:
+            raise ValueError(f"objects is {self.objects}; p-rec-sharp is for 2 objects")
+        if self.ratings is None and self.world is None:
+            self._check_planted()
+        return self
+
+    def _check_files(self) -> None:
+        """Refuse what a file brings itself, and what is about files where there is none."""
         if self.ratings is not None and self.world is not None:
             raise ValueError(f"world is {self.world}, but {self.ratings} brings its own; give one of them")
         for name, source in (("columns", self.ratings), ("like_from", self.ratings)):
@@ -91,17 +110,6 @@ class OnlineScenario(BaseModel):
         for name in ("voters",) if self.ratings else ("voters", "rounds", "clients") if self.world else ():
             if name in self.model_fields_set and getattr(self, name) is not None:
                 raise ValueError(f"{name} is {getattr(self, name)}, but {self.ratings or self.world} brings its own")
-        if self.epsilon is not None and self.recommender != "naive":
-            raise ValueError(f"epsilon is {float(self.epsilon):g}, which is naive composition's; leave it out")
-        if self.budget is not None and not kind.private:
-            raise ValueError(
-                f"budget is {float(self.budget):g}, but nothing is proved of {self.recommender}; leave it out"
-            )
-        if self.recommender == "p-rec-sharp" and self.objects != 2:
-            raise ValueError(f"objects is {self.objects}; p-rec-sharp is for 2 objects")
-        if self.ratings is None and self.world is None:
-            self._check_planted()
-        return self
 
     def _check_planted(self) -> None:
         """Check the random environment's numbers against each other."""

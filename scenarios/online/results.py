@@ -77,15 +77,16 @@ def client_record(run: OnlineRun, client: ClientRun) -> dict[str, Any]:
     return {
         "client": world.name,
         **shape,
+        "peers_measured": world.peers,
         "skipped": world.skipped,
         "loss": served.loss,
-        "loss_bound": loss_bound(run.scenario.recommender, **shape),
+        "loss_bound": None if served.electors.size < world.voters else loss_bound(run.scenario.recommender, **shape),
         "loss_random": world.client.random_loss,
         "loss_share": served.loss / world.rounds,
         "epsilon_proved": client.epsilon,
         "epsilon_exact": epsilon_exact(run.scenario.recommender, **shape),
-        "privacy_loss_of_run": _finite(covered),
-        "privacy_loss_of_peers": _finite(largest),
+        "privacy_loss_of_run": None if math.isnan(covered) else covered,
+        "privacy_loss_of_peers": None if math.isnan(largest) else largest,
         "log_likelihood": served.log_likelihood,
         "peers_alive": int(np.count_nonzero(served.alive & peers)),
         "peers_kicked": int(np.count_nonzero(~served.alive & peers)),
@@ -172,15 +173,14 @@ def summarize(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     for name in ("recommendations_sha256", "log_likelihood"):
         del first[name]
     intervals: dict[str, list[float]] = {}
-    for name in (*MEASURED, "seconds"):
+    for name in [name for name in first if name != "seed"]:
         values = [row[name] for row in records]
-        if None in values:
-            first[name] = None
-            continue
-        first[name] = float(np.mean(values))
-        if name in MEASURED:
-            reach = stats.t.isf(0.025, count - 1) * float(np.std(values, ddof=1)) / math.sqrt(count)
-            intervals[name] = [first[name] - reach, first[name] + reach]
+        first[name] = _together(values)
+        if name in MEASURED and all(isinstance(value, (int, float)) for value in values):
+            measured = np.array(values, np.float64)
+            mean = float(measured.mean())
+            reach = stats.t.isf(0.025, count - 1) * float(measured.std(ddof=1)) / math.sqrt(count)
+            first[name], intervals[name] = mean, [mean - reach, mean + reach]
     return {**first, "repeat": count, "intervals": intervals}
 
 
@@ -188,7 +188,10 @@ def _together(values: list[Any]) -> Any:
     """Return a value that all clients share, or the mean."""
     if any(value is None for value in values):
         return None
-    return values[0] if all(value == values[0] for value in values) else float(np.mean(values))
+    numbers = [math.inf if value == "inf" else value for value in values]
+    if math.inf in numbers:
+        return "inf"
+    return numbers[0] if all(value == numbers[0] for value in numbers) else float(np.mean(numbers))
 
 
 def _finite(value: float) -> float | str | None:

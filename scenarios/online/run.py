@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 import numpy as np
@@ -16,7 +16,7 @@ from coordinator.online.service import Served
 from coordinator.protocol.budget import Epsilon, as_float
 from coordinator.protocol.coins import derive
 from scenarios.online.config import OnlineScenario
-from scenarios.online.privacy_bounds import epsilon_proved
+from scenarios.online.privacy_bounds import epsilon_proved, theorem_p
 from scenarios.online.rating_world import world_of_ratings
 from scenarios.online.stage import Cast, set_stage
 from scenarios.online.world_file import world_from_file
@@ -94,24 +94,18 @@ def proved(scenario: OnlineScenario, world: ClientWorld, recommender: str) -> fl
     InputError
         If the bound's conditions do not hold, as ``T >= m``.
     """
+    shape = (world.rounds, world.objects, promised_peers(scenario, world), world.diversity, world.radius)
     epsilon = math.inf
     if recommender == "naive":
-        epsilon = as_float(scenario.epsilon) if scenario.epsilon else proved(scenario, world, "p-rec") or math.inf
-    return epsilon_proved(
-        recommender,
-        rounds=world.rounds,
-        objects=world.objects,
-        voters=world.voters,
-        peers=promised_peers(scenario, world),
-        diversity=world.diversity,
-        radius=world.radius,
-        epsilon=epsilon,
-    )
+        epsilon = theorem_p("p-rec", *shape) if scenario.epsilon is None else as_float(scenario.epsilon)
+    return epsilon_proved(recommender, *shape[:2], world.voters, *shape[2:], epsilon)
 
 
 def promised_peers(scenario: OnlineScenario, world: ClientWorld) -> int:
-    """Return P: what the scenario says, or what there are."""
-    return world.peers if scenario.peers is None else scenario.peers
+    """Return P: what the scenario says; where peers were counted, one fewer, so that the promise covers peers, too."""
+    if scenario.peers is not None:
+        return scenario.peers
+    return max(world.peers - 1, 1)
 
 
 def run_online(
@@ -188,7 +182,7 @@ def _plan(scenario: OnlineScenario, client: ClientWorld) -> tuple[Promise, float
     epsilon = proved(scenario, client, scenario.recommender)
     promise = client.promise(peers=promised_peers(scenario, client), epsilon=math.inf if epsilon is None else epsilon)
     if not recommender_kind(scenario.recommender).promised:
-        promise = Promise(rounds=client.rounds, objects=client.objects, peers=promise.peers)
+        promise = replace(promise, diversity=0, radius=0)
     return promise, epsilon
 
 

@@ -35,6 +35,8 @@ def world_from_file(scenario: OnlineScenario, path: Path) -> World:
     objects = values.get("objects", scenario.objects)
     if type(objects) is not int or not 2 <= objects <= 256:
         raise InputError(f"objects is {objects!r} in {path}; it must be a whole number from 2 to 256")
+    if "objects" in scenario.model_fields_set and scenario.objects != objects:
+        raise InputError(f"objects is {scenario.objects}, but {path} has rounds of {objects}; leave it out")
     return written_world(scenario, values["votes"], values["likes"], objects)
 
 
@@ -63,6 +65,8 @@ def written_world(scenario: OnlineScenario, votes: Any, likes: Any, objects: int
 def read_votes(rows: Sequence[Any], objects: int) -> Bits2:
     """Return votes as uint8, shape (T, N); refuse a voter that votes for no object, or for two, naming the round."""
     voters = len(rows[0]) if isinstance(rows[0], list) else 0
+    if not voters:
+        raise InputError("round 0: nobody votes; write a list with a number a voter")
     table = np.empty((len(rows), voters), np.uint8)
     for number, row in enumerate(rows):
         if not isinstance(row, list) or len(row) != voters or not voters:

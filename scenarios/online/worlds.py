@@ -83,6 +83,7 @@ class ClientWorld:
             diversity=self.diversity,
             radius=self.radius,
             peers=self.peers if peers is None else peers,
+            voters=self.voters,
             epsilon=epsilon,
         )
 
@@ -190,10 +191,12 @@ def measured(world: ClientWorld, likes: Bools2, far: Ints, scenario: OnlineScena
         )
     world = replace(world, diversity=diversity)
     radius = best_radius(far, world) if scenario.radius is None else scenario.radius
-    peer = far <= radius
+    peer = (far <= radius) & (far <= world.rounds)
     peers = int(np.count_nonzero(peer))
     wanted = scenario.peers or 1
     if peers < wanted:
+        if wanted > world.voters:
+            raise InputError(f"peers is {wanted}, but {world.name} has {world.voters} voters; give at most that")
         nearest = np.sort(far)[:wanted]
         raise InputError(
             f"peers is {wanted}, but {world.name} has {peers} voters within radius {radius}; the radius must be at "
@@ -208,9 +211,10 @@ def best_radius(far: Ints, world: ClientWorld) -> int:
     The same radius serves all recommenders, so that they can be compared.
     """
     radii, counts = np.unique(far[far <= world.rounds], return_counts=True)
-    shape = {"rounds": world.rounds, "objects": world.objects, "voters": world.voters, "diversity": world.diversity}
+    shape = {"objects": world.objects, "voters": world.voters, "diversity": world.diversity}
+    shape["rounds"] = max(world.rounds, world.objects)  # recommenders without a bound run with fewer
     needed = [
-        epsilon_proved("p-rec", peers=int(peers), radius=int(radius), **shape) or 0.0
+        epsilon_proved("p-rec", peers=max(int(peers) - 1, 1), radius=int(radius), **shape) or 0.0
         for radius, peers in zip(radii, np.cumsum(counts), strict=True)
     ]
     return int(radii[np.argmin(needed)])
