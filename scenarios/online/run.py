@@ -16,7 +16,7 @@ from coordinator.online.service import Served
 from coordinator.protocol.budget import Epsilon, as_float
 from coordinator.protocol.coins import derive
 from scenarios.online.config import OnlineScenario
-from scenarios.online.privacy_bounds import epsilon_proved, theorem_p
+from scenarios.online.privacy_bounds import epsilon_proved
 from scenarios.online.rating_world import world_of_ratings
 from scenarios.online.stage import Cast, set_stage
 from scenarios.online.world_file import world_from_file
@@ -97,7 +97,7 @@ def proved(scenario: OnlineScenario, world: ClientWorld, recommender: str) -> fl
     shape = (world.rounds, world.objects, promised_peers(scenario, world), world.diversity, world.radius)
     epsilon = math.inf
     if recommender == "naive":
-        epsilon = theorem_p("p-rec", *shape) if scenario.epsilon is None else as_float(scenario.epsilon)
+        epsilon = as_float(scenario.epsilon) if scenario.epsilon else proved(scenario, world, "p-rec") or math.inf
     return epsilon_proved(recommender, *shape[:2], world.voters, *shape[2:], epsilon)
 
 
