@@ -93,6 +93,12 @@ def run(
     columns: Annotated[str | None, typer.Option(help="Names of the file's user, item and rating columns.")] = None,
     like_from: Annotated[float | None, typer.Option(help="Ratings from here on are likes [above own mean].")] = None,
     held_out: Annotated[int | None, typer.Option(help="Likes held out a user, to score advice [1].")] = None,
+    dropout: Annotated[float | None, typer.Option(help="P(a device does not answer a query) [0].")] = None,
+    straggler_share: Annotated[float | None, typer.Option(help="P(one of the others is slow) [0].")] = None,
+    straggler_delay: Annotated[float | None, typer.Option(help="Mean delay of a slow device, in seconds [60].")] = None,
+    deadline: Annotated[
+        float | None, typer.Option(help="Answers that take longer are missing, in seconds [all are waited for].")
+    ] = None,
     backend: Annotated[str, typer.Option(help="ray or inprocess.")] = "ray",
     address: Annotated[str | None, typer.Option(help="Ray head to join, host:port [start Ray here].")] = None,
     workers: Annotated[int | None, typer.Option(help="Blocks of devices at the same time [all CPUs].")] = None,

@@ -41,6 +41,7 @@ class Journal:
 
     def __init__(self, out: Path, seed: int) -> None:
         self.folder = out / FOLDER / f"seed-{seed}"
+        self.ledger = (out / FOLDER / "ledger" / f"seed-{seed}").absolute()
 
     def read(self) -> list[Round]:
         """Return the rounds that are kept, in order.
