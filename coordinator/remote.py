@@ -179,7 +179,9 @@ class Coordinator:
             If there were enough.
         """
         if attempt + 1 >= MOST_ATTEMPTS:
-            raise LostError(f"{what}, {MOST_ATTEMPTS} times ({type(error).__name__}); add a node, then resume") from None
+            raise LostError(
+                f"{what}, {MOST_ATTEMPTS} times ({type(error).__name__}); add a node, then resume"
+            ) from None
         self._retries += 1
         time.sleep(min(FIRST_PAUSE * 2**attempt, LONGEST_PAUSE))
 

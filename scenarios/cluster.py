@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import pickle
 import socket
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -16,6 +17,7 @@ import ray
 import actors
 import coordinator
 import scenarios
+from actors.ratings import Ratings
 from actors.remote import advice_permit, start_host
 from coordinator.protocol.arrays import Indices2
 from coordinator.protocol.errors import BlindrecError, InputError
@@ -26,6 +28,8 @@ from scenarios.session import A, Job, Progress, R, Ran
 
 MOST_ACTORS = 64
 """Ray actors that embody devices at most (a process each, some 100 MB); further cohorts share them."""
+BY_VALUE = 64 * 2**10
+"""Bytes of ratings up to which every host gets its own copy; Ray stores larger arguments once."""
 OBJECT_STORE = 512 * 2**20
 """Bytes of object store of a local instance, at least; releases are small and freed as they are added up."""
 _CPU_SHARE = 0.5
@@ -54,7 +58,7 @@ class OnRay:
     def run(self, job: Job, *, advised: int, top: int, progress: Progress) -> Ran:
         """Run a job; see `scenarios.session.Session.run`."""
         _ship(job.policy)
-        ratings = ray.put(job.ratings)
+        ratings = _shared(job.ratings)
         hosts = _start_hosts(job, ratings, self.workers)
         each = len(hosts) and -(-len(job.layout.cohorts) // len(hosts))
         behind = [hosts[index // each] for index in range(len(job.layout.cohorts))]
@@ -106,12 +110,32 @@ def _ship(policy: object) -> None:
         ray.cloudpickle.register_pickle_by_value(sys.modules[package])  # type: ignore[no-untyped-call] # no types
 
 
+def _shared(ratings: Ratings) -> Any:
+    """Return ratings as hosts get them: small ones by value, others stored once for all."""
+    return ratings if len(pickle.dumps(ratings)) < BY_VALUE else ray.put(ratings)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep Ray's warning that arguments of restartable actors must stay in the object store: they do."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    with open(os.devnull, "wb") as nowhere:  # noqa: PTH123 (a file descriptor is needed)
+        os.dup2(nowhere.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+
+
 def _start_hosts(job: Job, ratings: Any, workers: int) -> list[Any]:
     bounds = job.layout.cohorts
     each = -(-len(bounds) // min(len(bounds), MOST_ACTORS))
     groups = [bounds[start : start + each] for start in range(0, len(bounds), each)]
     cpus = int(min(1.0, _CPU_SHARE * workers / len(groups)) * 1000) / 1000
-    return [start_host(group, ratings, job.secret, job.budget, cpus, job.ledger, job.absence) for group in groups]
+    with _quiet():
+        return [start_host(group, ratings, job.secret, job.budget, cpus, job.ledger, job.absence) for group in groups]
 
 
 def _advise(cohorts: Cohorts, model: Model, advised: int, top: int, permit: bytes) -> Indices2:

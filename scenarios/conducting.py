@@ -1,4 +1,4 @@
-"""A coordinator on Ray, followed by the experimenter: rounds are kept as they end, and one that dies is started anew."""
+"""A coordinator on Ray, followed by the experimenter: rounds are kept as they end, one that dies is started anew."""
 
 from __future__ import annotations
 

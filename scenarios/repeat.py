@@ -102,6 +102,9 @@ def _one(
             f"rated is {filled.rated}, the file's median; it is public in this run", highlight=False, soft_wrap=True
         )
     answers = population.ratings.users * scenario.answers_per_device
+    earlier = journal.read() if journal else []
+    if journal and journal.damaged:
+        console.print(f"{journal.damaged} is damaged; going on from the round before it", soft_wrap=True)
     with (
         report.progress(console, answers, f"seed {filled.seed}") as progress,
         _ledger(journal, session) as ledger,
@@ -112,7 +115,7 @@ def _one(
             devices_per_actor=devices_per_actor,
             population=population,
             progress=progress,
-            earlier=journal.read() if journal else (),
+            earlier=earlier,
             keep=journal.keep if journal else forget,
             ledger=ledger,
         )
