@@ -23,7 +23,7 @@ from coordinator.protocol.arrays import Indices2
 from coordinator.protocol.errors import BlindrecError, InputError
 from coordinator.protocol.messages import Model
 from coordinator.remote import Cohorts
-from scenarios.conducting import POLL, again, conducted
+from scenarios.conducting import POLL, again, conducted, cpus_of_cluster
 from scenarios.session import A, Job, Progress, R, Ran
 
 MOST_ACTORS = 64
@@ -67,7 +67,7 @@ class OnRay:
             if query := job.first_query():
                 with job.naming_policy():
                     again(lambda: ray.get([host.warm_up.remote(query) for host in hosts]))
-            served = conducted(job, cohorts, progress)
+            served = conducted(job, cohorts, progress, len(hosts) * _cpus_each(self.workers, len(hosts)))
             advice = again(lambda: _advise(cohorts, served.outcome.model, advised, top, advice_permit(job.secret)))
             spent = again(lambda: ray.get([host.spent.remote() for host in hosts]))
         finally:
@@ -133,9 +133,14 @@ def _start_hosts(job: Job, ratings: Any, workers: int) -> list[Any]:
     bounds = job.layout.cohorts
     each = -(-len(bounds) // min(len(bounds), MOST_ACTORS))
     groups = [bounds[start : start + each] for start in range(0, len(bounds), each)]
-    cpus = int(min(1.0, _CPU_SHARE * workers / len(groups)) * 1000) / 1000
+    cpus = _cpus_each(workers, len(groups))
     with _quiet():
         return [start_host(group, ratings, job.secret, job.budget, cpus, job.ledger, job.absence) for group in groups]
+
+
+def _cpus_each(workers: int, hosts: int) -> float:
+    """Return the CPUs that a host of devices sets aside."""
+    return int(min(1.0, _CPU_SHARE * workers / max(hosts, 1)) * 1000) / 1000
 
 
 def _advise(cohorts: Cohorts, model: Model, advised: int, top: int, permit: bytes) -> Indices2:
@@ -177,7 +182,7 @@ def on_ray(*, address: str | None, workers: int | None) -> Iterator[OnRay]:
     else:
         _start(workers or os.cpu_count() or 1)
     try:
-        cpus = _cpus()
+        cpus = int(cpus_of_cluster())
         if wanted and not cpus:
             raise InputError(f"Ray at {wanted} has no CPU for a single worker; add a node to it")
         if workers and workers > cpus:
@@ -189,11 +194,6 @@ def on_ray(*, address: str | None, workers: int | None) -> Iterator[OnRay]:
         raise
     finally:
         ray.shutdown()
-
-
-def _cpus() -> int:
-    resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call] # Ray gives it no types
-    return int(resources.get("CPU", 0))
 
 
 def _start(workers: int) -> None:

@@ -10,12 +10,15 @@ from typing import Any, TypeVar
 
 import ray
 
+from coordinator.aggregator import CPUS
 from coordinator.protocol.errors import LostError
 from coordinator.remote import FIRST_PAUSE, LONGEST_PAUSE, LOST, MOST_ATTEMPTS, Cohorts, Limits, start_coordinator
 from coordinator.rounds import Outcome, Round
 from scenarios.session import Job, Progress
 
 POLL = 0.2
+PATIENCE = 60.0
+"""Seconds without an answer after which a cluster without room is given up."""
 MOST_COORDINATORS = 8
 """Coordinators that a run starts at most, one after the other."""
 T = TypeVar("T")
@@ -42,14 +45,25 @@ class Conducted:
     restarts: int
 
 
-def conducted(job: Job, cohorts: Cohorts, progress: Progress) -> Conducted:
+def conducted(job: Job, cohorts: Cohorts, progress: Progress, device_cpus: float) -> Conducted:
     """Let a coordinator conduct the rounds; where it dies, the next one goes on after the last round that was kept.
+
+    Parameters
+    ----------
+    job : Job
+    cohorts : Cohorts
+        Whom to ask.
+    progress : callable
+        Told how many answers are in.
+    device_cpus : float
+        CPUs that the devices' actors set aside.
 
     Raises
     ------
     LostError
-        If coordinators die again and again.
+        If coordinators die again and again, or the cluster has no room left.
     """
+    needs = device_cpus + CPUS * job.layout.workers
     rounds: list[Round] = list(job.earlier)
 
     def keep(over: Round) -> None:
@@ -65,7 +79,7 @@ def conducted(job: Job, cohorts: Cohorts, progress: Progress) -> Conducted:
             if query := job.first_query():
                 ray.get(server.warm_up.remote(query))
             begin = time.perf_counter()
-            outcome, seconds, tried = _follow(server, progress, keep)
+            outcome, seconds, tried = _follow(server, progress, keep, needs)
             return Conducted(outcome=outcome, seconds=spent + seconds, retries=retries + tried, restarts=restarts)
         except ray.exceptions.RayActorError as error:
             if error.actor_id not in (None, server._actor_id.hex()):
@@ -76,9 +90,16 @@ def conducted(job: Job, cohorts: Cohorts, progress: Progress) -> Conducted:
     raise LostError(f"coordinators died {MOST_COORDINATORS} times; what was kept can be resumed")
 
 
-def _follow(server: Any, progress: Progress, keep: Callable[[Round], None]) -> tuple[Outcome, float, int]:
-    """Wait for the server's outcome; report progress and keep rounds meanwhile."""
+def _follow(server: Any, progress: Progress, keep: Callable[[Round], None], needs: float) -> tuple[Outcome, float, int]:
+    """Wait for the server's outcome; report progress and keep rounds meanwhile.
+
+    Raises
+    ------
+    LostError
+        If nothing happens for a while and the cluster has fewer CPUs left than the run's actors ``needs``.
+    """
     running, kept, done = server.run.remote(), 0, False
+    before, since = -1, time.monotonic()
     while not done:
         done = bool(ray.wait([running], timeout=POLL)[0])
         answers, rounds = ray.get([server.progress.remote(), server.new_rounds.remote(kept)])
@@ -86,8 +107,18 @@ def _follow(server: Any, progress: Progress, keep: Callable[[Round], None]) -> t
             keep(over)
         kept += len(rounds)
         progress(answers)
+        if answers != before or rounds:
+            before, since = answers, time.monotonic()
+        elif time.monotonic() - since > PATIENCE and (left := cpus_of_cluster()) < needs:
+            raise LostError(f"the cluster has {left:g} CPUs left, the run needs {needs:g}; add a node, then resume")
     outcome, seconds = ray.get(running)
     return outcome, seconds, ray.get(server.retries.remote())
+
+
+def cpus_of_cluster() -> float:
+    """Return how many CPUs the cluster's nodes have that are alive."""
+    resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call] # Ray gives it no types
+    return resources.get("CPU", 0.0)
 
 
 def again(attempt: Callable[[], T]) -> T:

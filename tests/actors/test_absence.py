@@ -1,4 +1,4 @@
-"""Who is missing follows from a device's own coin: as often as said, whatever it rated, and the same when asked again."""
+"""Who is missing follows from a device's own coin: as often as said, whatever it rated, the same when asked again."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def test_nothing_is_answered_that_cannot_be_booked(tmp_path: Path, monkeypatch: 
 
     devices = cohort(tmp_path)
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(LedgerError, match="cannot be written .No space left on device.; devices do not answer"):
+    with pytest.raises(LedgerError, match=r"cannot be written \(No space left on device\); devices do not answer"):
         devices.answer(query(0), 0, 60)
     assert devices.ledger.spent(0) == 0
 
