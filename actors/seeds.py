@@ -21,6 +21,8 @@ RELEASE = np.uint64(2)
 """Purpose: the local randomizer's coin for one question of one query."""
 CHOICE = np.uint64(3)
 """Purpose: the stream that breaks ties, and picks one of several answers that are as good, in one query."""
+ABSENCE = np.uint64(5)
+"""Purpose: whether a device drops out of a query, or answers it too late."""
 VOTE = np.uint64(4)
 """Purpose: the stream of a voter's coins in one series of rounds: where it has no opinion, or several as good."""
 

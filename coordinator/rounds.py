@@ -16,7 +16,7 @@ from coordinator.protocol.errors import BlindrecError, PolicyError
 from coordinator.protocol.messages import Model, Release
 from coordinator.rating_decoders import Curator
 from coordinator.server import Ask, Policy, ServerState, absorb, learn
-from coordinator.transcript import chain, digest
+from coordinator.transcript import chain, digest, size_of
 
 MOST_ROUNDS = 10_000
 """Rounds after which a policy is taken for one that never stops."""
@@ -48,11 +48,14 @@ class Round:
         What the answers sum up to.
     digest : bytes
         SHA-256 of all releases.
+    size : int
+        Bytes of all releases as messages.
     """
 
     ask: Ask
     statistic: Statistic
     digest: bytes
+    size: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +120,8 @@ class Outcome:
         The learned item model.
     releases_sha256 : str
         Digest over all releases in device order.
+    size : int
+        Bytes of all releases as messages: what went through the coordinator.
     posterior : Posterior or None
         How sure the server is of every item's cluster, where estimates tell that.
     failure : str or None
@@ -126,6 +131,7 @@ class Outcome:
     state: ServerState
     model: Model
     releases_sha256: str
+    size: int = 0
     posterior: Posterior | None = None
     failure: str | None = None
 
@@ -172,7 +178,7 @@ def conduct(
     PolicyError
         If the policy went astray before anything was asked, or asks otherwise than in its earlier rounds.
     """
-    state, digests, failure = ServerState(devices=devices, budget=budget), list[bytes](), None
+    state, digests, size, failure = ServerState(devices=devices, budget=budget), list[bytes](), 0, None
     while True:
         again = len(digests) < len(earlier)
         try:
@@ -194,14 +200,17 @@ def conduct(
         else:
             keep(over)
         digests.append(over.digest)
+        size += over.size
         state = learner.absorb(state, ask, over.statistic)
     model, posterior = learner.learn(state)
-    return Outcome(state=state, model=model, releases_sha256=chain(digests), posterior=posterior, failure=failure)
+    return Outcome(
+        state=state, model=model, releases_sha256=chain(digests), size=size, posterior=posterior, failure=failure
+    )
 
 
 def _asked(ask: Ask, transport: Transport) -> Round:
     statistic, releases = transport.ask(ask)
-    return Round(ask=ask, statistic=statistic, digest=digest(releases))
+    return Round(ask=ask, statistic=statistic, digest=digest(releases), size=size_of(releases))
 
 
 def _again(earlier: Round, ask: Ask, transport: Transport) -> Round:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from actors.absence import Absence
 from coordinator.designs import MultiMaxSense, check_shape
 from coordinator.protocol.budget import Epsilon, parse_epsilon
 from coordinator.protocol.channels import bit_channel
@@ -109,6 +111,11 @@ class Scenario(BaseModel):
         noise, and the default of designs that are not private.
     seed : int
         Everything random follows from it.
+    dropout : float
+        Probability that a device does not answer a query.
+    straggler_share, straggler_delay, deadline : float
+        Probability that one of the others is slow, its mean delay (exponential) and when a round ends [both simulated
+        seconds]; answers after the deadline are missing. Without a deadline all are waited for.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
@@ -141,6 +148,20 @@ class Scenario(BaseModel):
     columns: tuple[str, str, str] | None = None
     like_from: float | None = None
     held_out: Annotated[int, Field(ge=0)] = 1
+    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    straggler_share: Annotated[float, Field(ge=0, le=1)] = 0.0
+    straggler_delay: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 60.0
+    deadline: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+
+    @property
+    def absence(self) -> Absence:
+        """Which devices drop out, or answer too late."""
+        return Absence(
+            dropout=self.dropout,
+            stragglers=self.straggler_share,
+            delay=self.straggler_delay,
+            deadline=math.inf if self.deadline is None else self.deadline,
+        )
 
     @model_validator(mode="before")
     @classmethod

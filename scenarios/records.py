@@ -16,9 +16,10 @@ from coordinator.protocol.errors import InputError
 from scenarios.config import Scenario
 from scenarios.experiment import Run
 from scenarios.files import to_json, try_file, try_folder, write_bytes, write_json
-from scenarios.journal import FOLDER, kept_rounds
+from scenarios.journal import FOLDER, FORMAT, kept_rounds
 
 STDOUT = "-"
+MARK = "scenario.json"
 _PACKAGES = ("blindrec", "ray", "numpy", "numba", "scipy", "scikit-learn", "pandas", "pyarrow")
 
 
@@ -43,30 +44,64 @@ def check_targets(out: Path | None, json_target: str | None) -> None:
         try_file(target, f"json file {target} cannot be written", "name a file in an existing folder")
 
 
-def claim(out: Path, scenario: Scenario) -> None:
+def claim(out: Path, scenario: Scenario, repeat: int = 1) -> None:
     """Make a folder the place of a run, or of the rest of one that was interrupted.
+
+    Parameters
+    ----------
+    out : Path
+    scenario : Scenario
+        As asked for.
+    repeat : int
+        Seeds; kept for whoever resumes.
 
     Raises
     ------
     InputError
         If the folder holds anything else, or cannot be written.
     """
-    mark, wanted = out / FOLDER / "scenario.json", as_json_values(scenario)
+    mark, wanted = out / FOLDER / MARK, as_json_values(scenario)
     if not mark.is_file():
         check_targets(out, None)
         mark.parent.mkdir()
-    elif _holds(mark, wanted):
-        return
     elif kept_rounds(out) or (out / "result.json").exists():
-        raise InputError(f"output folder {out} holds part of another run; name a new one, or the same scenario")
-    write_json(mark, wanted)
+        if _scenario_in(mark) != json.loads(to_json(wanted)):
+            raise InputError(f"output folder {out} holds part of another run; name a new one, or the same scenario")
+        return
+    write_json(mark, {"format": FORMAT, "repeat": repeat, "scenario": wanted})
 
 
-def _holds(mark: Path, wanted: dict[str, Any]) -> bool:
+def _scenario_in(mark: Path) -> dict[str, Any] | None:
     try:
-        return bool(json.loads(mark.read_text(encoding="utf-8")) == json.loads(to_json(wanted)))
-    except (OSError, ValueError):
-        return False
+        return dict(json.loads(mark.read_text(encoding="utf-8"))["scenario"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def claimed(out: Path) -> tuple[Scenario, int]:
+    """Return the scenario that an interrupted run's folder holds, and its number of seeds.
+
+    Raises
+    ------
+    InputError
+        If there is nothing to resume, or another version kept it.
+    """
+    if (out / "result.json").is_file():
+        raise InputError(f"output folder {out} holds a finished run; there is nothing to resume")
+    mark = out / FOLDER / MARK
+    try:
+        held = json.loads(mark.read_text(encoding="utf-8"))
+        found = held["format"]
+        if found == FORMAT:
+            return Scenario.model_validate(held["scenario"]), int(held["repeat"])
+    except OSError as error:
+        raise InputError(f"output folder {out} holds no interrupted run ({error.strerror}: {mark.name})") from None
+    except (ValueError, KeyError, TypeError):
+        raise InputError(f"output folder {out}: {mark} is damaged; run the scenario in a new folder") from None
+    raise InputError(
+        f"output folder {out} was kept in format {found}, this version of blindrec reads {FORMAT}; resume with the "
+        "version that kept it"
+    )
 
 
 def as_json_values(scenario: Scenario) -> dict[str, Any]:

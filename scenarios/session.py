@@ -9,10 +9,12 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol, TypeVar
 
 import numpy as np
 
+from actors.absence import PRESENT, Absence
 from actors.device import Cohort
 from actors.ratings import Ratings
 from coordinator.aggregation import Statistic, aggregate, merge, no_release
@@ -31,6 +33,8 @@ Progress = Callable[[int], None]
 """Told how many answers are in so far."""
 Keep = Callable[[Round], None]
 """Told every round soon after it is over."""
+Spent = tuple[int, int, Epsilon]
+"""First device, the one after the last, and what each of them has spent [nats]."""
 
 
 def forget(over: Round) -> None:
@@ -59,6 +63,10 @@ class Job:
         Rounds that an interrupted run went through.
     keep : callable
         Told every new round.
+    ledger : Path or None
+        Folder in which devices keep what they have spent; None: in memory only.
+    absence : Absence
+        Which devices drop out, or answer too late.
     """
 
     ratings: Ratings
@@ -70,6 +78,8 @@ class Job:
     most_rounds: int = MOST_ROUNDS
     earlier: Sequence[Round] = ()
     keep: Keep = forget
+    ledger: Path | None = None
+    absence: Absence = PRESENT
 
     def first_query(self) -> Query | None:
         """Return the query that the policy starts with, to compile what it needs; policies are pure."""
@@ -107,12 +117,21 @@ class Ran:
         Each advised device's own top k.
     actors : int
         Ray actors that embodied devices; 0 in process.
+    spent : sequence of (int, int, Fraction or None)
+        What devices have spent, by stretches ``(first, stop, spent)`` [nats].
+    retries : int
+        Blocks and rounds that were asked again since a process died.
+    restarts : int
+        Coordinators that were started since one died.
     """
 
     outcome: Outcome
     seconds: float
     advice: Indices2
     actors: int
+    spent: Sequence[Spent] = ()
+    retries: int = 0
+    restarts: int = 0
 
 
 class Session(Protocol):
@@ -153,7 +172,10 @@ class InProcess:
 
     def run(self, job: Job, *, advised: int, top: int, progress: Progress) -> Ran:
         """Run a job; see `Session.run`."""
-        cohorts = [Cohort(job.ratings, job.secret, first, stop, job.budget) for first, stop in job.layout.cohorts]
+        cohorts = [
+            Cohort(job.ratings, job.secret, first, stop, job.budget, ledger=job.ledger, absence=job.absence)
+            for first, stop in job.layout.cohorts
+        ]
         if query := job.first_query():
             with job.naming_policy():
                 cohorts[0].rehearse(query)
@@ -172,7 +194,13 @@ class InProcess:
                 keep=job.keep,
             )
             seconds = time.perf_counter() - start
-        return Ran(outcome=outcome, seconds=seconds, advice=_advise(cohorts, outcome.model, advised, top), actors=0)
+        return Ran(
+            outcome=outcome,
+            seconds=seconds,
+            advice=_advise(cohorts, outcome.model, advised, top),
+            actors=0,
+            spent=[stretch for cohort in cohorts for stretch in cohort.ledger.stretches()],
+        )
 
     def each(self, function: Callable[[A], R], arguments: Sequence[A]) -> Generator[tuple[int, R], None, None]:
         """Yield results as they are completed; see `Session.each`, and `stop_if_abandoned` for long functions."""

@@ -13,7 +13,8 @@ from coordinator.online.recommenders import Promise
 from coordinator.online.remote import start_online_coordinator
 from coordinator.online.service import Served
 from coordinator.protocol.ballots import Service
-from scenarios.cluster import MOST_ACTORS, POLL
+from scenarios.cluster import MOST_ACTORS
+from scenarios.conducting import POLL
 from scenarios.online.stage import Cast, Over
 
 
