@@ -115,7 +115,11 @@ def told(details: Any, job: str) -> str:
     """Return in one line how a job ended that did not succeed."""
     status, code, message = str(details.status), details.driver_exit_code, str(details.message or "")
     if status == "STOPPED":
-        return f"job {job} was stopped; submitted again with the same --out it goes on from the last round kept there"
+        kept = (details.metadata or {}).get("out")
+        again = (
+            f"goes on from what is kept in {kept}" if kept else "begins anew, for want of an --out to keep rounds in"
+        )
+        return f"job {job} was stopped; submitted again it {again}"
     if code:
         lacks = "No module named" in message or code in (126, 127)
         hint = "; its head needs blindrec's dependencies, and their python first on the path" if lacks else ""

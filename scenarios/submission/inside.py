@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import platform
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -26,6 +27,7 @@ def main(version: str, arguments: list[str]) -> NoReturn:
     arguments : list of str
         As after ``blindrec``.
     """
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # what stops a job; ignored where a script started Ray
     mine = f"{sys.version_info.major}.{sys.version_info.minor}"
     if version != mine:
         _refuse(f"the cluster runs Python {mine}, the submitting machine {version}; use the same on both")

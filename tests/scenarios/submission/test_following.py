@@ -95,7 +95,7 @@ def test_exit_codes(status: str, code: int | None, wanted: int) -> None:
 @pytest.mark.parametrize(
     ("status", "code", "message", "line"),
     [
-        ("STOPPED", None, None, "job j was stopped; submitted again with the same --out"),
+        ("STOPPED", None, None, "job j was stopped; submitted again it begins anew, for want of an --out"),
         ("FAILED", 7, "what the log said", "job j failed with exit code 7"),
         ("FAILED", 1, "...\nNo module named 'numba'", "job j failed with exit code 1; its head needs blindrec's dep"),
         ("FAILED", 127, "python: not found", "job j failed with exit code 127; its head needs blindrec's dependencies"),
@@ -103,6 +103,14 @@ def test_exit_codes(status: str, code: int | None, wanted: int) -> None:
     ],
 )
 def test_ends_in_one_line(status: str, code: int | None, message: str | None, line: str) -> None:
-    said = told(SimpleNamespace(status=JobStatus(status), driver_exit_code=code, message=message), "j")
+    ended = {"status": JobStatus(status), "driver_exit_code": code, "message": message}
+    said = told(SimpleNamespace(**ended, metadata=None), "j")
     assert said.startswith(line)
     assert "\n" not in said
+
+
+def test_what_a_stopped_job_kept_is_told() -> None:
+    ended = SimpleNamespace(
+        status=JobStatus.STOPPED, driver_exit_code=None, message="", metadata={"out": "/data/first"}
+    )
+    assert told(ended, "j") == "job j was stopped; submitted again it goes on from what is kept in /data/first"

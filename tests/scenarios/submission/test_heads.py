@@ -16,6 +16,7 @@ import ray
 from runs import Command, refused
 
 from scenarios.submission import head
+from scenarios.submission.parcel import packed
 
 BOUNDS = ["bounds", "--items", "1000", "--rated", "30"]
 VERSION, METADATA = "/api/version", "/api/v0/cluster_metadata"
@@ -38,6 +39,9 @@ class Service(ThreadingHTTPServer):
 
 class Handler(BaseHTTPRequestHandler):
     server: Service
+
+    def do_POST(self) -> None:
+        self.do_GET()
 
     def do_GET(self) -> None:
         self.server.asked.append(self.path)
@@ -110,6 +114,60 @@ def test_something_else_that_answers(service: Service, answer: tuple[int, object
     assert refused(blindrec, "status", "x", "--address", service.url).startswith(
         f"no Ray head answers at {service.url} ("
     )
+
+
+@pytest.fixture
+def job(service: Service) -> Answers:
+    """A job that the head knows: over, with a result in its log."""
+    service.answers["/api/jobs/job1"] = (200, {
+        "type": "SUBMISSION", "submission_id": "job1", "status": "SUCCEEDED", "entrypoint": "exec python",
+        "driver_exit_code": 0, "start_time": 1000, "end_time": 3500,
+        "metadata": {"blindrec": "run --out /data/a", "out": "/data/a"},
+        "driver_agent_http_address": "http://10.0.0.5:52365",
+    })  # fmt: skip
+    log = "\n".join(["begun", *packed(b'{"users": 5}\n'), "over", ""])
+    service.answers["/api/jobs/job1/logs"] = (200, {"logs": log})
+    return service.answers
+
+
+def test_the_state_of_a_job(service: Service, job: Answers, blindrec: Command) -> None:
+    said = blindrec("status", "job1", "--address", service.url)
+    assert (said.code, said.err) == (0, "")
+    rows = dict(line.split(maxsplit=1) for line in said.out.replace("exit code", "exit_code").splitlines())
+    assert rows == {
+        "job": "job1", "status": "SUCCEEDED", "command": "run --out /data/a", "seconds": "2.5", "exit_code": "0",
+        "out": "/data/a on node 10.0.0.5",
+    }  # fmt: skip
+
+
+def test_the_result_of_a_job_that_is_over(service: Service, job: Answers, blindrec: Command, tmp_path: Path) -> None:
+    assert blindrec("status", "job1", "--json", "-", "--address", service.url).result == {"users": 5}
+    file = tmp_path / "result.json"
+    followed = blindrec("status", "job1", "--follow", "--json", file, "--address", service.url)
+    assert (followed.code, followed.out) == (0, "begun\nover\n")
+    assert followed.err == "blindrec: /data/a is a folder of the cluster's node 10.0.0.5, not of this machine\n"
+    assert file.read_bytes() == b'{"users": 5}\n'
+
+
+def test_a_job_that_left_no_result(service: Service, job: Answers, blindrec: Command) -> None:
+    job["/api/jobs/job1/logs"] = (200, {"logs": "begun\n"})
+    line = refused(blindrec, "status", "job1", "--json", "-", "--address", service.url)
+    assert line.startswith("job job1 left no result in its log; ")
+
+
+def test_the_result_of_a_job_that_is_not_over(service: Service, job: Answers, blindrec: Command) -> None:
+    job["/api/jobs/job1"] = (200, {"type": "SUBMISSION", "status": "RUNNING", "entrypoint": "exec python"})
+    line = refused(blindrec, "status", "job1", "--json", "-", "--address", service.url)
+    assert line == "job job1 is RUNNING; its result is there when it is over, or use --follow\n"
+
+
+@pytest.mark.parametrize(
+    ("stopped", "line"), [(True, "job job1 is stopping\n"), (False, "job job1 was not running; it is SUCCEEDED\n")]
+)
+def test_stopping(service: Service, job: Answers, stopped: bool, line: str, blindrec: Command) -> None:
+    job["/api/jobs/job1/stop"] = (200, {"stopped": stopped})
+    said = blindrec("stop", "job1", "--address", service.url)
+    assert (said.code, said.out) == (0, line)
 
 
 def test_nothing_that_answers(blindrec: Command) -> None:
