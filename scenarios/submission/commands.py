@@ -109,6 +109,7 @@ def _follow(head: Head, job: str, json: str | None) -> NoReturn:
     """Show a job's log, fetch its result, and end as it ended."""
     from scenarios.submission import following  # noqa: PLC0415 (Ray)
     from scenarios.submission.head import LostError  # noqa: PLC0415 (Ray)
+    from scenarios.submission.parcel import DamagedError  # noqa: PLC0415 (as the rest)
 
     again = f"blindrec status {job} --follow --address {head.address}"
     stream = sys.stderr if json == STDOUT else sys.stdout
@@ -124,16 +125,25 @@ def _follow(head: Head, job: str, json: str | None) -> NoReturn:
     code = following.exit_code(details)
     if code:
         _say(following.told(details, job))
-    elif json is not None and log.parcel.content() is None:
-        raise InputError(f"json is {json}, but the command has no result in JSON; leave it out")
-    if json is not None and log.parcel.content() is not None:
-        _deliver(log, job, json)
+    if json is not None and (code == 0 or log.parcel.any):
+        try:
+            _deliver(log, job, json)
+        except (DamagedError, OSError) as error:
+            _say(f"{error}; job {job} is over, `blindrec status {job} --json FILE` fetches its result again")
+            sys.exit(LOST)
     if out := (details.metadata or {}).get("out"):
         _say(f"{out} is a folder of the cluster's node {_node(details)}, not of this machine")
     sys.exit(code)
 
 
 def _deliver(log: Log, job: str, json: str) -> None:
+    """Put the result where it is wanted.
+
+    Raises
+    ------
+    InputError
+        If the job left none.
+    """
     from scenarios.files import write_bytes  # noqa: PLC0415 (as the rest)
 
     content = log.parcel.content()

@@ -60,6 +60,11 @@ class Parcel:
         self._parts[int(number)] = text
         return line[: found.start()]
 
+    @property
+    def any(self) -> bool:
+        """Whether any of a result has come."""
+        return bool(self._digest)
+
     def content(self) -> bytes | None:
         """Return the result, or None where the log holds none.
 

@@ -155,6 +155,25 @@ def test_a_job_that_left_no_result(service: Service, job: Answers, blindrec: Com
     assert line.startswith("job job1 left no result in its log; ")
 
 
+def test_a_result_that_is_damaged_or_has_no_place_can_be_fetched_again(
+    service: Service, job: Answers, blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    follow = ["status", "job1", "--follow", "--address", service.url, "--json"]
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("scenarios.files.write_bytes", full)
+        said = blindrec(*follow, tmp_path / "result.json")
+    assert said.code == 3
+    assert "No space left on device; job job1 is over, `blindrec status job1 --json FILE` fetches" in said.err
+    job["/api/jobs/job1/logs"] = (200, {"logs": packed(b"{}")[0][:-6] + "\n"})
+    said = blindrec(*follow, "-")
+    assert (said.code, said.out) == (3, "")
+    assert said.err.startswith("blindrec: the job's result is damaged in its log (")
+
+
 def test_the_result_of_a_job_that_is_not_over(service: Service, job: Answers, blindrec: Command) -> None:
     job["/api/jobs/job1"] = (200, {"type": "SUBMISSION", "status": "RUNNING", "entrypoint": "exec python"})
     line = refused(blindrec, "status", "job1", "--json", "-", "--address", service.url)
