@@ -1,4 +1,4 @@
-"""The command line: `blindrec demo`, `run`, `online`, `adversary`, `data`, `bounds`, `plan`, `sweep`."""
+"""The command line: `blindrec demo`, `run`, `online`, `adversary`, `data`, `bounds`, `plan`, `sweep`, `submit`."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ from scenarios.policies import import_policy
 from scenarios.records import STDOUT, check_targets, claim, claimed, deliver, write_out
 from scenarios.repeat import Finished, run_seeds
 from scenarios.session import Session
+from scenarios.submission import commands as submission
 from scenarios.sweep.command import sweep
 
 INTERRUPTED = 130
@@ -236,6 +237,9 @@ def bounds(
 app.command()(plan)
 app.command("online", help=ONLINE_HELP)(online)
 app.command("adversary", help=ADVERSARY_HELP)(adversary)
+app.command("submit", help=submission.SUBMIT_HELP, context_settings=submission.PASS_ON)(submission.submit)
+app.command()(submission.status)
+app.command()(submission.stop)
 
 
 DEMO = Scenario(items=200, rated=20, users=2_000_000)
