@@ -111,16 +111,15 @@ def tastes_of(
 def rows_of(vectors: Floats2, tastes: Floats2, starts: Ints, items: Indices, centred: Floats) -> Floats2:
     """Return completed residuals ``V u`` with the observed ones kept, float64, shape (users, m)."""
     users, (count, rank) = tastes.shape[0], vectors.shape
-    rows = np.empty((users, count))
+    rows, across = np.zeros((users, count)), np.ascontiguousarray(vectors.T)
     for user in range(users):
-        taste = tastes[user]
-        for item in range(count):
-            total = 0.0
-            for k in range(rank):
-                total += vectors[item, k] * taste[k]
-            rows[user, item] = total
+        row = rows[user]
+        for k in range(rank):
+            taste, column = tastes[user, k], across[k]
+            for item in range(count):
+                row[item] += taste * column[item]
         for rated in range(starts[user], starts[user + 1]):
-            rows[user, items[rated]] = centred[rated]
+            row[items[rated]] = centred[rated]
     return rows
 
 

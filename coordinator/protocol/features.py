@@ -97,7 +97,8 @@ def complete(features: ItemFeatures, items: Indices, values: Floats) -> Floats:
     >>> complete(one, np.array([0], np.int32), np.array([1.0]))
     array([1., 1.])
     """
-    return complete_many(features, np.array([0, len(items)], np.int64), items, values)[0]
+    rating_vector: Floats = complete_many(features, np.array([0, len(items)], np.int64), items, values)[0]
+    return rating_vector
 
 
 def complete_many(features: ItemFeatures, starts: Ints, items: Indices, values: Floats) -> Floats2:
@@ -119,7 +120,8 @@ def complete_many(features: ItemFeatures, starts: Ints, items: Indices, values: 
 
 def residuals(features: ItemFeatures, items: Indices, values: Floats) -> Floats:
     """Return r' = r - mu of one user: `complete` without the mean, what PMD and PMC release something about."""
-    return residuals_many(features, np.array([0, len(items)], np.int64), items, values)[0]
+    row: Floats = residuals_many(features, np.array([0, len(items)], np.int64), items, values)[0]
+    return row
 
 
 def residuals_many(features: ItemFeatures, starts: Ints, items: Indices, values: Floats) -> Floats2:

@@ -173,17 +173,19 @@ class SecondOrderRelease:
         ValueError
             If this is no release of the query, or not a vector.
         """
-        self._require(query)
+        self.require(query)
         if self.mechanism == "pmd":
-            scale = np.array(features.scale, np.float64)
-            row = scale[np.frombuffer(self.payload, np.uint8)] - features.mean
+            levels = np.array(features.scale, np.float64)
+            row: Floats = levels[np.frombuffer(self.payload, np.uint8)] - features.mean
             return row * pmd_factors(features) if rescale else row
         if self.mechanism in ("laplace", "exact"):
-            return np.frombuffer(self.payload, "<f8") - features.mean
-        signs = np.unpackbits(np.frombuffer(self.payload, np.uint8), count=features.items) * 2.0 - 1.0
+            told: Floats = np.frombuffer(self.payload, "<f8") - features.mean
+            return told
+        bits = np.unpackbits(np.frombuffer(self.payload, np.uint8), count=features.items)
+        signs = bits.astype(np.float64) * 2.0 - 1.0
         if self.mechanism == "sslp":
             return signs * sslp_bound(features, query.epsilon)
-        own: float = np.frombuffer(self.payload[-8:], "<f8")[0] if query.own_h else features.common_h
+        own = float(np.frombuffer(self.payload[-8:], "<f8")[0]) if query.own_h else features.common_h
         return signs * own
 
     def as_moment(self, features: ItemFeatures, query: SecondOrderQuery) -> Floats2:
@@ -194,10 +196,11 @@ class SecondOrderRelease:
         ValueError
             If this is no release of the query, or not a moment.
         """
-        self._require(query)
+        self.require(query)
         return unpack_moment(np.frombuffer(self.payload, "<f8"), features.rank)
 
-    def _require(self, query: SecondOrderQuery) -> None:
+    def require(self, query: SecondOrderQuery) -> None:
+        """Raise ValueError if this is no release of ``query``."""
         if self.query_id != query.id or self.mechanism != query.mechanism:
             raise ValueError(f"release of query {self.query_id.hex()[:8]} is no answer to {query.id.hex()[:8]}")
 
@@ -211,7 +214,8 @@ def pmd_factors(features: ItemFeatures) -> Floats:
     """
     scale = np.array(features.scale, np.float64)
     energy = scale.var() + np.square(scale.mean() - features.mean)
-    return features.common_h / np.sqrt(energy)
+    factors: Floats = features.common_h / np.sqrt(energy)
+    return factors
 
 
 def sslp_bound(features: ItemFeatures, epsilon: Epsilon) -> float:
@@ -235,7 +239,8 @@ def basis_of(features: ItemFeatures) -> Floats2:
 def pack_moment(moment: Floats2) -> Floats:
     """Return the lower triangle of a symmetric matrix with its inner product: off the diagonal times sqrt(2)."""
     rows, columns = np.tril_indices(moment.shape[0])
-    return moment[rows, columns] * np.where(rows == columns, 1.0, math.sqrt(2))
+    packed: Floats = moment[rows, columns] * np.where(rows == columns, 1.0, math.sqrt(2))
+    return packed
 
 
 def unpack_moment(packed: Floats, rank: int) -> Floats2:
