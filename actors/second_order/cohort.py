@@ -106,7 +106,10 @@ class PrivateCohort:
         query.require(features)
         for device in range(first, stop):
             self._admit(device, query)
-        for start, end in self._silent(first, stop, features.items):
+        silent = list(self._silent(first, stop, features.items))
+        for start, end in silent:
+            self._own_ratings(start, end).check(features, on_scale=MECHANISMS[query.mechanism].needs_scale, first=start)
+        for start, end in silent:
             self._answers.keep(self._answer_block(query, features, start, end))
         return [self._release(device) for device in range(first, stop)]
 
@@ -117,6 +120,9 @@ class PrivateCohort:
             return None
         guarantee = MECHANISMS[one.mechanism].guarantee
         return Spent(device, one.query_id, one.model, one.mechanism, one.epsilon, guarantee)
+
+    def _own_ratings(self, first: int, stop: int) -> PrivateRatings:
+        return self._ratings.block(first - self.first, stop - self.first)
 
     def _own(self, first: int, stop: int) -> None:
         if not self.first <= first <= stop <= self.stop:
@@ -159,8 +165,7 @@ class PrivateCohort:
             start = max(end, start + 1)
 
     def _answer_block(self, query: SecondOrderQuery, features: ItemFeatures, first: int, stop: int) -> list[Answer]:
-        own = self._ratings.block(first - self.first, stop - self.first)
-        own.check(features, on_scale=MECHANISMS[query.mechanism].needs_scale, first=first)
+        own = self._own_ratings(first, stop)
         residuals = residuals_many(features, own.starts, own.items, own.values)
         coins = Coins(self._master, first, stop - first, query.words)
         told = SPEAKERS[query.mechanism](residuals, Asked(query, features, coins))
