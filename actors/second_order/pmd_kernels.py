@@ -51,18 +51,18 @@ def _sweep(row: Bits, held: Floats, residual: float, norms: Floats, products: Fl
     """
     swapped = False
     for p in range(row.size - 1):
-        mine = held[p]
+        mine, norm, product = held[p], norms[p], products[p]
         for q in range(p + 1, row.size):
             theirs = held[q]
             da, db = theirs * theirs - mine * mine, (theirs - mine) * residual
-            if _gain(da, db, norms[p] - norms[q], products[p] - products[q]) < 0.0:
+            if _gain(da, db, norm - norms[q], product - products[q]) < 0.0:
                 row[p], row[q] = row[q], row[p]
-                held[p], held[q] = theirs, mine
-                norms[p] += da
+                held[q], mine, swapped = mine, theirs, True
+                norm += da
                 norms[q] -= da
-                products[p] += db
+                product += db
                 products[q] -= db
-                mine, swapped = theirs, True
+        held[p], norms[p], products[p] = mine, norm, product
     return swapped
 
 
