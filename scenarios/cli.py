@@ -27,6 +27,7 @@ from scenarios.policies import import_policy
 from scenarios.records import STDOUT, check_targets, claim, deliver, write_out
 from scenarios.repeat import Finished, run_seeds
 from scenarios.sweep.command import sweep
+from scenarios.two_tier.command import two_tier
 
 INTERRUPTED = 130
 BAD_INPUT = 2
@@ -186,6 +187,7 @@ def bounds(
 
 
 app.command()(plan)
+app.command("two-tier")(two_tier)
 
 
 DEMO = Scenario(items=200, rated=20, users=2_000_000)

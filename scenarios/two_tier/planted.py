@@ -12,6 +12,9 @@ from coordinator.protocol.compiled import compiled
 from coordinator.protocol.hashing import draw, siphash1
 from scenarios.datasets import RatingTable
 
+FEWEST = 20
+"""Ratings of the least active user, as in MovieLens."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
@@ -37,7 +40,7 @@ class Shape:
     items: int = 10_677
     ratings: int = 10_000_000
     rank: int = 8
-    fewest: int = 20
+    fewest: int = FEWEST
     taste: float = 0.55
     noise: float = 0.6
 
