@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+
 from actors.second_order.answers import Answer, Answers
 from actors.second_order.coins import Coins
 from actors.second_order.ratings import PrivateRatings
@@ -104,6 +106,7 @@ class PrivateCohort:
         """
         self._own(first, stop)
         query.require(features)
+        _require_finite(features)
         for device in range(first, stop):
             self._admit(device, query)
         silent = list(self._silent(first, stop, features.items))
@@ -179,3 +182,12 @@ class PrivateCohort:
         one = self._answers.get(device)
         assert one is not None
         return SecondOrderRelease(query_id=one.query_id, device=device, mechanism=one.mechanism, payload=one.payload)
+
+
+def _require_finite(features: ItemFeatures) -> None:
+    """Refuse a model that nothing can be completed with, pinned or not."""
+    if not (np.isfinite(features.mean).all() and np.isfinite(features.vectors).all() and features.kappa > 0):
+        raise InputError(
+            f"model {features.digest.hex()[:8]} holds numbers that are not finite, or kappa {features.kappa:g}; "
+            "send one with finite numbers and kappa above 0"
+        )

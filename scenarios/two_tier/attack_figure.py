@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 _PANELS = {
-    "side_found": "side of the release found",
+    "flip_found": "flip found",
     "like_right": "like or dislike guessed right",
     "rmse": "RMSE of the guess",
 }

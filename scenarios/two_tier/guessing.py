@@ -22,7 +22,7 @@ class Scores:
 
     Attributes
     ----------
-    side_found : float or None
+    flip_found : float or None
         Share of releases whose side of +-r' was found; None where they have one only.
     like_right, like_error : float
         Share of ratings rightly told to be above the item's mean or not, and its standard error over users.
@@ -32,7 +32,7 @@ class Scores:
         Root mean squared error of the guesses.
     """
 
-    side_found: float | None
+    flip_found: float | None
     like_right: float
     like_error: float
     exact_right: float | None
@@ -125,7 +125,7 @@ class Spy:
             nearest = scale[np.searchsorted((scale[1:] + scale[:-1]) / 2, ratings)]
             exact = float((nearest == dealt.values).mean())
         return Scores(
-            side_found=found,
+            flip_found=found,
             like_right=float(right.mean()),
             like_error=clustered_error(right, dealt.owner),
             exact_right=exact,

@@ -89,6 +89,25 @@ def test_swaps_only_lower_the_objective_and_end_where_no_swap_helps() -> None:
         assert objective(norms, products) >= found[4] * (1 - 1e-12) - 1e-9
 
 
+def test_swaps_are_those_of_the_printed_objective() -> None:
+    """A plain search that computes objective (8) as it is printed at every attempt makes the same candidates."""
+    values, residual = world(7, 4, 1, 8)
+    order = make(values, residual, 21, passes=0).order.astype(np.intp)
+
+    def printed() -> float:
+        held = np.take_along_axis(values, order, axis=1).T
+        return float(np.mean([np.square(np.outer(x, x) - np.outer(residual, residual)).sum() for x in held]))
+
+    for _ in range(2):
+        for item, _sweep in itertools.product(range(7), range(3)):
+            for p, q in itertools.combinations(range(4), 2):
+                before = printed()
+                order[item, [p, q]] = order[item, [q, p]]
+                if printed() >= before:
+                    order[item, [p, q]] = order[item, [q, p]]
+    assert np.array_equal(make(values, residual, 21, passes=2).order, order)
+
+
 def test_the_shuffle_is_the_oracles() -> None:
     order = np.empty((6, 5), np.uint8)
     stream = reference.draw(3, 4)

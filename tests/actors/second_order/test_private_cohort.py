@@ -130,6 +130,14 @@ def test_a_model_that_was_not_announced_is_refused() -> None:
     assert cohort.ledger(0) is None
 
 
+@pytest.mark.parametrize(("part", "value"), [("mean", np.nan), ("vectors", np.inf), ("kappa", 0.0)])
+def test_a_model_that_nothing_can_be_completed_with_is_refused(part: str, value: float) -> None:
+    model = tiers.features()
+    bad = dataclasses.replace(model, **{part: getattr(model, part) * value})
+    with pytest.raises(InputError, match=f"model {bad.digest.hex()[:8]} holds numbers that are not finite"):
+        pinned(bad).answer(tiers.query(bad, "pmc"), bad, 0, 1)
+
+
 def test_a_second_question_about_the_same_model_is_refused() -> None:
     model = tiers.features()
     cohort = pinned(model)

@@ -67,11 +67,11 @@ def guessed() -> dict[tuple[str, int], Guessed]:
 
 def test_one_known_rating_tells_pmcs_side_and_with_it_every_sign() -> None:
     alone, told = guessed()["pmc", 0], guessed()["pmc", 1]
-    assert told.scores.side_found == 1.0
+    assert told.scores.flip_found == 1.0
     assert told.scores.like_right > 0.95
     assert told.scores.rmse < 0.8 * guessed()["none", 1].scores.rmse
-    assert alone.scores.side_found is not None
-    assert alone.scores.side_found < 0.7
+    assert alone.scores.flip_found is not None
+    assert alone.scores.flip_found < 0.7
     assert alone.scores.like_right < 0.65
 
 
@@ -80,8 +80,8 @@ def test_pmd_tells_less_and_more_of_it_with_more_known_ratings() -> None:
     likes = [one.like_right for one in found]
     assert likes == sorted(likes)
     assert guessed()["none", 8].scores.like_right + 0.05 < likes[2] < guessed()["pmc", 8].scores.like_right
-    assert found[2].side_found is not None
-    assert found[2].side_found > 0.85
+    assert found[2].flip_found is not None
+    assert found[2].flip_found > 0.85
 
 
 @pytest.mark.statistical
@@ -91,12 +91,12 @@ def test_nothing_is_found_where_nothing_is_told() -> None:
     Twin: PMC's sides at k = 1.
     """
     noise, silent = guessed()["pmc-rr", 0].scores, guessed()["none", 0]
-    assert noise.side_found is not None
-    assert rate_fits(round(noise.side_found * PRIVATE), PRIVATE, 0.5)
+    assert noise.flip_found is not None
+    assert rate_fits(round(noise.flip_found * PRIVATE), PRIVATE, 0.5)
     assert not rate_fits(PRIVATE, PRIVATE, 0.5)
     assert abs(noise.like_right - silent.scores.like_right) < 6 * noise.like_error
     assert abs(silent.rated_auc - 0.5) < 0.06
-    assert silent.scores.side_found is None
+    assert silent.scores.flip_found is None
 
 
 def test_what_is_not_private_is_guessed_exactly() -> None:
@@ -104,7 +104,7 @@ def test_what_is_not_private_is_guessed_exactly() -> None:
     assert exact.scores.exact_right is not None
     assert exact.scores.exact_right > 0.98
     assert exact.rated_auc > 0.98
-    assert exact.scores.side_found is None
+    assert exact.scores.flip_found is None
     laplace = guessed()["laplace", 0].scores
     assert guessed()["none", 0].scores.like_right + 0.1 < laplace.like_right < exact.scores.like_right
 
