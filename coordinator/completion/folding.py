@@ -45,6 +45,7 @@ class ReleaseBook:
         self._batches: list[_Batch] = []
         self._devices: set[int] = set()
         self._kept: list[Floats2] = []
+        self._gram: Floats2 = np.empty((0, 0))
         self.duplicates = 0
 
     @property
@@ -91,6 +92,18 @@ class ReleaseBook:
             return
         for batch in self._batches:
             yield from self._decoded(batch)
+
+    def gram(self) -> Floats2:
+        """Return all rows' inner products, float64, shape (rows, rows); those of earlier batches are kept."""
+        known, blocks = len(self._gram), list(self.blocks())
+        rows = np.concatenate([*blocks, np.empty((0, self._items))])
+        if known < len(rows):
+            whole = np.empty((len(rows), len(rows)))
+            whole[:known, :known] = self._gram
+            whole[known:] = rows[known:] @ rows.T
+            whole[:known, known:] = whole[known:, :known].T
+            self._gram = whole
+        return self._gram
 
     def rows(self) -> int:
         """Return how many rows `blocks` yields."""

@@ -47,7 +47,7 @@ class RayCrowd:
         bounds = cut_users(starts)
         each = -(-len(bounds) // workers)
         shared = [ray.put(array) for array in (starts, items, values)]
-        actor: Any = ray.remote(num_cpus=0.5)(PublicHost)
+        actor: Any = ray.remote(num_cpus=0)(PublicHost)
         self.hosts = [
             actor.remote(*shared, count, bounds[first : first + each]) for first in range(0, len(bounds), each)
         ]

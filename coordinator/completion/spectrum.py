@@ -67,7 +67,7 @@ def spectrum_of(
         if crowd.items <= MOMENT_ITEMS:
             return _of_moment(crowd, book, weight)
         if crowd.users + book.rows() <= ROWS:
-            return _of_rows(crowd, book, weight)
+            return _of_rows(crowd, book, weight, rank)
         return _of_subspace(crowd, book, weight, rank, near, passes)
 
 
@@ -79,14 +79,22 @@ def _of_moment(crowd: Crowd, book: ReleaseBook, weight: float) -> Spectrum:
     return Spectrum(values=np.sqrt(np.maximum(values[::-1], 0)), vectors=np.ascontiguousarray(vectors[:, ::-1]))
 
 
-def _of_rows(crowd: Crowd, book: ReleaseBook, weight: float) -> Spectrum:
-    blocks = [*crowd.ask("rows"), *(np.sqrt(weight) * rows for rows in (book.blocks() if weight else ()))]
-    rows = np.concatenate(blocks)
-    squares, left = np.linalg.eigh(rows @ rows.T)
+def _of_rows(crowd: Crowd, book: ReleaseBook, weight: float, rank: int) -> Spectrum:
+    rows: Floats2 = np.concatenate(crowd.ask("rows"))
+    blocks = list(book.blocks()) if weight else []
+    root = float(np.sqrt(weight))
+    across = root * np.concatenate([np.empty((len(rows), 0)), *(rows @ block.T for block in blocks)], axis=1)
+    released = weight * book.gram() if blocks else np.empty((0, 0))
+    gram = np.block([[rows @ rows.T, across], [across.T, released]])
+    squares, left = linalg.eigh(gram, subset_by_index=(max(0, len(gram) - rank), len(gram) - 1))
     squares, left = squares[::-1], left[:, ::-1]
-    real = squares > squares[0] * 1e-14 if squares[0] > 0 else np.zeros(squares.size, np.bool_)
-    values = np.sqrt(squares[real])
-    return Spectrum(values=values, vectors=(rows.T @ left[:, real]) / values)
+    real = squares > max(squares[0], 0.0) * 1e-14
+    values, left = np.sqrt(squares[real]), left[:, real]
+    vectors, at = rows.T @ left[: len(rows)], len(rows)
+    for block in blocks:
+        vectors += root * (block.T @ left[at : at + len(block)])
+        at += len(block)
+    return Spectrum(values=values, vectors=vectors / values)
 
 
 def _of_subspace(

@@ -1,4 +1,4 @@
-"""The command line of sweeps: `blindrec sweep sample-complexity`; `blindrec sweep adaptive` is registered here."""
+"""The command line of sweeps: `blindrec sweep sample-complexity`; the others are registered here."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from scenarios.files import write_json
 from scenarios.records import STDOUT, check_targets, deliver, versions
 from scenarios.sweep.adaptive_command import HELP as ADAPTIVE_HELP
 from scenarios.sweep.adaptive_command import adaptive
+from scenarios.two_tier.sweep_command import HELP as TWO_TIER_HELP
+from scenarios.two_tier.sweep_command import two_tier_sweep
 
 INTERRUPTED = 130
 WIDTH = 140
@@ -107,3 +109,4 @@ def sample_complexity(
 
 
 sweep.command("adaptive", help=ADAPTIVE_HELP)(adaptive)
+sweep.command("two-tier", help=TWO_TIER_HELP)(two_tier_sweep)

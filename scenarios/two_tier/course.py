@@ -24,7 +24,7 @@ Score = Callable[[ItemFeatures], float]
 """Root mean squared error of features on the test ratings; the experimenter's."""
 Weigh = Callable[[ReleaseBook], float]
 """Chooses the weight of the releases so far; the server's, from public ratings and releases."""
-GROWTH = 4
+GROWTH = 5
 """A validated weight is chosen anew when there are so many times the releases of the last time, and at the end."""
 
 

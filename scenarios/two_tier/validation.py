@@ -6,7 +6,6 @@ server has is used: public ratings, and releases that have arrived.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -16,6 +15,7 @@ import numpy as np
 from coordinator.completion.cohorts import LocalCrowd
 from coordinator.completion.fitting import Fitting, begin, iterate
 from coordinator.completion.folding import ReleaseBook
+from coordinator.protocol.arrays import Floats
 from coordinator.protocol.coins import as_words, derive
 from coordinator.protocol.errors import InputError
 from scenarios.session import Session
@@ -47,13 +47,13 @@ class Fold:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Trial:
-    """One setting on one fold."""
+    """One setting on one fold; with a book, every weight of its releases."""
 
     fold: Fold
     fitting: Fitting
     scale: Scale
     book: ReleaseBook | None = None
-    weight: float = 0.0
+    weights: tuple[float, ...] = ()
 
 
 def folds_of(public: Rows, seed: int) -> list[Fold]:
@@ -79,26 +79,33 @@ def folds_of(public: Rows, seed: int) -> list[Fold]:
     return folds
 
 
-def trial_error(trial: Trial) -> tuple[float, int]:
-    """Return the sum of squared errors of the held-out users' asked ratings, and their number."""
+def trial_errors(trial: Trial) -> list[float]:
+    """Return sums of squared errors of the held-out users' asked ratings: one, or one a weight."""
     train, scale = trial.fold.train, trial.scale
     crowd = LocalCrowd(train.starts, train.items, train.values, train.count)
     model = begin(crowd, trial.fitting, lowest=scale.lowest, highest=scale.highest, scale=scale.levels)
-    model = iterate(model, crowd, trial.fitting, ITERATIONS)
+    models = [iterate(model, crowd, trial.fitting, ITERATIONS)]
     if trial.book is not None:
-        model = iterate(model, crowd, trial.fitting, MORE_ITERATIONS, book=trial.book, weight=trial.weight)
-    errors = squared_errors(model.features, trial.fold.seen, trial.fold.asked)
-    return float(errors.sum()), errors.size
+        models = [
+            iterate(models[0], crowd, trial.fitting, MORE_ITERATIONS, book=trial.book, weight=weight)
+            for weight in trial.weights
+        ]
+    return [float(squared_errors(one.features, trial.fold.seen, trial.fold.asked).sum()) for one in models]
 
 
-def errors_of(trials: Sequence[Trial], folds: int, session: Session) -> list[float]:
-    """Return the root mean squared error of every setting; trials stand setting by setting, fold by fold."""
-    told = dict(session.each(trial_error, trials))
-    found = []
-    for first in range(0, len(trials), folds):
-        parts = [told[place] for place in range(first, first + folds)]
-        found.append(math.sqrt(sum(total for total, _ in parts) / max(1, sum(count for _, count in parts))))
-    return found
+def errors_of(trials: Sequence[Trial], session: Session) -> Floats:
+    """Return every setting's root mean squared error; trials of a setting stand fold by fold.
+
+    Returns
+    -------
+    ndarray of float64, shape (settings, weights or 1)
+    """
+    told = dict(session.each(trial_errors, trials))
+    folds = list(dict.fromkeys(id(trial.fold) for trial in trials))
+    sums = np.array([told[place] for place in range(len(trials))]).reshape(-1, len(folds), len(told[0]))
+    asked = sum(trial.fold.asked.items.size for trial in trials[: len(folds)])
+    errors: Floats = np.sqrt(sums.sum(axis=1) / max(1, asked))
+    return errors
 
 
 def choose_fitting(
@@ -137,7 +144,8 @@ def choose_fitting(
             for one, size in new
             for fold in folds
         ]
-        found.update(zip(new, errors_of(trials, len(folds), session), strict=True))
+        if trials:
+            found.update(zip(new, errors_of(trials, session)[:, 0].tolist(), strict=True))
         return [found[pair] for pair in wanted]
 
     at = START
@@ -174,8 +182,6 @@ def choose_weight(
     errors : list of float
         Of every one.
     """
-    trials = [
-        Trial(fold=fold, fitting=fitting, scale=scale, book=book, weight=weight) for weight in WEIGHTS for fold in folds
-    ]
-    errors = errors_of(trials, len(folds), session)
+    trials = [Trial(fold=fold, fitting=fitting, scale=scale, book=book, weights=WEIGHTS) for fold in folds]
+    errors: list[float] = errors_of(trials, session)[0].tolist()
     return WEIGHTS[int(np.argmin(errors))], errors
