@@ -105,7 +105,7 @@ def cap_channel(epsilon: Epsilon, dimension: int) -> CapChannel:
     --------
     >>> channel = cap_channel(Fraction(5), 55)
     >>> round(channel.epsilon, 6), round(channel.second_moment / 55, 2)
-    (5.0, 0.35)
+    (5.0, 0.31)
     """
     asked = as_float(epsilon)
     if not asked <= LARGEST_EPSILON:
