@@ -29,6 +29,8 @@ class Answer(NamedTuple):
     mechanism: str
     epsilon: str
     """As a fraction; empty where there is none."""
+    guarantee: str
+    """What the device was promised, in words."""
     payload: bytes
 
 
@@ -113,6 +115,7 @@ def _record(one: Answer) -> bytes:
         "model": one.model.hex(),
         "mechanism": one.mechanism,
         "epsilon": one.epsilon,
+        "guarantee": one.guarantee,
         "bytes": len(one.payload),
     }
     return json.dumps(told).encode() + b"\n" + one.payload
@@ -154,14 +157,7 @@ def read(path: Path) -> list[Answer]:
             head = body.index(b"\n", at)
             told = json.loads(body[at:head])
             at = head + 1 + told["bytes"]
-            found.append(
-                Answer(
-                    told["device"],
-                    bytes.fromhex(told["query"]),
-                    bytes.fromhex(told["model"]),
-                    told["mechanism"],
-                    told["epsilon"],
-                    body[head + 1 : at],
-                )
-            )
+            query_id, model = bytes.fromhex(told["query"]), bytes.fromhex(told["model"])
+            words = told["mechanism"], told["epsilon"], told["guarantee"]
+            found.append(Answer(told["device"], query_id, model, *words, body[head + 1 : at]))
     return found

@@ -21,6 +21,8 @@ from coordinator.protocol.second_order import MECHANISMS, SecondOrderQuery, Seco
 BLOCK = 1 << 19
 """Completed ratings that are held at once, over the devices that answer together."""
 
+OWN_H = "; h is the device's own and tells the mean size of its residual"
+
 
 class Spent(NamedTuple):
     """What a device's ledger holds: its one release, and what kind of guarantee it was given under."""
@@ -121,8 +123,7 @@ class PrivateCohort:
         self._own(device, device + 1)
         if (one := self._answers.get(device)) is None:
             return None
-        guarantee = MECHANISMS[one.mechanism].guarantee
-        return Spent(device, one.query_id, one.model, one.mechanism, one.epsilon, guarantee)
+        return Spent(device, one.query_id, one.model, one.mechanism, one.epsilon, one.guarantee)
 
     def _own_ratings(self, first: int, stop: int) -> PrivateRatings:
         return self._ratings.block(first - self.first, stop - self.first)
@@ -173,10 +174,9 @@ class PrivateCohort:
         coins = Coins(self._master, first, stop - first, query.words)
         told = SPEAKERS[query.mechanism](residuals, Asked(query, features, coins))
         epsilon = "" if query.epsilon is None else str(query.epsilon)
-        return [
-            Answer(first + k, query.id, query.model, query.mechanism, epsilon, payload)
-            for k, payload in enumerate(told)
-        ]
+        guarantee = MECHANISMS[query.mechanism].guarantee + (OWN_H if query.own_h else "")
+        about = query.id, query.model, query.mechanism, epsilon, guarantee
+        return [Answer(first + k, *about, payload) for k, payload in enumerate(told)]
 
     def _release(self, device: int) -> SecondOrderRelease:
         one = self._answers.get(device)

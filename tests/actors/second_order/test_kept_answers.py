@@ -100,7 +100,7 @@ def test_an_answer_is_synced_before_it_is_returned(tmp_path: Path, monkeypatch: 
 
 
 def answer(device: int, payload: bytes = b"\n\n{}") -> Answer:
-    return Answer(device, bytes(16), bytes(range(16)), "pmc", "", payload)
+    return Answer(device, bytes(16), bytes(range(16)), "pmc", "", "none", payload)
 
 
 def test_a_torn_last_frame_was_never_sent_and_is_dropped(tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ def test_a_torn_last_frame_was_never_sent_and_is_dropped(tmp_path: Path) -> None
     kept.keep([answer(2)])
     both = path.read_bytes()
     flipped = both[:-1] + bytes([both[-1] ^ 1])
-    for content in [both[:end] for end in range(len(whole), len(both))] + [flipped]:
+    for content in [*(both[:end] for end in range(len(whole), len(both), 9)), both[:-1], flipped]:
         path.write_bytes(content)
         again = Answers(0, 9, tmp_path)
         assert [again.get(k) for k in range(3)] == [answer(0), answer(1), None]

@@ -87,8 +87,12 @@ def test_the_devices_own_h_comes_behind_the_signs_where_it_is_asked_for() -> Non
     model = tiers.features()
     query = dataclasses.replace(tiers.query(model, "pmc"), own_h=True)
     rows = complete_many(model, *OF) - model.mean
-    for row, one in zip(rows, pinned(model).answer(query, model, 0, DEVICES), strict=True):
+    cohort = pinned(model)
+    for row, one in zip(rows, cohort.answer(query, model, 0, DEVICES), strict=True):
         np.testing.assert_allclose(np.abs(one.as_vector(model, query)), np.abs(row).mean())
+    spent = cohort.ledger(3)
+    assert spent is not None
+    assert spent.guarantee.endswith("tells the mean size of its residual")
 
 
 def test_a_device_asked_twice_repeats_and_spends_nothing() -> None:
