@@ -114,8 +114,12 @@ def attack(
     Raises
     ------
     InputError
-        If a mechanism releases no vector, or ratings cannot be used with it.
+        If a mechanism releases no vector, ratings cannot be used with it, or there are none.
     """
+    if not public.items.size or not private.items.size:
+        raise InputError(
+            f"public users have {public.items.size} ratings and private ones {private.items.size}; an attack needs both"
+        )
     copies = -(-played // public.users)
     crowd = public.of(np.tile(np.arange(public.users), copies))
     popularity = np.bincount(public.items, minlength=public.count)
@@ -124,18 +128,9 @@ def attack(
     other = deal(private, popularity, seed, "attack private", targets=TARGETS)
     found = []
     for mechanism, epsilon in attacked:
-
-        def lesson(dealt: Dealt, purpose: str, what: Asked = (mechanism, epsilon)) -> Lesson:
-            released = _released(features, dealt.rows, *what, derive(seed, purpose))
-            return Lesson(seen=seen(features, released, dealt.rows, total), dealt=dealt)
-
-        target = lesson(other, "devices")
-        spy = Spy(
-            features=features,
-            popularity=popularity,
-            played=lesson(own, "attack devices"),
-            sided=mechanism in SIDED,
-        )
+        practice = _lesson(features, own, total, (mechanism, epsilon), derive(seed, "attack devices"))
+        target = _lesson(features, other, total, (mechanism, epsilon), derive(seed, "devices"))
+        spy = Spy(features=features, popularity=popularity, played=practice, sided=mechanism in SIDED)
         auc = spy.tells_rated(target)
         found += [
             Guessed(
@@ -152,6 +147,11 @@ def attack(
     return found
 
 
+def _lesson(features: ItemFeatures, dealt: Dealt, total: Floats, asked: Asked, secret: bytes) -> Lesson:
+    """Let users release what is asked for, and look at it."""
+    return Lesson(seen=seen(features, _released(features, dealt.rows, asked, secret), dealt.rows, total), dealt=dealt)
+
+
 def _total(features: ItemFeatures, public: Rows) -> Floats:
     """Return the sum of public users' r': what a release leans to before anything is known of its user."""
     total = np.zeros(features.items)
@@ -161,12 +161,13 @@ def _total(features: ItemFeatures, public: Rows) -> Floats:
     return total
 
 
-def _released(features: ItemFeatures, rows: Rows, mechanism: str, epsilon: Epsilon, secret: bytes) -> Singles:
+def _released(features: ItemFeatures, rows: Rows, asked: Asked, secret: bytes) -> Singles:
     """Return what devices release, as rows z, float32; zeros of no mechanism."""
+    mechanism, epsilon = asked
     told = np.zeros((rows.users, features.items), np.float32)
     if mechanism == NONE:
         return told
-    if MECHANISMS[mechanism].moment if mechanism in MECHANISMS else False:
+    if (kind := MECHANISMS.get(mechanism)) is not None and kind.moment:
         raise InputError(f"mechanism {mechanism} releases no vector; attack one of {', '.join(SIDED)}, laplace, exact")
     query = SecondOrderQuery(model=features.digest, mechanism=mechanism, epsilon=epsilon)
     cohort = PrivateCohort(rows.starts, rows.items, rows.values, secret, 0)

@@ -126,6 +126,12 @@ def test_a_mechanism_without_a_vector_is_refused() -> None:
         attack(*world(), 0, attacked=[("privunit", Fraction(1))])
 
 
+def test_an_attack_on_nobody_is_refused() -> None:
+    features, public, private = world()
+    with pytest.raises(InputError, match="private ones 0; an attack needs both"):
+        attack(features, public, private.block(0, 0), 0)
+
+
 def test_targets_and_known_ratings_are_apart_and_decoys_were_not_rated() -> None:
     rows = planted(30, 3)
     rows = rows.where(np.random.default_rng(0).random(rows.items.size) < 0.4)
