@@ -29,7 +29,7 @@ def _share(name: str) -> None:
     spec.loader.exec_module(module)
 
 
-for shared in ("reference", "statistical", "worlds", "runs", "boundary", "tiers"):
+for shared in ("reference", "statistical", "worlds", "runs", "boundary", "tiers", "completions"):
     _share(shared)
 
 

@@ -192,6 +192,8 @@ def _maximise(model: Model, crowd: Crowd, fitting: Fitting, book: ReleaseBook, w
     sizes = found.values[:kept] if fitting.mstep == "keep" else np.maximum(found.values[:kept] - fitting.kappa, 0)
     vectors = np.zeros((crowd.items, fitting.rank))
     vectors[:, :kept] = found.vectors[:, :kept] * np.sqrt(sizes)
+    if not (weight and book.rows()):
+        vectors[model.counts == 0] = 0.0  # not what rounding leaves: its sign would be no fair coin on a device
     return vectors
 
 

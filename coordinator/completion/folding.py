@@ -95,15 +95,16 @@ class ReleaseBook:
 
     def gram(self) -> Floats2:
         """Return all rows' inner products, float64, shape (rows, rows); those of earlier batches are kept."""
-        known, blocks = len(self._gram), list(self.blocks())
+        gram, blocks = self._gram, list(self.blocks())  # one look: trials may share the book in several threads
+        known = len(gram)
         rows = np.concatenate([*blocks, np.empty((0, self._items))])
         if known < len(rows):
             whole = np.empty((len(rows), len(rows)))
-            whole[:known, :known] = self._gram
+            whole[:known, :known] = gram
             whole[known:] = rows[known:] @ rows.T
             whole[:known, known:] = whole[known:, :known].T
-            self._gram = whole
-        return self._gram
+            self._gram = gram = whole
+        return gram
 
     def rows(self) -> int:
         """Return how many rows `blocks` yields."""

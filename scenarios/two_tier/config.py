@@ -24,8 +24,8 @@ GUARANTEES = {
 }
 """What a private device is promised, by mechanism."""
 PAPER_WEIGHT = 0.5
-WEIGHED = ("pmd", "pmc", "exact", FULL, NONE)
-"""Mechanisms whose releases count half a public user's row, as in the paper; others' weight is validated."""
+WEIGHED = ("exact", FULL, NONE)
+"""Mechanisms without noise: a release counts half a public user's row, as in the paper; others' weight is validated."""
 DEFAULT_EPSILON = "1"
 
 
@@ -79,7 +79,7 @@ class TwoTier(BaseModel):
         The mechanism's privacy parameter [nats], where it has one.
     rank, regularisation, weight
         r, kap, and the weight of a release against a public user's row; chosen on held-out public users where None
-        (the weight of pmd, pmc and exact is the paper's 1/2).
+        (the weight of exact releases is the paper's 1/2 then).
     norm : {"uniform", "weighted"}
         Trace norm.
     m_step : {"keep", "prox"}
