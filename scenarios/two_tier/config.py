@@ -23,6 +23,8 @@ GUARANTEES = {
     **{name: kind.guarantee for name, kind in MECHANISMS.items()},
 }
 """What a private device is promised, by mechanism."""
+PRIVATE = 400
+"""Private devices that answer, as in the paper."""
 PAPER_WEIGHT = 0.5
 WEIGHED = ("exact", FULL, NONE)
 """Mechanisms without noise: a release counts half a public user's row, as in the paper; others' weight is validated."""
@@ -69,8 +71,8 @@ class TwoTier(BaseModel):
         Users, items and ratings of a planted table; see `scenarios.two_tier.planted`.
     public : int or float
         Number of public users, or their share below 1.
-    private : int
-        Private devices that answer; of all other users each only receives the model.
+    private : int or None
+        Private devices that answer, all other users only receive the model; None: `PRIVATE`, or all that there are.
     public_by, private_by : {"most", "random"}
         Users with most ratings first, or in random order.
     mechanism : str
@@ -102,7 +104,7 @@ class TwoTier(BaseModel):
     columns: tuple[str, str, str] | None = None
     planted: Annotated[tuple[int, int, int] | None, BeforeValidator(_shape)] = None
     public: Annotated[float, BeforeValidator(_share)] = 100
-    private: Annotated[int, Field(ge=0)] = 400
+    private: Annotated[int, Field(ge=0)] | None = None
     public_by: Literal["most", "random"] = "most"
     private_by: Literal["most", "random"] = "most"
     mechanism: str = "pmc"
@@ -131,6 +133,8 @@ class TwoTier(BaseModel):
         kind = MECHANISMS.get(self.mechanism)
         if self.epsilon is not None and not (kind and kind.takes_epsilon):
             raise InputError(f"epsilon is {as_float(self.epsilon):g}, but {self.mechanism} has none; leave it out")
+        if "epsilon" in self.model_fields_set and self.epsilon is None:
+            raise InputError(f"epsilon is inf for {self.mechanism}; give a finite one, or ask for exact")
         if self.round_ratings and self.scale is None:
             raise InputError("round_ratings is True, but no scale is declared; give --scale")
         return self

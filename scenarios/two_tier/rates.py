@@ -14,7 +14,6 @@ from coordinator.protocol.features import ItemFeatures, tastes
 from coordinator.protocol.second_order import basis_of
 from scenarios.two_tier.sparse import Rows
 
-
 MOST_RANK = 24
 """Columns of V in `completion_errors`; the regularisation leaves fewer."""
 

@@ -10,6 +10,7 @@ from coordinator.protocol.arrays import Ints
 from coordinator.protocol.coins import as_words, derive
 from coordinator.protocol.errors import InputError
 from scenarios.datasets import RatingTable
+from scenarios.two_tier.config import PRIVATE
 from scenarios.two_tier.sparse import Rows, draw_ratings
 
 TEST = "two-tier test ratings"
@@ -62,7 +63,7 @@ def rows_of_table(table: RatingTable) -> Rows:
 
 
 def split_users(
-    table: RatingTable, *, public: float, private: int, public_by: str, private_by: str, holdout: int, seed: int
+    table: RatingTable, *, public: float, private: int | None, public_by: str, private_by: str, holdout: int, seed: int
 ) -> UserSplit:
     """Deal out users and ratings.
 
@@ -71,8 +72,8 @@ def split_users(
     table : RatingTable
     public : float
         Public users: a whole number from 1, or a share below 1.
-    private : int
-        Private devices that answer.
+    private : int or None
+        Private devices that answer; None: `PRIVATE`, or as many as there are.
     public_by, private_by : {"most", "random"}
         Who goes first: users with most training ratings (ties by number), or a random order of the seed.
     holdout : int
@@ -98,6 +99,7 @@ def split_users(
     held = draw_ratings(rows, np.full(rows.users, holdout, np.int64), seed, TEST)
     train = rows.where(~held)
     chosen = how_many(public, rows.users)
+    private = max(0, min(PRIVATE, rows.users - chosen)) if private is None else private
     if chosen + private > rows.users:
         raise InputError(
             f"public is {chosen} and private is {private}, but there are {rows.users} users; lower one of them"
