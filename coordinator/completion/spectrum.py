@@ -15,7 +15,7 @@ from coordinator.threads import one_thread
 
 MOMENT_ITEMS = 1000
 """Up to so many items the second moment itself is added up, m x m."""
-ROWS = 1000
+ROWS = 500
 """Up to so many rows, public and released, the Gram matrix of the rows is taken, k x k."""
 OVERSAMPLE = 10
 """Columns that subspace iteration carries along beside the wanted ones."""

@@ -41,15 +41,15 @@ class Shape:
     ratings: int = 10_000_000
     rank: int = 8
     fewest: int = FEWEST
-    taste: float = 0.6
-    noise: float = 0.68
+    taste: float = 0.55
+    noise: float = 0.7
 
 
 MEAN, USER_BIAS, ITEM_BIAS = 3.5, 0.35, 0.45
 """Of ratings, and standard deviations of users' and items' biases [stars]."""
-DECAY = 0.85
+DECAY = 0.95
 """Every direction's size against the one before."""
-ACTIVITY, POPULARITY = 1.08, 1.9
+ACTIVITY, POPULARITY = 1.0, 2.2
 """Standard deviations of the logarithms of users' and items' numbers of ratings."""
 MOST_OF_ITEMS = 0.7
 """Share of the items that the most active user rated."""
