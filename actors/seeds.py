@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numba import uint64
 
-from coordinator.protocol.arrays import Words
+from coordinator.protocol.arrays import Words, Words2
 from coordinator.protocol.compiled import compiled
 from coordinator.protocol.hashing import siphash1, siphash4
 
@@ -58,3 +58,23 @@ def private_coins(master: Words, first: int, count: int, purpose: np.uint64, que
     for k in range(count):
         coins[k] = siphash4(low[k], high[k], purpose, id0, id1, asked)
     return coins
+
+
+WHOLE = np.uint64(4)
+"""Purpose: what is drawn once for a whole vector that a private device releases: its sign, its candidate, its side."""
+PLACE = np.uint64(5)
+"""Purpose: the noise of one coordinate of such a vector; the question is the coordinate."""
+FAIR = np.uint64(6)
+"""Purpose: the signs of coordinates without one, 64 to a coin; the question is the coordinate over 64."""
+SHUFFLE = np.uint64(7)
+"""Purpose: the stream that shuffles a private device's candidate vectors before one is chosen."""
+
+
+@compiled
+def place_coins(master: Words, first: int, count: int, purpose: np.uint64, query_id: Words, coins: Words2) -> None:
+    """Write each device's coins of questions 0, 1, ...: ``coins``, uint64, shape (count, questions)."""
+    low, high = device_secrets(master, first, count)
+    id0, id1 = query_id[0], query_id[1]
+    for k in range(count):
+        for question in range(coins.shape[1]):
+            coins[k, question] = siphash4(low[k], high[k], purpose, id0, id1, uint64(question))

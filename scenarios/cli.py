@@ -33,6 +33,7 @@ from scenarios.repeat import Finished, run_seeds
 from scenarios.session import Session
 from scenarios.submission import commands as submission
 from scenarios.sweep.command import sweep
+from scenarios.two_tier.command import two_tier
 
 INTERRUPTED = 130
 BAD_INPUT = 2
@@ -240,6 +241,7 @@ app.command("adversary", help=ADVERSARY_HELP)(adversary)
 app.command("submit", help=submission.SUBMIT_HELP, context_settings=submission.PASS_ON)(submission.submit)
 app.command()(submission.status)
 app.command()(submission.stop)
+app.command("two-tier")(two_tier)
 
 
 DEMO = Scenario(items=200, rated=20, users=2_000_000)

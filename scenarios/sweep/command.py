@@ -16,6 +16,8 @@ from scenarios.sweep.adaptive_command import HELP as ADAPTIVE_HELP
 from scenarios.sweep.adaptive_command import adaptive
 from scenarios.sweep.online_command import HELP as ONLINE_HELP
 from scenarios.sweep.online_command import online
+from scenarios.two_tier.sweep_command import HELP as TWO_TIER_HELP
+from scenarios.two_tier.sweep_command import two_tier_sweep
 
 INTERRUPTED = 130
 WIDTH = 140
@@ -110,3 +112,4 @@ def sample_complexity(
 
 sweep.command("adaptive", help=ADAPTIVE_HELP)(adaptive)
 sweep.command("online", help=ONLINE_HELP)(online)
+sweep.command("two-tier", help=TWO_TIER_HELP)(two_tier_sweep)

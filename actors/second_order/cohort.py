@@ -1,0 +1,193 @@
+"""Private devices of the two-tier model: a public model comes in, one release a device goes out, once and for all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from actors.second_order.answers import Answer, Answers
+from actors.second_order.coins import Coins
+from actors.second_order.ratings import PrivateRatings
+from actors.second_order.speakers import SPEAKERS, Asked
+from coordinator.protocol.arrays import Floats, Indices, Ints
+from coordinator.protocol.coins import as_words
+from coordinator.protocol.errors import InputError
+from coordinator.protocol.features import ItemFeatures, residuals_many
+from coordinator.protocol.second_order import MECHANISMS, SecondOrderQuery, SecondOrderRelease
+
+BLOCK = 1 << 19
+"""Completed ratings that are held at once, over the devices that answer together."""
+
+OWN_H = "; h is the device's own and tells the mean size of its residual"
+
+
+class Spent(NamedTuple):
+    """What a device's ledger holds: its one release, and what kind of guarantee it was given under."""
+
+    device: int
+    query_id: bytes
+    model: bytes
+    """Digest of the model that it answered."""
+    mechanism: str
+    epsilon: str
+    """Privacy parameter as a fraction [nats]; empty where the mechanism has none."""
+    guarantee: str
+
+
+class PrivateCohort:
+    """A block of private devices; each answers as if it were alone.
+
+    A device answers one query about one model, whose digest was announced before. Its answer is kept before it is
+    sent; asked again, it sends that one. Anything else it refuses, whoever asks.
+
+    Parameters
+    ----------
+    starts, items, values
+        Their ratings in compressed sparse rows; see `PrivateRatings`.
+    secret : bytes
+        The population's sixteen-byte master secret; each device's own secret is derived from it.
+    first : int
+        Address of the first device.
+    folder : Path or None
+        Where answers are kept beyond this process, whatever cohorts there are; None for memory only.
+
+    Raises
+    ------
+    InputError
+        If the folder cannot be used.
+    """
+
+    def __init__(
+        self, starts: Ints, items: Indices, values: Floats, secret: bytes, first: int, *, folder: Path | None = None
+    ) -> None:
+        self._ratings, self._master = PrivateRatings(starts=starts, items=items, values=values), as_words(secret)
+        self.first, self.stop = first, first + self._ratings.devices
+        self._answers = Answers(self.first, self.stop, folder)
+        self._pinned: dict[int, bytes] = {}
+
+    def pin(self, model: bytes, first: int, stop: int) -> None:
+        """Take the digest of the one model that devices ``first`` to ``stop - 1`` will answer; it is public.
+
+        Raises
+        ------
+        InputError
+            If a device has taken another one, or answered about another one.
+        """
+        self._own(first, stop)
+        for device in range(first, stop):
+            self._agree(device, model)
+        self._pinned |= dict.fromkeys(range(first, stop), model)
+
+    def answer(
+        self, query: SecondOrderQuery, features: ItemFeatures, first: int, stop: int
+    ) -> list[SecondOrderRelease]:
+        """Answer for devices ``first`` to ``stop - 1``, or repeat what they answered.
+
+        Parameters
+        ----------
+        query : SecondOrderQuery
+            Public.
+        features : ItemFeatures
+            The public model that the query names; its digest is computed here.
+        first, stop : int
+            Devices of this cohort.
+
+        Returns
+        -------
+        list of SecondOrderRelease
+            All that leaves the devices, one each, in order.
+
+        Raises
+        ------
+        InputError
+            If the model is not the pinned one, a device has answered another query, or a rating cannot be used.
+            Nothing is answered then.
+        """
+        self._own(first, stop)
+        query.require(features)
+        _require_finite(features)
+        for device in range(first, stop):
+            self._admit(device, query)
+        silent = list(self._silent(first, stop, features.items))
+        for start, end in silent:
+            self._own_ratings(start, end).check(features, on_scale=MECHANISMS[query.mechanism].needs_scale, first=start)
+        for start, end in silent:
+            self._answers.keep(self._answer_block(query, features, start, end))
+        return [self._release(device) for device in range(first, stop)]
+
+    def ledger(self, device: int) -> Spent | None:
+        """Return what a device of this cohort has released, and under which guarantee; None before it has."""
+        self._own(device, device + 1)
+        if (one := self._answers.get(device)) is None:
+            return None
+        return Spent(device, one.query_id, one.model, one.mechanism, one.epsilon, one.guarantee)
+
+    def _own_ratings(self, first: int, stop: int) -> PrivateRatings:
+        return self._ratings.block(first - self.first, stop - self.first)
+
+    def _own(self, first: int, stop: int) -> None:
+        if not self.first <= first <= stop <= self.stop:
+            raise IndexError(f"devices {first} to {stop - 1} are not all in the cohort {self.first} to {self.stop - 1}")
+
+    def _agree(self, device: int, model: bytes) -> None:
+        """Refuse a model other than the one that the device took, or answered."""
+        answered = self._answers.get(device)
+        known = self._pinned.get(device) if answered is None else answered.model
+        if known is not None and known != model:
+            did = "took" if answered is None else "answered"
+            raise InputError(
+                f"private device {device} {did} model {known.hex()[:8]}; it refuses model {model.hex()[:8]}, a device "
+                "accepts one model only"
+            )
+
+    def _admit(self, device: int, query: SecondOrderQuery) -> None:
+        """Refuse a query that the device must not answer."""
+        self._agree(device, query.model)
+        answered = self._answers.get(device)
+        if answered is None and device not in self._pinned:
+            raise InputError(
+                f"private device {device} was told of no model; announce the digest {query.model.hex()[:8]} first (pin)"
+            )
+        if answered is not None and answered.query_id != query.id:
+            raise InputError(
+                f"private device {device} has answered query {answered.query_id.hex()[:8]} ({answered.mechanism}); it "
+                f"answers once, and refuses query {query.id.hex()[:8]} ({query.mechanism})"
+            )
+
+    def _silent(self, first: int, stop: int, items: int) -> Iterator[tuple[int, int]]:
+        """Yield blocks of neighbours that have not answered."""
+        start, most = first, max(1, BLOCK // items)
+        while start < stop:
+            end = start
+            while end < stop and end - start < most and self._answers.get(end) is None:
+                end += 1
+            if end > start:
+                yield start, end
+            start = max(end, start + 1)
+
+    def _answer_block(self, query: SecondOrderQuery, features: ItemFeatures, first: int, stop: int) -> list[Answer]:
+        own = self._own_ratings(first, stop)
+        residuals = residuals_many(features, own.starts, own.items, own.values)
+        coins = Coins(self._master, first, stop - first, query.words)
+        told = SPEAKERS[query.mechanism](residuals, Asked(query, features, coins))
+        epsilon = "" if query.epsilon is None else str(query.epsilon)
+        guarantee = MECHANISMS[query.mechanism].guarantee + (OWN_H if query.own_h else "")
+        about = query.id, query.model, query.mechanism, epsilon, guarantee
+        return [Answer(first + k, *about, payload) for k, payload in enumerate(told)]
+
+    def _release(self, device: int) -> SecondOrderRelease:
+        one = self._answers.get(device)
+        assert one is not None
+        return SecondOrderRelease(query_id=one.query_id, device=device, mechanism=one.mechanism, payload=one.payload)
+
+
+def _require_finite(features: ItemFeatures) -> None:
+    """Refuse a model that nothing can be completed with, pinned or not."""
+    if not (np.isfinite(features.mean).all() and np.isfinite(features.vectors).all() and features.kappa > 0):
+        raise InputError(
+            f"model {features.digest.hex()[:8]} holds numbers that are not finite, or kappa {features.kappa:g}; "
+            "send one with finite numbers and kappa above 0"
+        )

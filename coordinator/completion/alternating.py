@@ -1,0 +1,65 @@
+"""The M-step of the weighted trace norm: ridge regression of completed rows on tastes, then balancing."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from coordinator.completion.cohorts import Crowd
+from coordinator.completion.folding import ReleaseBook
+from coordinator.completion.statistics import Expected, added
+from coordinator.protocol.arrays import Floats, Floats2
+from coordinator.protocol.features import ItemFeatures
+from coordinator.threads import one_thread
+
+
+def alternate(
+    features: ItemFeatures, counts: Floats, told: Expected, crowd: Crowd, book: ReleaseBook, weight: float
+) -> Floats2:
+    """Return V of ``min sum_i |r_i - V u_i|^2 + kap sum_j w_j |v_j|^2`` over completed rows r, tastes u held.
+
+    It majorises the error of observed ratings, so ``sum error^2 + kap (sum_i w_i |u_i|^2 + sum_j w_j |v_j|^2)`` never
+    rises. A release is a fully observed row.
+
+    Parameters
+    ----------
+    features : ItemFeatures
+        Of the E-step; ``mean_degree`` is set.
+    counts : ndarray of float64, shape (m,)
+        Public ratings of every item.
+    told : Expected
+        The E-step's sums.
+    crowd, book, weight
+        As for `coordinator.completion.fitting.iterate`.
+
+    Returns
+    -------
+    ndarray of float64, shape (m, r)
+        Balanced: ``sum_j w_j v_j v_j^T`` is diagonal and equals the tastes' weighted sum in the same directions.
+    """
+    old, kappa = features.vectors, features.kappa
+    with one_thread():
+        crossed = old @ told.tastes + added(crowd.ask("crossed"))
+        gram, weighted = told.tastes.copy(), told.weighted_tastes.copy()
+        full = features.items / (features.mean_degree or 1.0)
+        for rows in book.blocks() if weight else ():
+            tastes = np.linalg.solve(old.T @ old + kappa * full * np.eye(old.shape[1]), old.T @ rows.T).T
+            crossed += weight * (rows.T @ tastes)
+            gram += weight * (tastes.T @ tastes)
+            weighted += weight * full * (tastes.T @ tastes)
+        weights = (counts + 1) / (counts + 1).mean()
+        values, directions = np.linalg.eigh(gram)
+        vectors = ((crossed @ directions) / (np.maximum(values, 0) + kappa * weights[:, None])) @ directions.T
+        balanced: Floats2 = vectors @ _balance(weighted, (weights[:, None] * vectors).T @ vectors)
+        return balanced
+
+
+def _balance(tastes: Floats2, items: Floats2) -> Floats2:
+    """Return T for which ``T^-1 G_u T^-T`` and ``T^T G_v T`` are one diagonal matrix: the smallest penalty for UV^T."""
+    sizes, directions = np.linalg.eigh(items)
+    kept = sizes > sizes[-1] * 1e-14 if sizes[-1] > 0 else np.zeros(sizes.size, np.bool_)
+    root = directions[:, kept] * np.sqrt(sizes[kept])
+    squares, turns = np.linalg.eigh(root.T @ tastes @ root)
+    scale = np.sqrt(np.sqrt(np.maximum(squares, 0)))
+    found = np.zeros_like(items)
+    found[:, : kept.sum()] = ((directions[:, kept] / np.sqrt(sizes[kept])) @ (turns * scale))[:, ::-1]
+    return found

@@ -1,0 +1,142 @@
+"""Public item features of the two-tier model, and completion of one user's ratings from them: equation 4 in low rank.
+
+The same compiled code runs on the server, for public users, and on private devices.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from coordinator.protocol.arrays import Floats, Floats2, Indices, Ints
+from coordinator.protocol.completing import rows_of, tastes_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ItemFeatures:
+    """The public model (mu, V) that private devices complete their vectors with, with what mechanisms take from it.
+
+    Attributes
+    ----------
+    mean : ndarray of float64, shape (m,)
+        Shrunken mean rating mu of every item, over public users.
+    vectors : ndarray of float64, shape (m, r)
+        V, in C order, with ``V V^T = (X^T X)^(1/2)``.
+    kappa : float
+        Regularisation kap, above 0.
+    lowest, highest : float
+        Range of ratings.
+    scale : tuple of float, or None
+        The set S of ratings that there are, ascending; None where ratings are continuous.
+    common_h : float
+        Mean absolute residual of public users' completed vectors: PMC's h, the same for every device.
+    mean_degree : float or None
+        Weighted trace norm: mean number of ratings of public users; a user with d ratings takes
+        ``kappa * d / mean_degree``. None: uniform.
+    """
+
+    mean: Floats = field(repr=False)
+    vectors: Floats2 = field(repr=False)
+    kappa: float
+    lowest: float
+    highest: float
+    scale: tuple[float, ...] | None
+    common_h: float
+    mean_degree: float | None = None
+
+    @property
+    def items(self) -> int:
+        """Number of items m."""
+        return int(self.mean.size)
+
+    @property
+    def rank(self) -> int:
+        """Number of columns r of V."""
+        return int(self.vectors.shape[1])
+
+    @property
+    def digest(self) -> bytes:
+        """Sixteen bytes over the whole content; what is pinned. It is computed at each look, never carried along."""
+        numbers = {
+            "items": self.items,
+            "rank": self.rank,
+            "scale": None if self.scale is None else [float(value).hex() for value in self.scale],
+            "mean_degree": None if self.mean_degree is None else float(self.mean_degree).hex(),
+            **{name: float(getattr(self, name)).hex() for name in ("kappa", "lowest", "highest", "common_h")},
+        }
+        told = hashlib.blake2b(json.dumps(numbers, sort_keys=True).encode(), digest_size=16)
+        for array in (self.mean, self.vectors):
+            told.update(np.ascontiguousarray(array, "<f8").tobytes())
+        return told.digest()
+
+
+def complete(features: ItemFeatures, items: Indices, values: Floats) -> Floats:
+    """Complete one user's ratings (equation 4 in low rank); the observed ones are kept.
+
+    Parameters
+    ----------
+    features : ItemFeatures
+        The public model.
+    items : ndarray of int32, shape (d,)
+        Rated items, each once.
+    values : ndarray of float64, shape (d,)
+        Their ratings.
+
+    Returns
+    -------
+    ndarray of float64, shape (m,)
+        The full rating vector r, in the scale of the ratings; not clipped.
+
+    Examples
+    --------
+    >>> one = ItemFeatures(mean=np.zeros(2), vectors=np.array([[1.0], [2.0]]), kappa=1.0, lowest=-1, highest=1,
+    ...     scale=None, common_h=1.0)
+    >>> complete(one, np.array([0], np.int32), np.array([1.0]))
+    array([1., 1.])
+    """
+    rating_vector: Floats = complete_many(features, np.array([0, len(items)], np.int64), items, values)[0]
+    return rating_vector
+
+
+def complete_many(features: ItemFeatures, starts: Ints, items: Indices, values: Floats) -> Floats2:
+    """Complete the ratings of several users in compressed sparse rows; see `complete`.
+
+    Parameters
+    ----------
+    starts : ndarray of int64, shape (users + 1,)
+        User u's ratings stand at ``starts[u]`` to ``starts[u + 1] - 1``.
+
+    Returns
+    -------
+    ndarray of float64, shape (users, m)
+    """
+    rows = residuals_many(features, starts, items, values)
+    rows += features.mean
+    return rows
+
+
+def residuals(features: ItemFeatures, items: Indices, values: Floats) -> Floats:
+    """Return r' = r - mu of one user: `complete` without the mean, what PMD and PMC release something about."""
+    row: Floats = residuals_many(features, np.array([0, len(items)], np.int64), items, values)[0]
+    return row
+
+
+def residuals_many(features: ItemFeatures, starts: Ints, items: Indices, values: Floats) -> Floats2:
+    """Return r' of several users, float64, shape (users, m); see `complete_many`."""
+    centred = values - features.mean[items]
+    return rows_of(features.vectors, tastes(features, starts, items, centred), starts, items, centred)
+
+
+def tastes(features: ItemFeatures, starts: Ints, items: Indices, centred: Floats) -> Floats2:
+    """Return the coefficients u of users, float64, shape (users, r): predictions are ``mu + V u``.
+
+    Parameters
+    ----------
+    centred : ndarray of float64
+        Ratings less the items' means.
+    """
+    share = 0.0 if features.mean_degree is None else 1.0 / features.mean_degree
+    return tastes_of(features.vectors, features.kappa, share, starts, items, centred)

@@ -1,0 +1,252 @@
+"""What crosses in the two-tier model: one question to a private device, and its one second-order release."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from coordinator.protocol.arrays import Floats, Floats2, Words
+from coordinator.protocol.budget import Epsilon, as_float
+from coordinator.protocol.coins import as_words
+from coordinator.protocol.errors import InputError
+from coordinator.protocol.features import ItemFeatures
+
+_ELEMENT = "element-wise deniability of one release (Definition 4.1); not differential privacy"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mechanism:
+    """A mechanism by name: what it promises, and what it needs.
+
+    Attributes
+    ----------
+    guarantee : str
+        What a private device is promised, in words; reports print it.
+    private : bool
+        False where the release is the completed vector itself.
+    takes_epsilon : bool
+        Whether it has an epsilon.
+    needs_scale : bool
+        Whether ratings must come from a finite set S.
+    moment : bool
+        Whether it releases an r x r moment in the model's own basis instead of a vector of m numbers.
+    """
+
+    guarantee: str
+    private: bool = True
+    takes_epsilon: bool = False
+    needs_scale: bool = False
+    moment: bool = False
+
+
+MECHANISMS: dict[str, Mechanism] = {
+    "pmd": Mechanism(guarantee=_ELEMENT, needs_scale=True),
+    "pmc": Mechanism(guarantee=_ELEMENT),
+    "pmc-rr": Mechanism(
+        guarantee=f"{_ELEMENT}; each bit flipped as under epsilon a bit, m times that for all bits", takes_epsilon=True
+    ),
+    "laplace": Mechanism(
+        guarantee="epsilon for one coordinate of the completed vector, m times epsilon for the whole; none a rating",
+        takes_epsilon=True,
+    ),
+    "sslp": Mechanism(guarantee="epsilon-local differential privacy of all that a device holds", takes_epsilon=True),
+    "privunit": Mechanism(
+        guarantee="epsilon-local differential privacy of all that a device holds", takes_epsilon=True, moment=True
+    ),
+    "exact": Mechanism(guarantee="none: the completed vector itself is released", private=False),
+}
+"""Every mechanism that a private device can be asked for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SecondOrderQuery:
+    """What the server asks of private devices, once; all of it is public.
+
+    Attributes
+    ----------
+    model : bytes
+        `ItemFeatures.digest` of the one model that devices complete their vectors with; announced before anyone
+        answers, and the only one that a device will ever answer.
+    mechanism : str
+        One of `MECHANISMS`.
+    epsilon : Fraction or None
+        The mechanism's privacy parameter [nats]; None where it has none.
+    batch : int
+        Which batch of devices, from 0.
+    own_h : bool
+        PMC: the device releases its own h instead of the public one. It tells the size of the device's residual.
+    """
+
+    model: bytes
+    mechanism: str
+    epsilon: Epsilon = None
+    batch: int = 0
+    own_h: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse what no device could answer."""
+        if (kind := MECHANISMS.get(self.mechanism)) is None:
+            raise InputError(f"mechanism is {self.mechanism!r}; choose one of {', '.join(MECHANISMS)}")
+        if kind.takes_epsilon != (self.epsilon is not None):
+            remedy = "give a finite one above 0" if kind.takes_epsilon else "it has none, leave it out"
+            raise InputError(f"epsilon is {as_float(self.epsilon):g} for {self.mechanism}; {remedy}")
+        if self.own_h and not self.mechanism.startswith("pmc"):
+            raise InputError(f"own_h is True, which is about pmc; the mechanism is {self.mechanism}, leave it out")
+
+    @property
+    def id(self) -> bytes:
+        """Sixteen bytes: digest of the whole content, computed at each look."""
+        content = {
+            "kind": "second-order",
+            "model": self.model.hex(),
+            "mechanism": self.mechanism,
+            "epsilon": None if self.epsilon is None else str(self.epsilon),
+            "batch": self.batch,
+            "own_h": self.own_h,
+        }
+        return hashlib.blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=16).digest()
+
+    @property
+    def words(self) -> Words:
+        """The id as two 64-bit words, as coins are keyed."""
+        return as_words(self.id)
+
+    def require(self, features: ItemFeatures) -> None:
+        """Refuse a model that is not the one the query names, or that the mechanism cannot be used with.
+
+        Raises
+        ------
+        InputError
+        """
+        if features.digest != self.model:
+            raise InputError(
+                f"model {features.digest.hex()[:8]} is not the announced one, {self.model.hex()[:8]}; send that one"
+            )
+        if MECHANISMS[self.mechanism].needs_scale and (features.scale is None or len(features.scale) < 2):
+            raise InputError(
+                f"scale is {features.scale}; {self.mechanism} needs at least K = 2 ratings to choose from, give a scale"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecondOrderRelease:
+    """The one thing that a private device ever lets out.
+
+    Attributes
+    ----------
+    query_id : bytes
+        Which query it answers.
+    device : int
+        Public address of the device.
+    mechanism : str
+        As in the query.
+    payload : bytes
+        ``pmc``, ``pmc-rr`` and ``sslp``: m signs, packed, 1 for plus, most significant bit first; with ``own_h`` then
+        h, little-endian float64. ``pmd``: m places in the scale S, uint8. ``laplace`` and ``exact``: m numbers in the
+        scale of the ratings, little-endian float64. ``privunit``: unbiased estimate of the ``r (r + 1) / 2`` numbers
+        of `pack_moment`, little-endian float64.
+    """
+
+    query_id: bytes
+    device: int
+    mechanism: str
+    payload: bytes = field(repr=False)
+
+    def as_vector(self, features: ItemFeatures, query: SecondOrderQuery, *, rescale: bool = True) -> Floats:
+        """Return the row z whose ``z z^T`` the server adds to its second moment of residuals, float64, shape (m,).
+
+        Parameters
+        ----------
+        features : ItemFeatures
+            The model that was answered.
+        query : SecondOrderQuery
+            What was asked.
+        rescale : bool
+            PMD: bring every coordinate to the public users' energy, see `pmd_factors`; False is the paper's x - mu.
+
+        Raises
+        ------
+        ValueError
+            If this is no release of the query, or not a vector.
+        """
+        self.require(query)
+        if self.mechanism == "pmd":
+            levels = np.array(features.scale, np.float64)
+            row: Floats = levels[np.frombuffer(self.payload, np.uint8)] - features.mean
+            return row * pmd_factors(features) if rescale else row
+        if self.mechanism in ("laplace", "exact"):
+            told: Floats = np.frombuffer(self.payload, "<f8") - features.mean
+            return told
+        bits = np.unpackbits(np.frombuffer(self.payload, np.uint8), count=features.items)
+        signs = bits.astype(np.float64) * 2.0 - 1.0
+        if self.mechanism == "sslp":
+            return signs * sslp_bound(features, query.epsilon)
+        own = float(np.frombuffer(self.payload[-8:], "<f8")[0]) if query.own_h else features.common_h
+        return signs * own
+
+    def as_moment(self, features: ItemFeatures, query: SecondOrderQuery) -> Floats2:
+        """Return the released r x r moment of directions, symmetric; mechanisms with `Mechanism.moment` only.
+
+        Raises
+        ------
+        ValueError
+            If this is no release of the query, or not a moment.
+        """
+        self.require(query)
+        return unpack_moment(np.frombuffer(self.payload, "<f8"), features.rank)
+
+    def require(self, query: SecondOrderQuery) -> None:
+        """Raise ValueError if this is no release of ``query``."""
+        if self.query_id != query.id or self.mechanism != query.mechanism:
+            raise ValueError(f"release of query {self.query_id.hex()[:8]} is no answer to {query.id.hex()[:8]}")
+
+
+def pmd_factors(features: ItemFeatures) -> Floats:
+    """Return what brings PMD's coordinates to public energy: common h over ``(E (x - mu)^2)^(1/2)``, x uniform on S.
+
+    Returns
+    -------
+    ndarray of float64, shape (m,)
+    """
+    scale = np.array(features.scale, np.float64)
+    energy = scale.var() + np.square(scale.mean() - features.mean)
+    factors: Floats = features.common_h / np.sqrt(energy)
+    return factors
+
+
+def sslp_bound(features: ItemFeatures, epsilon: Epsilon) -> float:
+    """Return B, the size of SSLP's coordinates that makes the release unbiased (Duchi, Jordan and Wainwright, 2013).
+
+    ``B = M (e^eps + 1) / (e^eps - 1) 2^(m - 1) / binom(m - 1, floor(m / 2))``, where residuals are clipped to
+    ``[-M, M]``; M is the width of the range of ratings.
+    """
+    count, bound = features.items, features.highest - features.lowest
+    half = count // 2
+    log_central = (count - 1) * math.log(2) - (math.lgamma(count) - math.lgamma(half + 1) - math.lgamma(count - half))
+    return bound / math.tanh(as_float(epsilon) / 2) * math.exp(log_central)
+
+
+def basis_of(features: ItemFeatures) -> Floats2:
+    """Return the model's own directions: V's columns, which are orthogonal, at length 1, shape (m, r); 0 stays 0."""
+    lengths = np.sqrt(np.square(features.vectors).sum(axis=0))
+    return features.vectors / np.where(lengths > 0, lengths, 1.0)
+
+
+def pack_moment(moment: Floats2) -> Floats:
+    """Return the lower triangle of a symmetric matrix with its inner product: off the diagonal times sqrt(2)."""
+    rows, columns = np.tril_indices(moment.shape[0])
+    packed: Floats = moment[rows, columns] * np.where(rows == columns, 1.0, math.sqrt(2))
+    return packed
+
+
+def unpack_moment(packed: Floats, rank: int) -> Floats2:
+    """Return the symmetric matrix behind `pack_moment`, shape (r, r)."""
+    rows, columns = np.tril_indices(rank)
+    moment = np.zeros((rank, rank))
+    moment[rows, columns] = packed / np.where(rows == columns, 1.0, math.sqrt(2))
+    moment[columns, rows] = moment[rows, columns]
+    return moment

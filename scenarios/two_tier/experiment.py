@@ -1,0 +1,207 @@
+"""The two-tier experiment: split, settings, the mechanism's course, the public users' alone, scores, one result."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from coordinator.completion.fitting import Fitting
+from coordinator.completion.folding import ReleaseBook
+from coordinator.protocol.budget import as_json
+from coordinator.protocol.coins import derive
+from coordinator.protocol.errors import InputError
+from coordinator.protocol.features import ItemFeatures
+from scenarios.datasets import RatingTable, read_ratings
+from scenarios.session import Session
+from scenarios.two_tier.advice import advice_scores
+from scenarios.two_tier.config import GUARANTEES, NONE, PAPER_WEIGHT, WEIGHED, TwoTier
+from scenarios.two_tier.course import Course, Plan, Weigh, follow
+from scenarios.two_tier.memory import peak_memory
+from scenarios.two_tier.planted import FEWEST, Shape, planted_ratings
+from scenarios.two_tier.scale import Scale, check_levels, onto_scale, scale_of
+from scenarios.two_tier.scoring import baseline_errors, rmse, squared_errors
+from scenarios.two_tier.split import UserSplit, split_users
+from scenarios.two_tier.validation import Fold, choose_fitting, choose_weight, folds_of
+
+TRUST_MODEL = "two-tier"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """Ratings as they are dealt out, and the scale.
+
+    Attributes
+    ----------
+    wanted : TwoTier
+    split : UserSplit
+    scale : Scale
+    """
+
+    wanted: TwoTier
+    split: UserSplit = field(repr=False)
+    scale: Scale
+
+    @property
+    def folds(self) -> list[Fold]:
+        """The public users as validation deals them out."""
+        return folds_of(self.split.public_rows, self.wanted.seed)
+
+
+def read_table(wanted: TwoTier) -> RatingTable:
+    """Read the file of ratings, or draw the planted table."""
+    if wanted.planted is not None:
+        users, items, ratings = wanted.planted
+        shape = Shape(users=users, items=items, ratings=ratings, fewest=min(FEWEST, max(items // 2, 1)))
+        return planted_ratings(shape, wanted.seed)
+    assert wanted.ratings is not None  # checked by the config
+    table = read_ratings(wanted.ratings, columns=wanted.columns)
+    return onto_scale(table, wanted.scale) if wanted.round_ratings and wanted.scale else table
+
+
+def world_of(wanted: TwoTier, table: RatingTable) -> World:
+    """Deal out a table.
+
+    Raises
+    ------
+    InputError
+        If the table and what is wanted contradict each other; nothing has run then.
+    """
+    split = split_users(
+        table,
+        public=wanted.public,
+        private=wanted.private,
+        public_by=wanted.public_by,
+        private_by=wanted.private_by,
+        holdout=wanted.holdout,
+        seed=wanted.seed,
+    )
+    if wanted.rank is not None and wanted.rank > split.public.size:
+        raise InputError(f"rank is {wanted.rank}, above the number of public users, {split.public.size}; lower it")
+    public = split.public_rows
+    if public.values.size == 0:
+        raise InputError(f"the {public.users} public users have no training rating; make more users public")
+    scale = scale_of(wanted.scale, public.values)
+    if wanted.mechanism == "pmd":
+        check_levels(table, scale.levels, declared=wanted.scale is not None)
+    return World(wanted=wanted, split=split, scale=scale)
+
+
+def settle(world: World, session: Session) -> tuple[Fitting, list[tuple[int, float, float]]]:
+    """Return rank and kappa as given, or validated on held-out public users, with what was tried."""
+    wanted = world.wanted
+    fitting = wanted.fitting(wanted.rank or 1, wanted.regularisation or 1.0)
+    if wanted.rank and wanted.regularisation:
+        return fitting, []
+    return choose_fitting(world.folds, fitting, world.scale, session, rank=wanted.rank, kappa=wanted.regularisation)
+
+
+def plan_of(world: World, fitting: Fitting, session: Session, *, every: int = 0) -> Plan:
+    """Return what a course needs, the weight of releases included: given, the paper's, or validated on the way."""
+    wanted = world.wanted
+    weight: float | Weigh
+    if wanted.weight is not None:
+        weight = wanted.weight
+    elif wanted.mechanism in WEIGHED:
+        weight = PAPER_WEIGHT
+    else:
+        folds = world.folds
+
+        def weight(book: ReleaseBook) -> float:
+            return choose_weight(folds, fitting, world.scale, book, session)[0]
+
+    return Plan(
+        wanted=wanted,
+        fitting=fitting,
+        scale=world.scale,
+        public=world.split.public_rows,
+        private=world.split.private_rows,
+        secret=derive(wanted.seed, "devices"),
+        weight=weight,
+        every=every,
+    )
+
+
+def score_of(world: World, session: Session, features: ItemFeatures) -> float:
+    """Return the root mean squared error on all users' test ratings."""
+    return rmse(squared_errors(features, world.split.train, world.split.test, session.workers))
+
+
+def run(wanted: TwoTier, session: Session, table: RatingTable | None = None) -> dict[str, Any]:
+    """Run one experiment and return its result as JSON values.
+
+    Parameters
+    ----------
+    wanted : TwoTier
+    session : Session
+    table : RatingTable, optional
+        What ``wanted`` names, where it was read already.
+
+    Returns
+    -------
+    dict
+    """
+    start = time.perf_counter()
+    with peak_memory() as peak:
+        world = world_of(wanted, table or read_table(wanted))
+        fitting, tried = settle(world, session)
+        course = follow(plan_of(world, fitting, session), session, lambda features: score_of(world, session, features))
+        alone = course
+        if wanted.mechanism != NONE:
+            nothing = replace(world, wanted=wanted.model_copy(update={"mechanism": NONE, "epsilon": None}))
+            alone = follow(
+                plan_of(nothing, fitting, session), session, lambda features: score_of(world, session, features)
+            )
+        told = result_of(world, fitting, course, alone)
+    return {
+        **told,
+        "validated": [{"rank": rank, "regularisation": kappa, "rmse": error} for rank, kappa, error in tried],
+        "backend": session.name,
+        "workers": session.workers,
+        "seconds": time.perf_counter() - start,
+        "peak_memory_mb": peak.megabytes,
+    }
+
+
+def result_of(world: World, fitting: Fitting, course: Course, alone: Course) -> dict[str, Any]:
+    """Return what was found, as JSON values."""
+    wanted, split = world.wanted, world.split
+    counts = np.bincount(split.public_rows.items, minlength=split.train.count)
+    unseen = counts == 0
+    asked = split.test
+    private = split.private if split.private.size else np.setdiff1d(np.arange(asked.users), split.public)
+    last = course.model.steps[-1]
+    return {
+        "trust_model": TRUST_MODEL,
+        "mechanism": wanted.mechanism,
+        "guarantee": GUARANTEES[wanted.mechanism],
+        "epsilon": None if wanted.asked_epsilon is None else as_json(wanted.asked_epsilon),
+        "seed": wanted.seed,
+        "users": asked.users,
+        "items": asked.count,
+        "ratings": split.train.items.size + asked.items.size,
+        "public": int(split.public.size),
+        "private": int(split.private.size),
+        "answered": course.answered,
+        "duplicates": course.duplicates,
+        "unseen_items": int(unseen.sum()),
+        "test_ratings": asked.items.size,
+        "test_ratings_of_unseen_items": int(unseen[asked.items].sum()),
+        "rank": fitting.rank,
+        "regularisation": fitting.kappa,
+        "norm": wanted.norm,
+        "m_step": wanted.m_step,
+        "weight": course.weight,
+        "rmse": course.points[-1][1],
+        "rmse_public_only": alone.points[-1][1],
+        "rmse_baseline": rmse(baseline_errors(alone.features, asked)),
+        **advice_scores(course.features, counts, split.train.of(private), asked.of(private)),
+        "iterations": len(course.model.steps),
+        "objective": last.objective,
+        "change": last.change,
+        "models": len(course.announced),
+        "model_digest": course.features.digest.hex(),
+        "releases_sha256": course.releases_sha256,
+    }

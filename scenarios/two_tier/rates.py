@@ -1,0 +1,127 @@
+"""The paper's theory held against planted data: how errors fall with ratings and users, and which devices overlap."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from coordinator.completion.cohorts import LocalCrowd
+from coordinator.completion.fitting import Fitting, begin, iterate
+from coordinator.protocol.arrays import Floats, Floats2, Indices, Ints
+from coordinator.protocol.coins import as_words, derive
+from coordinator.protocol.features import ItemFeatures, tastes
+from coordinator.protocol.second_order import basis_of
+from scenarios.two_tier.sparse import Rows
+
+MOST_RANK = 24
+"""Columns of V in `completion_errors`; the regularisation leaves fewer."""
+
+
+def sample_errors(counts: Sequence[int], *, items: int, rank: int, seed: int) -> list[float]:
+    """Return ``|S_n - S*|_F`` of Theorem 3.4, S_n from n complete rows of bounded tastes, for every n.
+
+    Both live in the same r-dimensional subspace, so that r x r matrices are enough.
+
+    Parameters
+    ----------
+    counts : sequence of int
+        Numbers of users n, ascending; smaller samples are the first of larger ones.
+    items, rank : int
+        m and r.
+    seed : int
+    """
+    coins = _coins(seed, "theorem 3.4")
+    sizes = np.sqrt(3) * 0.7 ** np.arange(rank)
+    tastes = coins.uniform(-1, 1, (max(counts), rank)) * sizes * np.sqrt(items)
+    limit = np.diag(sizes / np.sqrt(3))
+    found = []
+    for count in counts:
+        values, directions = np.linalg.eigh(tastes[:count].T @ tastes[:count] / (items * count))
+        root = (directions * np.sqrt(values)) @ directions.T
+        found.append(float(np.linalg.norm(root - limit)))
+    return found
+
+
+def completion_errors(
+    shares: Sequence[float], *, size: int, rank: int, noise: float, seed: int, factor: float = 0.3
+) -> list[tuple[int, float]]:
+    """Return (N, ``|X - X*|_F / sqrt(n m)``) of Theorem 3.2 at n = m = ``size``, for every share of observed entries.
+
+    Parameters
+    ----------
+    shares : sequence of float
+        Probabilities that an entry is observed.
+    size, rank : int
+    noise : float
+        Standard deviation of observations.
+    seed : int
+    factor : float
+        Of the regularisation ``lambda = factor * noise * log N / sqrt N``.
+    """
+    coins = _coins(seed, "theorem 3.2")
+    truth = coins.standard_normal((size, rank)) @ coins.standard_normal((rank, size)) / np.sqrt(rank)
+    observed = truth + noise * coins.standard_normal(truth.shape)
+    level = coins.random(truth.shape)
+    found = []
+    for share in shares:
+        rows = _rows_where(observed, level < share)
+        count = rows.items.size
+        kappa = factor * noise * np.log(count) / np.sqrt(count) * count / (2 * size)
+        fitted = _complete(rows, Fitting(rank=MOST_RANK, kappa=float(kappa), mstep="prox"))
+        found.append((count, float(np.linalg.norm(fitted - truth)) / size))
+    return found
+
+
+def slope(points: Sequence[tuple[float, float]]) -> float:
+    """Return the slope of log y on log x by least squares."""
+    x, y = np.log(np.array(points, np.float64)).T
+    return float(np.polyfit(x, y, 1)[0])
+
+
+def overlap(features: ItemFeatures, starts: Ints, items: Indices) -> Floats:
+    """Return every device's smallest gamma with its rated items in D(gamma) of Theorem 3.5.
+
+    ``|x|^2 <= gamma m / |phi| |x_phi|^2`` for all x in the features' span: gamma is ``|phi| / m`` over the smallest
+    eigenvalue of ``Q_phi^T Q_phi``. Near 1 the rated items tell about all directions alike; infinite where some
+    direction is not seen at all, as with fewer ratings than the rank.
+
+    Returns
+    -------
+    ndarray of float64, shape (devices,)
+    """
+    basis = _orthonormal(features)
+    found = np.full(starts.size - 1, np.inf)
+    for device in range(starts.size - 1):
+        seen = basis[items[starts[device] : starts[device + 1]]]
+        smallest = float(np.linalg.eigvalsh(seen.T @ seen)[0]) if seen.size else 0.0
+        if smallest > 1e-12:
+            found[device] = len(seen) / (features.items * smallest)
+    return found
+
+
+def _orthonormal(features: ItemFeatures) -> Floats2:
+    columns = basis_of(features)
+    kept = columns[:, np.abs(columns).sum(axis=0) > 0]
+    orthonormal: Floats2 = np.linalg.qr(kept)[0]
+    return orthonormal
+
+
+def _coins(seed: int, purpose: str) -> np.random.Generator:
+    return np.random.default_rng(as_words(derive(seed, purpose)))
+
+
+def _rows_where(values: Floats2, seen: np.ndarray[tuple[int, int], np.dtype[np.bool_]]) -> Rows:
+    starts = np.concatenate(([0], np.cumsum(seen.sum(axis=1)))).astype(np.int64)
+    items = np.nonzero(seen)[1].astype(np.int32)
+    return Rows(starts=starts, items=items, values=values[seen], count=values.shape[1])
+
+
+def _complete(rows: Rows, fitting: Fitting, iterations: int = 40) -> Floats2:
+    """Return the optimum X of equation 2 on a planted matrix of mean 0, without centring."""
+    crowd = LocalCrowd(rows.starts, rows.items, rows.values, rows.count)
+    model = begin(crowd, fitting, lowest=-np.inf, highest=np.inf, scale=None)
+    model.features.mean[:] = 0.0
+    features = iterate(model, crowd, fitting, iterations).features
+    fitted: Floats2 = tastes(features, rows.starts, rows.items, rows.values) @ features.vectors.T
+    return fitted

@@ -1,0 +1,121 @@
+"""Who is public and who is private, and which ratings are held out for the test."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from coordinator.protocol.arrays import Ints
+from coordinator.protocol.coins import as_words, derive
+from coordinator.protocol.errors import InputError
+from scenarios.datasets import RatingTable
+from scenarios.two_tier.config import PRIVATE
+from scenarios.two_tier.sparse import Rows, draw_ratings
+
+TEST = "two-tier test ratings"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class UserSplit:
+    """Users and ratings as one experiment deals them out.
+
+    Attributes
+    ----------
+    train, test : Rows
+        Every user's ratings to learn from, and those held out.
+    public, private : ndarray of int64
+        Users of both kinds, in the order in which they join; the others only receive the model.
+    """
+
+    train: Rows
+    test: Rows
+    public: Ints
+    private: Ints
+
+    @property
+    def public_rows(self) -> Rows:
+        """What the server sees."""
+        return self.train.of(self.public)
+
+    @property
+    def private_rows(self) -> Rows:
+        """What private devices hold."""
+        return self.train.of(self.private)
+
+
+def rows_of_table(table: RatingTable) -> Rows:
+    """Return a table's ratings.
+
+    Raises
+    ------
+    InputError
+        If one is not finite.
+    """
+    if not np.isfinite(table.values).all():
+        place = int(np.argmin(np.isfinite(table.values)))
+        user = int(np.searchsorted(table.indptr, place, side="right")) - 1
+        raise InputError(
+            f"user {table.user_labels[user]!r} rated item {table.item_labels[table.items[place]]!r} with "
+            f"{table.values[place]}; give finite ratings"
+        )
+    return Rows(starts=table.indptr, items=table.items, values=table.values, count=table.items_count)
+
+
+def split_users(
+    table: RatingTable, *, public: float, private: int | None, public_by: str, private_by: str, holdout: int, seed: int
+) -> UserSplit:
+    """Deal out users and ratings.
+
+    Parameters
+    ----------
+    table : RatingTable
+    public : float
+        Public users: a whole number from 1, or a share below 1.
+    private : int or None
+        Private devices that answer; None: `PRIVATE`, or as many as there are.
+    public_by, private_by : {"most", "random"}
+        Who goes first: users with most training ratings (ties by number), or a random order of the seed.
+    holdout : int
+        Ratings of every user that are held out, random ones.
+    seed : int
+
+    Returns
+    -------
+    UserSplit
+
+    Raises
+    ------
+    InputError
+        If a user has fewer ratings than are held out, or there are too few users.
+    """
+    rows = rows_of_table(table)
+    if rows.users and int(rows.degrees.min()) < holdout:
+        poor = int(np.argmin(rows.degrees))
+        raise InputError(
+            f"user {table.user_labels[poor]!r} has {rows.degrees[poor]} ratings, fewer than the {holdout} that are "
+            "held out; lower --holdout or leave such users out"
+        )
+    held = draw_ratings(rows, np.full(rows.users, holdout, np.int64), seed, TEST)
+    train = rows.where(~held)
+    chosen = how_many(public, rows.users)
+    private = max(0, min(PRIVATE, rows.users - chosen)) if private is None else private
+    if chosen + private > rows.users:
+        raise InputError(
+            f"public is {chosen} and private is {private}, but there are {rows.users} users; lower one of them"
+        )
+    order = _order(train, public_by, seed, "two-tier public users")
+    rest = _order(train, private_by, seed, "two-tier private users")
+    rest = rest[~np.isin(rest, order[:chosen])]
+    return UserSplit(train=train, test=rows.where(held), public=order[:chosen], private=rest[:private])
+
+
+def how_many(public: float, users: int) -> int:
+    """Return the number of public users: a share below 1 of all of them, at least one, or the number itself."""
+    return max(1, round(public * users)) if public < 1 else int(public)
+
+
+def _order(rows: Rows, by: str, seed: int, purpose: str) -> Ints:
+    if by == "most":
+        return np.argsort(-rows.degrees, kind="stable")
+    return np.random.default_rng(as_words(derive(seed, purpose))).permutation(rows.users)

@@ -1,0 +1,138 @@
+"""The command line of two-tier sweeps: `blindrec sweep two-tier`."""
+
+from __future__ import annotations
+
+import hashlib
+import json as json_format
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import pandas as pd
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from scenarios.backends import open_session
+from scenarios.datasets import three_columns
+from scenarios.files import write_bytes, write_json
+from scenarios.records import STDOUT, check_targets, deliver, versions
+from scenarios.session import Session
+from scenarios.sweep.store import SweepInterruptedError, claim_folder, measure_units
+from scenarios.two_tier.config import TwoTier, two_tier_of
+from scenarios.two_tier.experiment import read_table, world_of
+from scenarios.two_tier.sweep_figure import draw, points_of, summary_of
+from scenarios.two_tier.sweep_plan import ASKED, SweepPlan, plan_sweep
+from scenarios.two_tier.sweep_units import Key, Measured, Unit, measure, read_unit, write_unit
+
+INTERRUPTED = 130
+WIDTH = 120
+"""Columns of tables that no terminal limits."""
+HELP = """Draw the paper's figures over seeds: errors against public users, and against private devices that answer.
+
+Figures: 1-left (uniform and weighted trace norm, users with most ratings first), 1-right (users with most ratings
+against random ones at the same number of ratings), 2 (every mechanism, private devices batch by batch, and the paired
+gain over public users only). Rank, regularisation and the weights of noisy releases are chosen on held-out public
+users, a seed each.
+
+Every finished unit is kept in the folder at once: Ctrl-C loses only what is under way, and the same command goes on.
+At the end the folder holds result.json, points.csv (every seed), summary.csv and a picture a figure.
+"""
+
+
+def two_tier_sweep(
+    out: Annotated[Path, typer.Option(help="Folder of the sweep: new, or of the same sweep, to go on.")],
+    ratings: Annotated[Path | None, typer.Option(help="A file of ratings: MovieLens, Jester, CSV, Parquet.")] = None,
+    columns: Annotated[str | None, typer.Option(help="Names of the file's user, item and rating columns.")] = None,
+    planted: Annotated[str | None, typer.Option(help="users,items,ratings of planted data instead of a file.")] = None,
+    figures: Annotated[str, typer.Option(help="Some of 1-left, 1-right, 2.")] = "1-left,1-right,2",
+    seeds: Annotated[int, typer.Option(help="Seeds, from --seed on.")] = 5,
+    mechanisms: Annotated[str, typer.Option(help="Curves of Figure 2.")] = ",".join(ASKED),
+    every: Annotated[int, typer.Option(help="Private devices between two points of Figure 2.")] = 100,
+    public: Annotated[str | None, typer.Option(help="Figure 2: public users [100].")] = None,
+    private: Annotated[int | None, typer.Option(help="Figure 2: private devices that answer [400].")] = None,
+    private_by: Annotated[str | None, typer.Option(help="Figure 2: private devices, most or random [most].")] = None,
+    rank: Annotated[int | None, typer.Option(help="Directions r of the features [validated].")] = None,
+    regularisation: Annotated[float | None, typer.Option(help="kappa of the trace norm [validated].")] = None,
+    m_step: Annotated[str | None, typer.Option(help="keep (the paper's) or prox (exact) [keep].")] = None,
+    scale: Annotated[
+        str | None, typer.Option(help="The set S, 1,2,3,4,5 or 0.5:5:0.5 [what public users gave].")
+    ] = None,
+    round_ratings: Annotated[bool, typer.Option("--round-ratings", help="Move ratings to the nearest in S.")] = False,
+    holdout: Annotated[int | None, typer.Option(help="Test ratings of every user [10].")] = None,
+    seed: Annotated[int | None, typer.Option(help="The first seed [0].")] = None,
+    backend: Annotated[str, typer.Option(help="ray or inprocess.")] = "ray",
+    address: Annotated[str | None, typer.Option(help="Ray head to join, host:port [start Ray here].")] = None,
+    workers: Annotated[int | None, typer.Option(help="Units at the same time [all CPUs].")] = None,
+    json: Annotated[str | None, typer.Option(help="File for the JSON result, or - for standard output.")] = None,
+) -> None:
+    """See `HELP`."""
+    flags = {name: value for name, value in locals().items() if name in TwoTier.model_fields}
+    base = two_tier_of({**flags, "columns": three_columns(columns), "mechanism": "none"})
+    check_targets(None, json)
+    wanted = _plan(base, figures=figures, seeds=seeds, curves=mechanisms.split(","), every=every)
+    content = {"sweep": "two-tier", "base": base.model_dump(mode="json", exclude={"seed"})}
+    claim_folder(out, hashlib.sha256(json_format.dumps(content, sort_keys=True).encode()).hexdigest(), content)
+    try:
+        with open_session(backend, address=address, workers=workers) as session:
+            found = _measure(wanted, session, out)
+    except SweepInterruptedError as interrupted:
+        sys.stderr.write(f"blindrec: {interrupted.told(out)}\n")
+        raise typer.Exit(INTERRUPTED) from None
+    points = points_of(found)
+    summary = summary_of(points)
+    draw(summary, _title(base), out)
+    result = {"trust_model": "two-tier", **content, "versions": versions(), "summary": _records(summary)}
+    write_bytes(out / "points.csv", points.to_csv(index=False).encode())
+    write_bytes(out / "summary.csv", summary.to_csv(index=False).encode())
+    write_json(out / "result.json", result)
+    deliver(json, result)
+    if json != STDOUT:
+        console = Console()
+        _show(console if console.is_terminal else Console(width=WIDTH), summary)
+
+
+def _plan(base: TwoTier, *, figures: str, seeds: int, curves: list[str], every: int) -> SweepPlan:
+    """Check everything that can be checked before a unit runs."""
+    table = read_table(base)
+    users, ratings = table.users, table.ratings - table.users * base.holdout
+    plan = plan_sweep(base, figures=figures, seeds=seeds, curves=curves, users=users, ratings=ratings, every=every)
+    asked = {"mechanism": "pmd"} if "2" in plan.figures and "pmd" in plan.curves else {}
+    world_of(base.model_copy(update=asked if "2" in plan.figures else {"private": 0, "public": 2}), table)
+    return plan
+
+
+def _measure(wanted: SweepPlan, session: Session, out: Path) -> dict[Key, Measured]:
+    def go(units: dict[Key, Unit]) -> dict[Key, Measured]:
+        console = Console(stderr=True)
+        return measure_units(units, measure, session, out, console, read=read_unit, write=write_unit)
+
+    first = go(wanted.first())
+    return {**first, **go(wanted.second(first))}
+
+
+def _title(base: TwoTier) -> str:
+    return base.ratings.name if base.ratings else "planted {:,} x {:,}".format(*(base.planted or (0, 0))[:2])
+
+
+def _records(summary: pd.DataFrame) -> list[dict[str, Any]]:
+    plain = summary.astype(object).where(summary.notna(), None)
+    return [{str(name): value for name, value in row.items()} for row in plain.to_dict("records")]
+
+
+def _show(console: Console, summary: pd.DataFrame) -> None:
+    """Print each curve's ends, and what private devices gained."""
+    table = Table("figure", "curve", "from", "RMSE", "to", "RMSE", "95 % interval", "gain", "95 % interval")
+    for (figure, curve), line in summary.groupby(["figure", "curve"], sort=False):
+        ordered = line.sort_values("x")
+        first, last = ordered.iloc[0], ordered.iloc[-1]
+        gain = [_number(last.get(name)) for name in ("gain", "gain_low", "gain_high")]
+        cells = [f"{first['x']:,}", _number(first["rmse"]), f"{last['x']:,}", _number(last["rmse"])]
+        ends = f"{_number(last['low'])} {_number(last['high'])}"
+        table.add_row(str(figure), str(curve), *cells, ends, gain[0], f"{gain[1]} {gain[2]}")
+    console.print(table)
+
+
+def _number(value: object) -> str:
+    return f"{value:.4f}" if isinstance(value, float) and np.isfinite(value) else ""

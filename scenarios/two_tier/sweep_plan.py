@@ -1,0 +1,127 @@
+"""Which units a two-tier sweep has: the paper's Figure 1, left and right, and Figure 2."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from coordinator.protocol.errors import InputError
+from coordinator.protocol.second_order import MECHANISMS
+from scenarios.two_tier.config import FULL, GUARANTEES, NONE, TwoTier, two_tier_of
+from scenarios.two_tier.sweep_units import FIGURES, LEFT, RIGHT, SECOND, SETTINGS, Key, Measured, Unit
+
+ASKED = (NONE, FULL, "exact", "pmd", "pmc", "pmc-rr:2", "laplace:5", "laplace:1", "sslp:5", "privunit:5")
+"""Curves of Figure 2: a mechanism, and its epsilon where it has one."""
+FIRST_PUBLIC = 15
+SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.4)
+"""Figure 1 right: shares of all training ratings that public users have."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepPlan:
+    """What a sweep measures.
+
+    Attributes
+    ----------
+    base : TwoTier
+        What all units share.
+    figures : tuple of str
+        Some of `FIGURES`.
+    seeds : int
+        From the base's seed on.
+    curves : tuple of str
+        Of Figure 2.
+    users, ratings : int
+        Of the table, held-out ratings left out.
+    every : int
+        Private devices between two points of Figure 2.
+    """
+
+    base: TwoTier
+    figures: tuple[str, ...]
+    seeds: int
+    curves: tuple[str, ...]
+    users: int
+    ratings: int
+    every: int
+
+    def first(self) -> dict[Key, Unit]:
+        """Return the units that need no other: Figure 1, and the settings of Figure 2."""
+        found: dict[Key, Unit] = {}
+        for seed in range(self.base.seed, self.base.seed + self.seeds):
+            alone = {"mechanism": NONE, "epsilon": None, "private": 0, "weight": None, "seed": seed}
+            if LEFT in self.figures:
+                for norm in ("uniform", "weighted"):
+                    for public in self.public_counts():
+                        wanted = self._with(**alone, norm=norm, public=public, public_by="most")
+                        found[LEFT, norm, public, seed] = Unit(wanted=wanted)
+            if RIGHT in self.figures:
+                for by in ("most", "random"):
+                    for share in SHARES:
+                        budget = round(share * self.ratings)
+                        wanted = self._with(**alone, public_by=by)
+                        found[RIGHT, by, budget, seed] = Unit(wanted=wanted, budget=budget)
+            if SECOND in self.figures:
+                found[SETTINGS, "", 0, seed] = Unit(wanted=self._with(**alone), settings_only=True)
+        return found
+
+    def second(self, settings: Mapping[Key, Measured]) -> dict[Key, Unit]:
+        """Return Figure 2's units: every mechanism with the same rank and kappa, validated once a seed."""
+        found: dict[Key, Unit] = {}
+        for seed in range(self.base.seed, self.base.seed + self.seeds) if SECOND in self.figures else ():
+            chosen = settings[SETTINGS, "", 0, seed]
+            for curve in self.curves:
+                name, epsilon = read_curve(curve)
+                wanted = self._with(
+                    mechanism=name, epsilon=epsilon, seed=seed, rank=chosen.rank, regularisation=chosen.kappa
+                )
+                found[SECOND, curve, 0, seed] = Unit(wanted=wanted, every=self.every)
+        return found
+
+    def public_counts(self) -> list[int]:
+        """Return Figure 1 left's numbers of public users: doubling, and all."""
+        counts, count = [], FIRST_PUBLIC
+        while count < 0.75 * self.users:
+            counts.append(count)
+            count *= 2
+        return [*counts, self.users]
+
+    def _with(self, **changes: object) -> TwoTier:
+        return self.base.model_copy(update=changes)
+
+
+def plan_sweep(
+    base: TwoTier, *, figures: str, seeds: int, curves: Sequence[str], users: int, ratings: int, every: int
+) -> SweepPlan:
+    """Check what a sweep is asked for.
+
+    Raises
+    ------
+    InputError
+    """
+    wanted = tuple(part.strip() for part in figures.split(","))
+    unknown = [name for name in wanted if name not in FIGURES]
+    if unknown:
+        raise InputError(f"figure is {unknown[0]!r}; choose some of {', '.join(FIGURES)}")
+    for name, value in (("seeds", seeds), ("every", every)):
+        if value < 1:
+            raise InputError(f"{name} is {value}; it must be at least 1")
+    for curve in curves:
+        name, epsilon = read_curve(curve)
+        if name not in GUARANTEES:
+            raise InputError(
+                f"mechanism is {name!r}; choose some of {', '.join(GUARANTEES)}, with :epsilon if it has one"
+            )
+        if (name in MECHANISMS and MECHANISMS[name].takes_epsilon) != (epsilon is not None):
+            raise InputError(f"mechanism is {curve!r}; write {name}:5 if it has an epsilon, {name} if not")
+    return SweepPlan(
+        base=base, figures=wanted, seeds=seeds, curves=tuple(curves), users=users, ratings=ratings, every=every
+    )
+
+
+def read_curve(curve: str) -> tuple[str, object]:
+    """Return mechanism and epsilon of ``"laplace:5"``."""
+    name, mark, epsilon = curve.partition(":")
+    if not mark:
+        return name, None
+    return name, two_tier_of({"planted": (2, 2, 2), "mechanism": name, "epsilon": epsilon}).epsilon

@@ -1,0 +1,132 @@
+"""The units of a two-tier sweep: one mechanism or one set of public users, one seed, each a process' own work."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from scenarios.datasets import RatingTable
+from scenarios.session import InProcess
+from scenarios.two_tier.config import NONE, TwoTier
+from scenarios.two_tier.course import follow
+from scenarios.two_tier.experiment import plan_of, read_table, score_of, settle, world_of
+from scenarios.two_tier.scoring import baseline_errors, rmse
+
+LEFT, RIGHT, SECOND, SETTINGS = "1-left", "1-right", "2", "settings"
+FIGURES = (LEFT, RIGHT, SECOND)
+Key = tuple[str, str, int, int]
+"""A unit: figure, curve, place on the horizontal axis (0 where the unit is a whole curve), seed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unit:
+    """One course.
+
+    Attributes
+    ----------
+    wanted : TwoTier
+    every : int
+        Private devices between two points.
+    budget : int or None
+        Public users join in their order until they have so many training ratings; None: ``wanted.public``.
+    settings_only : bool
+        Stop when rank and kappa are chosen.
+    """
+
+    wanted: TwoTier
+    every: int = 0
+    budget: int | None = None
+    settings_only: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """What a unit found.
+
+    Attributes
+    ----------
+    points : tuple of (int, float)
+        Private devices so far, and the root mean squared error.
+    baseline : float
+        That of the items' means.
+    public, ratings : int
+        Public users, and their training ratings.
+    rank, kappa, weight
+        As given or chosen.
+    """
+
+    points: tuple[tuple[int, float], ...]
+    baseline: float
+    public: int
+    ratings: int
+    rank: int
+    kappa: float
+    weight: float | None
+
+
+def measure(unit: Unit) -> Measured:
+    """Measure one unit in this process, on one thread."""
+    session, wanted = InProcess(1), unit.wanted
+    table = _table(wanted.model_copy(update=_ANY if wanted.ratings is None else {**_ANY, "seed": 0}))
+    if unit.budget is not None:
+        wanted = wanted.model_copy(update={"public": _users_for(wanted, table, unit.budget)})
+    world = world_of(wanted, table)
+    fitting, _ = settle(world, session)
+    public = world.split.public_rows
+    points: list[tuple[int, float]] = []
+    baseline, weight = 0.0, None
+    if not unit.settings_only:
+        plan = plan_of(world, fitting, session, every=unit.every)
+        course = follow(plan, session, lambda features: score_of(world, session, features))
+        points, weight = course.points, course.weight
+        baseline = rmse(baseline_errors(course.features, world.split.test))
+    return Measured(
+        points=tuple(points),
+        baseline=baseline,
+        public=public.users,
+        ratings=public.items.size,
+        rank=fitting.rank,
+        kappa=fitting.kappa,
+        weight=weight,
+    )
+
+
+_ANY: dict[str, Any] = {
+    "mechanism": NONE,
+    "epsilon": None,
+    "rank": None,
+    "regularisation": None,
+    "public": 1,
+    "private": 0,
+    "public_by": "most",
+    "norm": "uniform",
+    "weight": None,
+}
+"""What a table does not depend on."""
+
+
+@lru_cache(maxsize=1)
+def _table(wanted: TwoTier) -> RatingTable:
+    return read_table(wanted)
+
+
+def _users_for(wanted: TwoTier, table: RatingTable, budget: int) -> int:
+    """Return how many public users have about ``budget`` training ratings: the nearest number, at least 2."""
+    most = world_of(wanted.model_copy(update={"public": table.users, "private": 0, "rank": None}), table)
+    sums = np.cumsum(most.split.train.degrees[most.split.public])
+    return max(2, int(np.argmin(np.abs(sums - budget))) + 1)
+
+
+def read_unit(line: dict[str, Any]) -> tuple[Key, Measured]:
+    """Read a line of the sweep's store."""
+    key = (str(line.pop("figure")), str(line.pop("curve")), int(line.pop("place")), int(line.pop("seed")))
+    points = tuple((int(place), float(error)) for place, error in line.pop("points"))
+    return key, Measured(points=points, **line)
+
+
+def write_unit(key: Key, measured: Measured) -> dict[str, Any]:
+    """Return a line of the sweep's store."""
+    return {"figure": key[0], "curve": key[1], "place": key[2], "seed": key[3], **asdict(measured)}

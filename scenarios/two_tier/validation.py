@@ -1,0 +1,189 @@
+"""Settings chosen by validation: public users are held out whole, thinned to few ratings, and the rest is predicted.
+
+Held-out ratings of public users mislead, since heavy users overfit and noise looks good; users do not. Only what the
+server has is used: public ratings, and releases that have arrived.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+
+from coordinator.completion.cohorts import LocalCrowd
+from coordinator.completion.fitting import Fitting, begin, iterate
+from coordinator.completion.folding import ReleaseBook
+from coordinator.protocol.arrays import Floats
+from coordinator.protocol.coins import as_words, derive
+from coordinator.protocol.errors import InputError
+from scenarios.session import Session
+from scenarios.two_tier.scale import Scale
+from scenarios.two_tier.scoring import squared_errors
+from scenarios.two_tier.sparse import Rows, draw_ratings
+
+FOLDS = 5
+OBSERVED = 60
+"""Ratings that a held-out user shows at most, and never more than half of its own."""
+MANY_USERS = 500
+"""From so many public users on, one fold is enough."""
+RANKS = (5, 10, 20)
+START, STEPS_DOWN, STEPS_UP = 2, -8, 16
+"""Kappas are the ratings' spread times a power of sqrt 2, from the 2nd on downhill within these powers."""
+WEIGHTS = (0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.25, 0.5)
+"""Up to the paper's. Devices completed their vectors with a model that knew the held-out users, which makes releases
+look better than they are: larger weights would win where they do harm."""
+ITERATIONS, MORE_ITERATIONS = 12, 6
+"""EM iterations of a trial on public users, and with releases after that."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Fold:
+    """Public users to learn from, and others whose ``asked`` ratings are predicted from ``seen`` ones."""
+
+    train: Rows
+    seen: Rows
+    asked: Rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Trial:
+    """One setting on one fold; with a book, every weight of its releases."""
+
+    fold: Fold
+    fitting: Fitting
+    scale: Scale
+    book: ReleaseBook | None = None
+    weights: tuple[float, ...] = ()
+
+
+def folds_of(public: Rows, seed: int) -> list[Fold]:
+    """Deal out public users; a function of the seed and their ratings.
+
+    Raises
+    ------
+    InputError
+        If there is one public user only.
+    """
+    if public.users < 2:
+        raise InputError(
+            f"public is {public.users}; validation holds public users out, give --rank and --regularisation"
+        )
+    order = np.random.default_rng(as_words(derive(seed, "two-tier folds"))).permutation(public.users)
+    held_out = np.array_split(order, min(FOLDS, public.users))
+    folds = []
+    for held in held_out[: 1 if public.users > MANY_USERS else FOLDS]:
+        users = public.of(np.sort(held))
+        shown = draw_ratings(users, np.minimum(OBSERVED, users.degrees // 2), seed, "two-tier shown ratings")
+        rest = np.setdiff1d(np.arange(public.users), held)
+        folds.append(Fold(train=public.of(rest), seen=users.where(shown), asked=users.where(~shown)))
+    return folds
+
+
+def trial_errors(trial: Trial) -> list[float]:
+    """Return sums of squared errors of the held-out users' asked ratings: one, or one a weight."""
+    train, scale = trial.fold.train, trial.scale
+    crowd = LocalCrowd(train.starts, train.items, train.values, train.count)
+    model = begin(crowd, trial.fitting, lowest=scale.lowest, highest=scale.highest, scale=scale.levels)
+    models = [iterate(model, crowd, trial.fitting, ITERATIONS)]
+    if trial.book is not None:
+        models = [
+            iterate(models[0], crowd, trial.fitting, MORE_ITERATIONS, book=trial.book, weight=weight)
+            for weight in trial.weights
+        ]
+    return [float(squared_errors(one.features, trial.fold.seen, trial.fold.asked).sum()) for one in models]
+
+
+def errors_of(trials: Sequence[Trial], session: Session) -> Floats:
+    """Return every setting's root mean squared error; trials of a setting stand fold by fold.
+
+    Returns
+    -------
+    ndarray of float64, shape (settings, weights or 1)
+    """
+    told = dict(session.each(trial_errors, trials))
+    folds = list(dict.fromkeys(id(trial.fold) for trial in trials))
+    sums = np.array([told[place] for place in range(len(trials))]).reshape(-1, len(folds), len(told[0]))
+    asked = sum(trial.fold.asked.items.size for trial in trials[: len(folds)])
+    errors: Floats = np.sqrt(sums.sum(axis=1) / max(1, asked))
+    return errors
+
+
+def choose_fitting(
+    folds: Sequence[Fold], fitting: Fitting, scale: Scale, session: Session, *, rank: int | None, kappa: float | None
+) -> tuple[Fitting, list[tuple[int, float, float]]]:
+    """Choose rank and kappa on held-out public users.
+
+    Parameters
+    ----------
+    folds : list of Fold
+    fitting : Fitting
+        What else is settled.
+    scale : Scale
+    session : Session
+        Where trials run.
+    rank, kappa
+        Given ones are kept.
+
+    Returns
+    -------
+    Fitting
+        Of the smallest error.
+    trials : list of (int, float, float)
+        Every rank, kappa and its root mean squared error.
+    """
+    users = min(fold.train.users for fold in folds)
+    ranks = [rank] if rank else [one for one in RANKS if one <= users] or [users]
+    unit = float(np.std(folds[0].train.values))
+    found: dict[tuple[int, float], float] = {}
+
+    def tried(one: int, powers: Sequence[int]) -> list[float]:
+        wanted = [(one, kappa or unit * 2 ** (power / 2)) for power in powers]
+        new = [pair for pair in dict.fromkeys(wanted) if pair not in found]
+        trials = [
+            Trial(fold=fold, fitting=replace(fitting, rank=one, kappa=size), scale=scale)
+            for one, size in new
+            for fold in folds
+        ]
+        if trials:
+            found.update(zip(new, errors_of(trials, session)[:, 0].tolist(), strict=True))
+        return [found[pair] for pair in wanted]
+
+    at = START
+    for one in ranks:
+        if kappa:
+            tried(one, [0])
+        else:
+            at = downhill(partial(tried, one), at)
+    best = min(found, key=lambda pair: (found[pair], pair))
+    return replace(fitting, rank=best[0], kappa=best[1]), [(*pair, error) for pair, error in sorted(found.items())]
+
+
+def downhill(tried: Callable[[Sequence[int]], list[float]], start: int) -> int:
+    """Return the power of a local minimum: from ``start`` on, step by step, as long as it goes down."""
+    at = start
+    while True:
+        powers = [power for power in (at - 1, at, at + 1) if STEPS_DOWN <= power <= STEPS_UP]
+        errors = tried(powers)
+        best = powers[int(np.argmin(errors))]
+        if best == at:
+            return at
+        at = best
+
+
+def choose_weight(
+    folds: Sequence[Fold], fitting: Fitting, scale: Scale, book: ReleaseBook, session: Session
+) -> tuple[float, list[float]]:
+    """Choose the weight of the releases in a book on held-out public users.
+
+    Returns
+    -------
+    weight : float
+        One of `WEIGHTS`; the smaller of equally good ones.
+    errors : list of float
+        Of every one.
+    """
+    trials = [Trial(fold=fold, fitting=fitting, scale=scale, book=book, weights=WEIGHTS) for fold in folds]
+    errors: list[float] = errors_of(trials, session)[0].tolist()
+    return WEIGHTS[int(np.argmin(errors))], errors

@@ -1,0 +1,196 @@
+"""A private device answers one query about one announced model: the same bytes in any layout, and ever after."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import tiers
+
+from actors.second_order.cohort import PrivateCohort
+from actors.second_order.speakers import SPEAKERS
+from coordinator.protocol.errors import InputError
+from coordinator.protocol.features import ItemFeatures, complete_many
+from coordinator.protocol.second_order import MECHANISMS, SecondOrderRelease
+
+DEVICES = 23
+OF = tiers.rated(devices=DEVICES)
+
+
+def answered(
+    mechanism: str, cuts: tuple[int, ...] = (0, DEVICES), model: ItemFeatures | None = None
+) -> list[SecondOrderRelease]:
+    """What all devices release, where cohorts are cut so."""
+    public = model or tiers.features()
+    found: list[SecondOrderRelease] = []
+    for first, stop in itertools.pairwise(cuts):
+        cohort = tiers.cohort(OF, first, stop)
+        cohort.pin(public.digest, first, stop)
+        found += cohort.answer(tiers.query(public, mechanism), public, first, stop)
+    return found
+
+
+def pinned(model: ItemFeatures) -> PrivateCohort:
+    cohort = tiers.cohort(OF, 0, DEVICES)
+    cohort.pin(model.digest, 0, DEVICES)
+    return cohort
+
+
+def test_every_mechanism_that_can_be_asked_for_has_a_speaker() -> None:
+    assert set(SPEAKERS) == set(MECHANISMS)
+    assert [name for name, kind in MECHANISMS.items() if not kind.private] == ["exact"]
+    assert "not differential privacy" in MECHANISMS["pmd"].guarantee
+    assert "not differential privacy" in MECHANISMS["pmc"].guarantee
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_releases_are_the_same_in_every_layout(mechanism: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = answered(mechanism)
+    assert [one.device for one in whole] == list(range(DEVICES))
+    assert answered(mechanism, tuple(range(DEVICES + 1))) == whole
+    assert answered(mechanism, (0, 1, 9, 22, 23)) == whole
+    monkeypatch.setattr("actors.second_order.cohort.BLOCK", 4 * 70)
+    assert answered(mechanism) == whole
+    model = tiers.features()
+    cohort = pinned(model)
+    late = [cohort.answer(tiers.query(model, mechanism), model, k, k + 1)[0] for k in reversed(range(DEVICES))]
+    assert late[::-1] == whole
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_payloads_are_what_the_server_reads(mechanism: str) -> None:
+    model = tiers.features(unseen=10)
+    query = tiers.query(model, mechanism, epsilon=Fraction(1))
+    for one in answered(mechanism, model=model):
+        if MECHANISMS[mechanism].moment:
+            assert one.as_moment(model, query).shape == (model.rank, model.rank)
+        else:
+            assert np.isfinite(one.as_vector(model, query)).all()
+
+
+def test_exact_releases_are_the_completed_vectors_and_pmcs_are_their_signs() -> None:
+    model = tiers.features()
+    rows = complete_many(model, *OF) - model.mean
+    query = tiers.query(model, "exact")
+    exact = [one.as_vector(model, query) for one in answered("exact")]
+    np.testing.assert_allclose(exact, rows, atol=1e-12)
+    query = tiers.query(model, "pmc")
+    for row, one in zip(rows, answered("pmc"), strict=True):
+        signs = one.as_vector(model, query) / model.common_h
+        assert abs(signs @ np.sign(row)) == pytest.approx(row.size)
+
+
+def test_the_devices_own_h_comes_behind_the_signs_where_it_is_asked_for() -> None:
+    model = tiers.features()
+    query = dataclasses.replace(tiers.query(model, "pmc"), own_h=True)
+    rows = complete_many(model, *OF) - model.mean
+    cohort = pinned(model)
+    for row, one in zip(rows, cohort.answer(query, model, 0, DEVICES), strict=True):
+        np.testing.assert_allclose(np.abs(one.as_vector(model, query)), np.abs(row).mean())
+    spent = cohort.ledger(3)
+    assert spent is not None
+    assert spent.guarantee.endswith("tells the mean size of its residual")
+
+
+def test_a_device_asked_twice_repeats_and_spends_nothing() -> None:
+    model = tiers.features()
+    query, cohort = tiers.query(model, "pmc-rr", epsilon=Fraction(1, 3)), pinned(model)
+    assert cohort.ledger(4) is None
+    one = cohort.answer(query, model, 0, DEVICES)
+    spent = cohort.ledger(4)
+    assert cohort.answer(query, model, 4, 5) == one[4:5]
+    assert cohort.ledger(4) == spent
+    assert spent is not None
+    assert (spent.query_id, spent.model, spent.epsilon) == (query.id, model.digest, "1/3")
+    assert spent.guarantee == MECHANISMS["pmc-rr"].guarantee
+
+
+def test_another_model_is_refused_and_both_are_named() -> None:
+    model, other = tiers.features(), tiers.features(seed=1)
+    shifted = dataclasses.replace(model, mean=model.mean - 5.0 * (np.arange(70) == 3))
+    names = f"{model.digest.hex()[:8]}.*{{}}"
+    for wrong in (other, shifted):
+        named = names.format(wrong.digest.hex()[:8])
+        cohort = pinned(model)
+        with pytest.raises(InputError, match=named):
+            cohort.answer(tiers.query(wrong, "pmc"), wrong, 2, 3)
+        with pytest.raises(InputError, match=named):
+            cohort.pin(wrong.digest, 2, 3)
+        cohort.answer(tiers.query(model, "pmc"), model, 2, 3)
+        with pytest.raises(InputError, match=named):
+            cohort.answer(tiers.query(wrong, "pmc"), wrong, 2, 3)
+        with pytest.raises(InputError, match=f"{wrong.digest.hex()[:8]}.*{model.digest.hex()[:8]}"):
+            cohort.answer(tiers.query(model, "pmc"), wrong, 2, 3)
+
+
+def test_a_model_that_was_not_announced_is_refused() -> None:
+    model, cohort = tiers.features(), tiers.cohort(OF, 0, DEVICES)
+    cohort.pin(model.digest, 0, 5)
+    with pytest.raises(InputError, match=f"device 5 was told of no model.*{model.digest.hex()[:8]}"):
+        cohort.answer(tiers.query(model, "pmc"), model, 0, 6)
+    assert cohort.ledger(0) is None
+
+
+@pytest.mark.parametrize(("part", "value"), [("mean", np.nan), ("vectors", np.inf), ("kappa", 0.0)])
+def test_a_model_that_nothing_can_be_completed_with_is_refused(part: str, value: float) -> None:
+    model = tiers.features()
+    bad = dataclasses.replace(model, **{part: getattr(model, part) * value})
+    with pytest.raises(InputError, match=f"model {bad.digest.hex()[:8]} holds numbers that are not finite"):
+        pinned(bad).answer(tiers.query(bad, "pmc"), bad, 0, 1)
+
+
+def test_a_second_question_about_the_same_model_is_refused() -> None:
+    model = tiers.features()
+    cohort = pinned(model)
+    first = tiers.query(model, "pmd")
+    cohort.answer(first, model, 0, 3)
+    for again in (tiers.query(model, "exact"), tiers.query(model, "pmd", batch=1)):
+        with pytest.raises(InputError, match=f"{first.id.hex()[:8]} \\(pmd\\).*once.*{again.id.hex()[:8]}"):
+            cohort.answer(again, model, 1, 6)
+    assert cohort.ledger(5) is None
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "rating", "text"),
+    [
+        ("pmd", 3.7, "private device 6 rated item .* with 3.7; pmd .* 1, 2, 3, 4, 5"),
+        ("pmd", np.nan, "with nan; give finite"),
+        ("exact", np.inf, "with inf; give finite"),
+    ],
+)
+def test_a_rating_that_cannot_be_used_is_refused(
+    mechanism: str, rating: float, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before any device answers."""
+    monkeypatch.setattr("actors.second_order.cohort.BLOCK", 70)
+    model, values = tiers.features(), OF.values.copy()
+    values[OF.starts[6] + 1] = rating
+    cohort = PrivateCohort(OF.starts, OF.items, values, tiers.SECRET, 0)
+    cohort.pin(model.digest, 0, DEVICES)
+    with pytest.raises(InputError, match=text):
+        cohort.answer(tiers.query(model, mechanism), model, 0, DEVICES)
+    assert {cohort.ledger(k) for k in range(DEVICES)} == {None}
+
+
+def test_ratings_off_the_scale_are_fine_where_there_is_no_scale_to_keep() -> None:
+    model = tiers.features()
+    cohort = PrivateCohort(OF.starts, OF.items, OF.values + 0.3, tiers.SECRET, 0)
+    cohort.pin(model.digest, 0, DEVICES)
+    assert len(cohort.answer(tiers.query(model, "pmc"), model, 0, DEVICES)) == DEVICES
+
+
+def test_items_beyond_the_model_and_devices_beyond_the_cohort_are_refused() -> None:
+    model = tiers.features(items=40)
+    cohort = pinned(model)
+    with pytest.raises(InputError, match="the model has items 0 to 39 only"):
+        cohort.answer(tiers.query(model, "pmc"), model, 0, DEVICES)
+    with pytest.raises(IndexError, match="devices 20 to 23"):
+        cohort.pin(model.digest, 20, 24)
+
+
+def test_nothing_of_a_cohort_shows_when_its_ratings_are_printed() -> None:
+    cohort = tiers.cohort(OF, 0, 2)
+    assert repr(cohort._ratings) == "PrivateRatings()"

@@ -1,0 +1,212 @@
+"""Completion against dense formulas: equation 4, the optimum of equation 2 with its certificates, exact recovery."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from completions import Planted, equation_2, features_of, fitted, planted, soft_impute
+
+from coordinator.completion import spectrum
+from coordinator.completion.cohorts import cut_users
+from coordinator.completion.fitting import Fitting, Model, centre, finish
+from coordinator.protocol.arrays import Floats2
+from coordinator.protocol.errors import InputError
+from coordinator.protocol.features import ItemFeatures, complete, complete_many, residuals, tastes
+
+KAPPA = 2.0
+PROX = Fitting(rank=30, kappa=KAPPA, mstep="prox")
+
+
+@pytest.fixture(scope="module")
+def ratings() -> Planted:
+    return planted(30, 40, rank=3, share=0.4)
+
+
+@pytest.fixture(scope="module")
+def optimum(ratings: Planted) -> Model:
+    return fitted(ratings, PROX, 400)
+
+
+def fit_of(of: Planted, features: ItemFeatures) -> Floats2:
+    """X: all predictions less means."""
+    own = tastes(features, of.starts, of.items, of.values - features.mean[of.items])
+    return own @ features.vectors.T
+
+
+@pytest.mark.parametrize("count", [1, 3, 7, 8, 25])
+@pytest.mark.parametrize("mean_degree", [None, 5.0])
+def test_equation_4_in_low_rank_is_the_dense_one(count: int, mean_degree: float | None) -> None:
+    coins = np.random.default_rng(count)
+    vectors, mean = coins.standard_normal((60, 8)), coins.standard_normal(60)
+    items = np.sort(coins.permutation(60)[:count]).astype(np.int32)
+    values = coins.standard_normal(count)
+    features = features_of(vectors, mean, kappa=0.7, mean_degree=mean_degree)
+    kappa = 0.7 if mean_degree is None else 0.7 * count / mean_degree
+    square = vectors @ vectors.T
+    inner = kappa * np.eye(count) + square[np.ix_(items, items)]
+    expected = mean + square[:, items] @ np.linalg.solve(inner, values - mean[items])
+    expected[items] = values
+    assert np.abs(complete(features, items, values) - expected).max() < 1e-8
+    assert np.abs(residuals(features, items, values) - (expected - mean)).max() < 1e-8
+
+
+def test_many_users_are_completed_as_each_alone(ratings: Planted, optimum: Model) -> None:
+    together = complete_many(optimum.features, ratings.starts, ratings.items, ratings.values)
+    for user, (low, high) in enumerate(pairwise(ratings.starts)):
+        alone = complete(optimum.features, ratings.items[low:high], ratings.values[low:high])
+        assert np.array_equal(alone, together[user])
+
+
+def test_em_prox_never_rises_and_ends_at_the_optimum_of_equation_2(ratings: Planted, optimum: Model) -> None:
+    objectives = np.array([step.objective for step in optimum.steps])
+    assert np.diff(objectives).max() <= 1e-9 * objectives[0]
+    mean = optimum.features.mean
+    best = equation_2(ratings, mean, soft_impute(ratings, mean, KAPPA), KAPPA)
+    assert objectives[-1] == pytest.approx(best, abs=1e-6)
+    assert equation_2(ratings, mean, fit_of(ratings, optimum.features), KAPPA) == pytest.approx(best, abs=1e-6)
+
+
+def test_the_optimum_has_its_certificates(ratings: Planted, optimum: Model) -> None:
+    mean = optimum.features.mean
+    fit = fit_of(ratings, optimum.features)
+    error = np.where(ratings.seen, ratings.dense(mean) - fit, 0)
+    left, values, right = np.linalg.svd(fit, full_matrices=False)
+    rank = int((values > 1e-6).sum())
+    assert 0 < rank < 30
+    assert np.linalg.norm(error, 2) <= KAPPA * (1 + 1e-6)
+    assert np.abs(error @ right[:rank].T - KAPPA * left[:, :rank]).max() < 1e-4
+    dual = error * min(1.0, KAPPA / np.linalg.norm(error, 2))
+    value = 2 * float((dual * ratings.dense(mean)).sum()) - float(np.square(dual).sum())
+    assert equation_2(ratings, mean, fit, KAPPA) - value == pytest.approx(0, abs=1e-4)
+
+
+def test_corrected_equation_3_is_stationary_in_scale_and_the_printed_one_is_not(
+    ratings: Planted, optimum: Model
+) -> None:
+    features = optimum.features
+    square = features.vectors @ features.vectors.T
+
+    def equation_3(scale: float, kappa: float, weight: float) -> float:
+        total = weight * scale * float(np.trace(square))
+        for low, high in pairwise(ratings.starts):
+            items = ratings.items[low:high]
+            centred = ratings.values[low:high] - features.mean[items]
+            inner = kappa * np.eye(high - low) + scale * square[np.ix_(items, items)]
+            total += kappa * float(centred @ np.linalg.solve(inner, centred))
+        return total
+
+    def slope(kappa: float, weight: float) -> float:
+        up, down = equation_3(1.001, kappa, weight), equation_3(0.999, kappa, weight)
+        return (up - down) / 0.002 / equation_3(1.0, kappa, weight)
+
+    assert abs(slope(KAPPA, KAPPA)) < 1e-5
+    assert abs(slope(KAPPA, 3 * KAPPA)) > 0.05
+    assert equation_3(1.0, KAPPA, KAPPA) == pytest.approx(optimum.steps[-1].objective, rel=1e-9)
+
+
+@pytest.mark.parametrize("mstep", ["keep", "prox"])
+def test_planted_data_seen_in_full_are_recovered(mstep: str) -> None:
+    full = planted(50, 30, rank=3, share=1.0, noise=0.0)
+    fitting = Fitting(rank=6, kappa=1e-8, mstep=mstep)  # type: ignore[arg-type] # one of both
+    model = fitted(full, fitting, 3)
+    assert np.abs(fit_of(full, model.features) + model.features.mean - full.truth).max() < 1e-5
+    completed = complete_many(model.features, full.starts, full.items, full.values)
+    assert np.array_equal(np.round(completed, 12), np.round(full.truth, 12))
+
+
+def test_unseen_entries_of_planted_data_are_recovered_from_half_of_it() -> None:
+    half = planted(80, 60, rank=2, share=0.5, noise=0.0)
+    model = fitted(half, Fitting(rank=6, kappa=1e-3, mstep="prox"), 500)
+    hidden = ~half.seen
+    error = (fit_of(half, model.features) + model.features.mean - half.truth)[hidden]
+    assert np.sqrt(np.square(error).mean()) < 0.03
+    few = fitted(half, Fitting(rank=1, kappa=1e-3, mstep="prox"), 500)
+    wrong = (fit_of(half, few.features) + few.features.mean - half.truth)[hidden]
+    assert np.sqrt(np.square(wrong).mean()) > 0.3
+
+
+@pytest.mark.parametrize("mstep", ["keep", "prox"])
+def test_all_three_ways_to_the_spectrum_agree(mstep: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    of = planted(50, 70, rank=3, share=0.5)
+    found = []
+    for moment, rows in ((1000, 1000), (0, 1000), (0, 0)):
+        monkeypatch.setattr(spectrum, "MOMENT_ITEMS", moment)
+        monkeypatch.setattr(spectrum, "ROWS", rows)
+        fitting = Fitting(rank=4, kappa=KAPPA, mstep=mstep)  # type: ignore[arg-type] # one of both
+        vectors = fitted(of, fitting, 60).features.vectors
+        found.append(vectors @ vectors.T)
+    assert np.abs(found[1] - found[0]).max() < 1e-8
+    assert np.abs(found[2] - found[0]).max() < 1e-3 * np.abs(found[0]).max()
+
+
+@pytest.mark.parametrize(("norm", "rows"), [("uniform", 1000), ("uniform", 0), ("weighted", 1000)])
+def test_two_workers_give_the_model_of_one(norm: str, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spectrum, "MOMENT_ITEMS", 0)
+    monkeypatch.setattr(spectrum, "ROWS", rows)
+    monkeypatch.setattr("coordinator.completion.cohorts.RATINGS_A_COHORT", 100)
+    of = planted(50, 40, rank=2, share=0.5)
+    assert len(cut_users(of.starts)) > 5
+    fitting = Fitting(rank=4, kappa=1.0, weighted=norm == "weighted")
+    one, two = (finish(fitted(of, fitting, 5, workers), of.crowd(workers)) for workers in (1, 2))
+    assert one.digest == two.digest
+    assert one.vectors.tobytes() == two.vectors.tobytes()
+
+
+def test_cohorts_hold_every_user_once(ratings: Planted, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("coordinator.completion.cohorts.RATINGS_A_COHORT", 50)
+    bounds = cut_users(ratings.starts)
+    assert [bound[0] for bound in bounds[1:]] == [bound[1] for bound in bounds[:-1]]
+    assert (bounds[0][0], bounds[-1][1]) == (0, 30)
+
+
+def test_the_weighted_norm_never_rises_and_weighs_active_users_more(ratings: Planted) -> None:
+    model = fitted(ratings, Fitting(rank=10, kappa=KAPPA, weighted=True), 60)
+    objectives = [step.objective for step in model.steps[1:]]
+    assert max(np.diff(objectives)) < 0
+    assert model.features.mean_degree == ratings.items.size / 30
+    gram = (model.features.vectors * ((model.counts + 1) / (model.counts + 1).mean())[:, None]).T
+    balanced = gram @ model.features.vectors
+    assert np.abs(balanced - np.diag(np.diag(balanced))).max() < 1e-8 * balanced.max()
+
+
+def test_means_are_shrunken_and_items_that_nobody_rated_have_the_overall_one() -> None:
+    of = planted(20, 10, rank=1, share=0.5)
+    kept = of.items != 4
+    owners = np.repeat(np.arange(20), np.diff(of.starts))[kept]
+    starts = np.concatenate(([0], np.cumsum(np.bincount(owners, minlength=20)))).astype(np.int64)
+    less = of._replace(starts=starts, items=of.items[kept], values=of.values[kept])
+    mean, first_order = centre(less.crowd())
+    overall = less.values.mean()
+    assert mean[4] == pytest.approx(overall)
+    rated = less.values[less.items == 2]
+    assert mean[2] == pytest.approx((rated.sum() + 3 * overall) / (rated.size + 3))
+    assert first_order.counts[4] == 0
+    model = fitted(less, Fitting(rank=3, kappa=0.5), 5)
+    assert np.array_equal(model.features.vectors[4], np.zeros(3))
+
+
+def test_nothing_to_learn_from_is_refused() -> None:
+    empty = planted(2, 3, rank=1, share=1.0)
+    none = empty._replace(starts=np.zeros(3, np.int64), items=empty.items[:0], values=empty.values[:0])
+    with pytest.raises(InputError, match="0 ratings"):
+        centre(none.crowd())
+
+
+def test_the_digest_covers_everything_that_devices_use() -> None:
+    one = features_of(np.ones((3, 2)), np.zeros(3))
+    changes = {
+        "mean": np.array([0.0, 0.0, 1e-12]),
+        "vectors": np.array([[1.0, 1], [1, 1], [1, 1 + 1e-12]]),
+        "kappa": 1.1,
+        "lowest": 0.4,
+        "highest": 5.1,
+        "scale": (1.0, 2.0),
+        "common_h": 0.6,
+        "mean_degree": 3.0,
+    }
+    digests = {replace(one, **{name: value}).digest for name, value in changes.items()}  # type: ignore[arg-type] # a field
+    assert len(digests | {one.digest}) == len(changes) + 1
+    assert replace(one).digest == one.digest

@@ -1,0 +1,71 @@
+"""Small public models of item features, and private devices that answer them."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import reference
+
+from actors.second_order.cohort import PrivateCohort
+from actors.second_order.coins import Coins
+from coordinator.protocol.arrays import Floats, Indices, Ints
+from coordinator.protocol.coins import as_words
+from coordinator.protocol.features import ItemFeatures
+from coordinator.protocol.second_order import MECHANISMS, SecondOrderQuery
+
+SECRET = reference.derive(0, "devices")
+STARS = (1.0, 2.0, 3.0, 4.0, 5.0)
+
+
+class Rated(NamedTuple):
+    """Ratings of devices in compressed sparse rows."""
+
+    starts: Ints
+    items: Indices
+    values: Floats
+
+
+def features(*, items: int = 70, rank: int = 3, unseen: int = 0, seed: int = 0) -> ItemFeatures:
+    """A model with random directions; the last ``unseen`` items were rated by no public user."""
+    world = np.random.default_rng([seed, items])
+    vectors = np.linalg.qr(world.normal(size=(items, rank)))[0] * np.linspace(6.0, 3.0, rank)
+    vectors[items - unseen :] = 0.0
+    return ItemFeatures(
+        mean=world.normal(3.2, 0.3, items),
+        vectors=np.ascontiguousarray(vectors),
+        kappa=1.0,
+        lowest=1.0,
+        highest=5.0,
+        scale=STARS,
+        common_h=0.5,
+    )
+
+
+def rated(*, devices: int, items: int = 70, each: int = 12, seed: int = 1) -> Rated:
+    """Random ratings on the scale, ``each`` a device, of random items."""
+    world = np.random.default_rng([seed, devices, items])
+    found = np.argsort(world.random((devices, items)), axis=1)[:, :each]
+    found.sort(axis=1)
+    starts = np.arange(devices + 1, dtype=np.int64) * each
+    return Rated(starts, found.ravel().astype(np.int32), world.choice(STARS, devices * each))
+
+
+def query(model: ItemFeatures, mechanism: str, *, epsilon: Fraction = Fraction(1), batch: int = 0) -> SecondOrderQuery:
+    """What the server asks; epsilon counts where the mechanism has one."""
+    told = epsilon if MECHANISMS[mechanism].takes_epsilon else None
+    return SecondOrderQuery(model=model.digest, mechanism=mechanism, epsilon=told, batch=batch)
+
+
+def cohort(of: Rated, first: int, stop: int, *, folder: Path | None = None, secret: bytes = SECRET) -> PrivateCohort:
+    """Devices ``first`` to ``stop - 1`` of those that rated."""
+    low, high = of.starts[first], of.starts[stop]
+    starts = of.starts[first : stop + 1] - low
+    return PrivateCohort(starts, of.items[low:high], of.values[low:high], secret, first, folder=folder)
+
+
+def coins(devices: int, *, seed: int = 0, first: int = 0) -> Coins:
+    """Private coins of devices from ``first`` on, in one query."""
+    return Coins(as_words(reference.derive(seed, "devices")), first, devices, as_words(reference.derive(9, "query")))
