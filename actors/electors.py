@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 
 from actors.ledger import Ledger
@@ -25,6 +27,8 @@ class VoterCohort:
         The devices of this cohort, ``first`` to ``stop - 1``.
     budget : Fraction or None
         What all clients together may learn of each device [nats]; None for no limit.
+    ledger : Path, optional
+        Folder in which services are booked before anybody votes; see `actors.ledger.Ledger`.
 
     Notes
     -----
@@ -32,11 +36,13 @@ class VoterCohort:
     several clients compose: their epsilons add up.
     """
 
-    def __init__(self, voters: Voters, secret: bytes, first: int, stop: int, budget: Epsilon) -> None:
+    def __init__(
+        self, voters: Voters, secret: bytes, first: int, stop: int, budget: Epsilon, ledger: Path | None = None
+    ) -> None:
         if not 0 <= first <= stop <= voters.users:
             raise IndexError(f"devices {first} to {stop - 1} are not all among the {voters.users} voters")
         self.first, self.stop = first, stop
-        self.ledger = Ledger(first, stop, budget)
+        self.ledger = Ledger(first, stop, budget, ledger)
         self._voters = voters
         self._master = as_words(secret)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,14 +21,22 @@ class VoterHost:
 
     Parameters
     ----------
-    voters, secret, budget
-        As for `actors.electors.VoterCohort`.
+    voters, secret, budget, ledger
+        As for `actors.electors.VoterCohort`. An actor that is started anew finds in ``ledger`` which services its
+        devices entered.
     bounds : list of (int, int)
         The cohorts, ``[first, stop)`` each, ascending and side by side.
     """
 
-    def __init__(self, voters: Voters, secret: bytes, bounds: list[tuple[int, int]], budget: Epsilon) -> None:
-        self._cohorts = [VoterCohort(voters, secret, first, stop, budget) for first, stop in bounds]
+    def __init__(
+        self,
+        voters: Voters,
+        secret: bytes,
+        bounds: list[tuple[int, int]],
+        budget: Epsilon,
+        ledger: Path | None = None,
+    ) -> None:
+        self._cohorts = [VoterCohort(voters, secret, first, stop, budget, ledger) for first, stop in bounds]
 
     def enter(self, service: Service) -> Indices:
         """Let devices book a service; see `actors.electors.VoterCohort.enter`."""
@@ -62,15 +71,18 @@ class ClientHost:
         return self._clients[client].answer(round_number, chosen)
 
 
-def start_voters(bounds: list[tuple[int, int]], voters: Any, secret: bytes, budget: Epsilon, cpus: float) -> Any:
-    """Start a `VoterHost` as a Ray actor; ``voters`` is a reference, stored once for all hosts.
+def start_voters(
+    bounds: list[tuple[int, int]], voters: Any, secret: bytes, budget: Epsilon, cpus: float, ledger: Path
+) -> Any:
+    """Start a `VoterHost` as a Ray actor; ``voters`` is a reference, stored once for all hosts and held by the caller.
 
     Returns
     -------
     ray.actor.ActorHandle
     """
-    actor = ray.remote(num_cpus=cpus, scheduling_strategy="SPREAD")(VoterHost)
-    return actor.remote(voters, secret, bounds, budget)
+    actor: Any = ray.remote(VoterHost)
+    options = actor.options(num_cpus=cpus, scheduling_strategy="SPREAD", max_restarts=-1)
+    return options.remote(voters, secret, bounds, budget, ledger)
 
 
 def start_clients(clients: list[Client]) -> Any:
@@ -80,5 +92,5 @@ def start_clients(clients: list[Client]) -> Any:
     -------
     ray.actor.ActorHandle
     """
-    actor: Any = ray.remote(num_cpus=0)(ClientHost)
-    return actor.remote(clients)
+    actor: Any = ray.remote(ClientHost)
+    return actor.options(num_cpus=0, max_restarts=-1).remote(clients)

@@ -17,19 +17,14 @@ from coordinator.aggregator import start_aggregators
 from coordinator.decoders import kmeans_on_line
 from coordinator.layout import Layout, cut
 from coordinator.protocol.budget import Epsilon
-from coordinator.protocol.errors import BlindrecError, LostError
+from coordinator.protocol.errors import BlindrecError
 from coordinator.protocol.messages import Query, Release
+from coordinator.retrying import LOST, pause
 from coordinator.rounds import MOST_ROUNDS, Learner, Outcome, Round, conduct
 from coordinator.server import Ask, Policy
 
 WINDOW = 3
 """Blocks in flight for each worker: enough to keep both sides busy, few enough to keep memory flat."""
-MOST_ATTEMPTS = 8
-"""How often a block is asked, or a round begun, before the run gives up."""
-FIRST_PAUSE, LONGEST_PAUSE = 0.5, 15.0
-"""Seconds before a block is asked again; the pause doubles each time."""
-LOST = (ray.exceptions.RayActorError, ray.exceptions.ObjectLostError, ray.exceptions.NodeDiedError)
-"""What Ray says where a process or a node died: devices repeat their answers, so that asking again costs nothing."""
 FAN_IN = 8
 """Statistics that one merge adds up."""
 
@@ -151,7 +146,7 @@ class Coordinator:
                 ray.get([host.recall.remote(ask.query, first, stop) for host, first, stop, _ in self._blocks(ask)])
                 break
             except LOST as error:
-                self._pause(attempt, f"devices {ask.first} to {ask.stop - 1} could not book {ask.query}", error)
+                self._again(attempt, f"devices {ask.first} to {ask.stop - 1} could not book {ask.query}", error)
         self._answers += ask.stop - ask.first
 
     def ask(self, ask: Ask) -> tuple[Statistic, Sequence[Release]]:
@@ -161,7 +156,7 @@ class Coordinator:
             try:
                 return self._fan_out(ask)
             except LOST as error:  # a statistic was lost: the round is asked again from its start
-                self._pause(attempt, f"round {ask.query.round} was lost", error)
+                self._again(attempt, f"round {ask.query.round} was lost", error)
                 self._answers = before
                 self._load = dict.fromkeys(self._load, 0)
             except ray.exceptions.RayTaskError as error:
@@ -170,20 +165,10 @@ class Coordinator:
                 raise
         raise AssertionError  # counting does not end
 
-    def _pause(self, attempt: int, what: str, error: Exception) -> None:
-        """Wait before another attempt, longer each time.
-
-        Raises
-        ------
-        LostError
-            If there were enough.
-        """
-        if attempt + 1 >= MOST_ATTEMPTS:
-            raise LostError(
-                f"{what}, {MOST_ATTEMPTS} times ({type(error).__name__}); add a node, then resume"
-            ) from None
+    def _again(self, attempt: int, what: str, error: Exception) -> None:
+        """Count a retry, and wait before it; see `coordinator.retrying.pause`."""
+        pause(attempt, what, error)
         self._retries += 1
-        time.sleep(min(FIRST_PAUSE * 2**attempt, LONGEST_PAUSE))
 
     def _fan_out(self, ask: Ask) -> tuple[Statistic, Sequence[Release]]:
         query = ray.put(ask.query)
@@ -207,7 +192,7 @@ class Coordinator:
             try:
                 releases.append(self._received(ask.query, call))
             except LOST as error:
-                self._pause(call.block.epoch, f"devices {call.block.first} to {call.block.stop - 1} were lost", error)
+                self._again(call.block.epoch, f"devices {call.block.first} to {call.block.stop - 1} were lost", error)
                 again.append(call.block._replace(epoch=call.block.epoch + 1))
                 continue
             self._answers += releases[-1].count

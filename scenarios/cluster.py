@@ -23,7 +23,8 @@ from coordinator.protocol.arrays import Indices2
 from coordinator.protocol.errors import BlindrecError, InputError
 from coordinator.protocol.messages import Model
 from coordinator.remote import Cohorts
-from scenarios.conducting import POLL, again, conducted, cpus_of_cluster
+from coordinator.retrying import again
+from scenarios.conducting import POLL, conducted, cpus_of_cluster
 from scenarios.session import A, Job, Progress, R, Ran
 
 MOST_ACTORS = 64
@@ -32,6 +33,7 @@ BY_VALUE = 64 * 2**10
 """Bytes of ratings up to which every host gets its own copy; Ray stores larger arguments once."""
 OBJECT_STORE = 512 * 2**20
 """Bytes of object store of a local instance, at least; releases are small and freed as they are added up."""
+UNREACHABLE = "devices cannot be reached"
 _CPU_SHARE = 0.5
 _WAIT_FOR_HEAD = 5.0
 _SETTINGS = b"\x00\x00\x00\x04\x00\x00\x00\x00\x00"
@@ -59,17 +61,17 @@ class OnRay:
         """Run a job; see `scenarios.session.Session.run`."""
         _ship(job.policy)
         ratings = _shared(job.ratings)
-        hosts = _start_hosts(job, ratings, self.workers)
+        hosts, permit = _start_hosts(job, ratings, self.workers), advice_permit(job.secret)
         each = len(hosts) and -(-len(job.layout.cohorts) // len(hosts))
         behind = [hosts[index // each] for index in range(len(job.layout.cohorts))]
         cohorts = Cohorts(bounds=job.layout.cohorts, hosts=behind)
         try:
             if query := job.first_query():
                 with job.naming_policy():
-                    again(lambda: ray.get([host.warm_up.remote(query) for host in hosts]))
+                    again(lambda: ray.get([host.warm_up.remote(query) for host in hosts]), UNREACHABLE)
             served = conducted(job, cohorts, progress, len(hosts) * _cpus_each(self.workers, len(hosts)))
-            advice = again(lambda: _advise(cohorts, served.outcome.model, advised, top, advice_permit(job.secret)))
-            spent = again(lambda: ray.get([host.spent.remote() for host in hosts]))
+            advice = again(lambda: _advise(cohorts, served.outcome.model, advised, top, permit), UNREACHABLE)
+            spent = again(lambda: ray.get([host.spent.remote() for host in hosts]), UNREACHABLE)
         finally:
             for host in hosts:
                 ray.kill(host)
@@ -116,7 +118,7 @@ def _shared(ratings: Ratings) -> Any:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Keep Ray's warning that arguments of restartable actors must stay in the object store: they do."""
     sys.stderr.flush()
     kept = os.dup(2)
@@ -134,7 +136,7 @@ def _start_hosts(job: Job, ratings: Any, workers: int) -> list[Any]:
     each = -(-len(bounds) // min(len(bounds), MOST_ACTORS))
     groups = [bounds[start : start + each] for start in range(0, len(bounds), each)]
     cpus = _cpus_each(workers, len(groups))
-    with _quiet():
+    with quiet():
         return [start_host(group, ratings, job.secret, job.budget, cpus, job.ledger, job.absence) for group in groups]
 
 

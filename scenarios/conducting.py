@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import itertools
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import ray
 
 from coordinator.aggregator import CPUS
 from coordinator.protocol.errors import LostError
-from coordinator.remote import FIRST_PAUSE, LONGEST_PAUSE, LOST, MOST_ATTEMPTS, Cohorts, Limits, start_coordinator
+from coordinator.remote import Cohorts, Limits, start_coordinator
 from coordinator.rounds import Outcome, Round
 from scenarios.session import Job, Progress
 
@@ -21,7 +20,6 @@ PATIENCE = 60.0
 """Seconds without an answer after which a cluster without room is given up."""
 MOST_COORDINATORS = 8
 """Coordinators that a run starts at most, one after the other."""
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,21 +117,3 @@ def cpus_of_cluster() -> float:
     """Return how many CPUs the cluster's nodes have that are alive."""
     resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call] # Ray gives it no types
     return resources.get("CPU", 0.0)
-
-
-def again(attempt: Callable[[], T]) -> T:
-    """Return what an attempt brings; make it again where a process died meanwhile. It must do no harm twice.
-
-    Raises
-    ------
-    LostError
-        If too many fail.
-    """
-    for number in itertools.count(1):
-        try:
-            return attempt()
-        except LOST as error:
-            if number == MOST_ATTEMPTS:
-                raise LostError(f"devices cannot be reached ({type(error).__name__}), {number} times") from None
-            time.sleep(min(FIRST_PAUSE * 2**number, LONGEST_PAUSE))
-    raise AssertionError  # counting does not end

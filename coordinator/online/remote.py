@@ -12,6 +12,7 @@ from coordinator.online.service import Served, by_coin, serve
 from coordinator.protocol.arrays import Bits2, Indices
 from coordinator.protocol.ballots import Ballot, Service
 from coordinator.protocol.errors import BlindrecError
+from coordinator.retrying import again
 
 
 class OnlineCoordinator:
@@ -51,24 +52,26 @@ class OnlineCoordinator:
     def enter(self, service: Service) -> Indices:
         """Announce a service; see `coordinator.online.service.Transport`."""
         shared = ray.put(service)
-        return np.concatenate(ray.get([host.enter.remote(shared) for host in self._hosts]))
+        entered = again(lambda: ray.get([host.enter.remote(shared) for host in self._hosts]), f"{service} was lost")
+        return np.concatenate(entered)
 
     def vote(self, ballot: Ballot, electors: Indices) -> Bits2:
         """Collect votes; see `coordinator.online.service.Transport`."""
         ends = np.searchsorted(electors, self._stops)
         starts = np.concatenate([[0], ends[:-1]])
-        parts = [
-            host.vote.remote(ballot, electors[start:end])
-            for host, start, end in zip(self._hosts, starts, ends, strict=True)
-            if start < end
-        ]
-        if not parts:
+        asked = [part for part in zip(self._hosts, starts, ends, strict=True) if part[1] < part[2]]
+        if not asked:
             return np.empty((ballot.stop - ballot.first, 0), np.uint8)
-        return np.concatenate([answer.votes for answer in ray.get(parts)], axis=1)
+        parts = again(
+            lambda: ray.get([host.vote.remote(ballot, electors[start:end]) for host, start, end in asked]),
+            f"votes of rounds {ballot.first} to {ballot.stop - 1} were lost",
+        )
+        return np.concatenate([answer.votes for answer in parts], axis=1)
 
     def offer(self, client: int, round_number: int, chosen: int) -> bool:
         """Recommend to the client; see `coordinator.online.service.Transport`."""
-        return bool(ray.get(self._clients.answer.remote(client, round_number, chosen)))
+        lost = f"client {client} was lost in round {round_number}"
+        return bool(again(lambda: ray.get(self._clients.answer.remote(client, round_number, chosen)), lost))
 
 
 def start_online_coordinator(hosts: list[Any], stops: list[int], clients: Any) -> Any:
