@@ -10,6 +10,7 @@ import numpy as np
 
 from coordinator.completion.fitting import Fitting
 from coordinator.completion.folding import ReleaseBook
+from coordinator.protocol.arrays import Floats2
 from coordinator.protocol.budget import as_json
 from coordinator.protocol.coins import derive
 from coordinator.protocol.errors import InputError
@@ -112,8 +113,8 @@ def plan_of(world: World, fitting: Fitting, session: Session, *, every: int = 0)
     else:
         folds = world.folds
 
-        def weight(book: ReleaseBook) -> float:
-            return choose_weight(folds, fitting, world.scale, book, session)[0]
+        def weight(book: ReleaseBook, known: Floats2) -> float:
+            return choose_weight(folds, fitting, world.scale, book, known, session)[0]
 
     return Plan(
         wanted=wanted,

@@ -169,7 +169,7 @@ def test_validation_gives_noise_no_weight_and_helpful_releases_much() -> None:
             ],
         )
         fitting = Fitting(rank=2, kappa=0.1)
-        weight, errors = choose_weight(folds_of(public, 1), fitting, WIDE, book, InProcess(1))
+        weight, errors = choose_weight(folds_of(public, 1), fitting, WIDE, book, np.zeros((40, 1)), InProcess(1))
         assert weight == WEIGHTS[int(np.argmin(errors))]
         found.append(weight)
     assert found[1] <= 0.001
