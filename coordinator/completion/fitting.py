@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -60,11 +61,14 @@ class Step:
         Root mean squared error of the public users' observed ratings.
     change : float
         ``|S~_new - S~| / |S~_new|``, Frobenius.
+    seconds : float
+        What it took.
     """
 
     objective: float
     error: float
     change: float
+    seconds: float
 
 
 def centre(crowd: Crowd, shrink: float = SHRINK) -> tuple[Floats, FirstOrder]:
@@ -162,12 +166,14 @@ def iterate(
     book = book or ReleaseBook(crowd.items)
     model = replace(model, features=replace(model.features, kappa=fitting.kappa), steps=list(model.steps))
     for _ in range(iterations):
+        start = time.perf_counter()
         told = merged(crowd.ask("expect", model.features))
         if fitting.weighted and model.steps:
             vectors = alternate(model.features, model.counts, told, crowd, book, weight)
         else:
             vectors = _maximise(model, crowd, fitting, book, weight)
-        model.steps.append(_step(model.features, vectors, told, crowd.ratings, model.counts))
+        step = _step(model.features, vectors, told, crowd.ratings, model.counts)
+        model.steps.append(replace(step, seconds=time.perf_counter() - start))
         model.features = replace(model.features, vectors=vectors)
     return model
 
@@ -206,4 +212,5 @@ def _step(before: ItemFeatures, after: Floats2, told: Expected, ratings: int, co
         objective=told.error + before.kappa * (told.penalty + trace),
         error=float(np.sqrt(told.error / ratings)),
         change=float(np.sqrt(max(moved, 0.0) / size)) if size > 0 else 0.0,
+        seconds=0.0,
     )

@@ -31,7 +31,7 @@ def two_tier(
     rank: Annotated[int | None, typer.Option(help="Directions r of the features [validated].")] = None,
     regularisation: Annotated[float | None, typer.Option(help="kappa of the trace norm [validated].")] = None,
     weight: Annotated[
-        float | None, typer.Option(help="Of a release against a public user, 0.5 in the paper [validated].")
+        float | None, typer.Option(help="Of a release against a public user [0.5 as in the paper, or validated].")
     ] = None,
     norm: Annotated[str | None, typer.Option(help="Trace norm: uniform or weighted [uniform].")] = None,
     m_step: Annotated[str | None, typer.Option(help="keep (the paper's) or prox (exact) [keep].")] = None,

@@ -26,8 +26,8 @@ GUARANTEES = {
 PRIVATE = 400
 """Private devices that answer, as in the paper."""
 PAPER_WEIGHT = 0.5
-WEIGHED = ("exact", FULL, NONE)
-"""Mechanisms without noise: a release counts half a public user's row, as in the paper; others' weight is validated."""
+WEIGHED = ("pmd", "pmc", "exact", FULL, NONE)
+"""Mechanisms whose releases count half a public user's row, as in the paper; others' weight is validated."""
 DEFAULT_EPSILON = "1"
 
 
@@ -81,7 +81,7 @@ class TwoTier(BaseModel):
         The mechanism's privacy parameter [nats], where it has one.
     rank, regularisation, weight
         r, kap, and the weight of a release against a public user's row; chosen on held-out public users where None
-        (the weight of exact releases is the paper's 1/2 then).
+        (the weight of pmd, pmc and exact is the paper's 1/2).
     norm : {"uniform", "weighted"}
         Trace norm.
     m_step : {"keep", "prox"}

@@ -12,6 +12,7 @@ from actors.second_order.crowd import Devices
 from coordinator.completion.cohorts import Crowd
 from coordinator.completion.fitting import Fitting, Model, begin, centre, finish, iterate
 from coordinator.completion.folding import ReleaseBook
+from coordinator.protocol.arrays import Floats2
 from coordinator.protocol.features import ItemFeatures
 from coordinator.protocol.second_order import SecondOrderQuery
 from scenarios.session import Session
@@ -22,8 +23,8 @@ from scenarios.two_tier.sparse import Rows
 
 Score = Callable[[ItemFeatures], float]
 """Root mean squared error of features on the test ratings; the experimenter's."""
-Weigh = Callable[[ReleaseBook], float]
-"""Chooses the weight of the releases so far; the server's, from public ratings and releases."""
+Weigh = Callable[[ReleaseBook, Floats2], float]
+"""Chooses the weight of the releases so far, about models of these directions; from public ratings and releases."""
 GROWTH = 5
 """A validated weight is chosen anew when there are so many times the releases of the last time, and at the end."""
 
@@ -129,6 +130,7 @@ class _Walk:
         self._book = ReleaseBook(crowd.items)
         self._digest, self._announced = hashlib.sha256(), list[bytes]()
         self._weight, self._weighed = 0.0, 0
+        self._told: list[Floats2] = []
 
     def go(self) -> Course:
         plan = self._plan
@@ -169,6 +171,7 @@ class _Walk:
             batch=first // wanted.batch,
         )
         self._announced.append(query.model)
+        self._told[1:] = [features.vectors]
         devices.pin(query.model, first, stop)
         releases = devices.answer(query, features, first, stop)
         for release in releases:
@@ -181,7 +184,7 @@ class _Walk:
         if not callable(weight):
             self._weight = weight
         elif self._weighed == 0 or devices >= GROWTH * self._weighed or last:
-            self._weight, self._weighed = weight(self._book), devices
+            self._weight, self._weighed = weight(self._book, np.hstack(self._told)), devices
 
 
 def _follow_full(plan: Plan, session: Session, score: Score) -> Course:

@@ -10,19 +10,22 @@ import numpy as np
 
 from coordinator.completion.fitting import Fitting
 from coordinator.completion.folding import ReleaseBook
+from coordinator.protocol.arrays import Floats2
 from coordinator.protocol.budget import as_json
 from coordinator.protocol.coins import derive
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import ItemFeatures
 from scenarios.datasets import RatingTable, read_ratings
 from scenarios.session import Session
-from scenarios.two_tier.advice import advice_scores
+from scenarios.two_tier.advice import MOST_DEVICES, advice_scores
 from scenarios.two_tier.config import GUARANTEES, NONE, PAPER_WEIGHT, WEIGHED, TwoTier
 from scenarios.two_tier.course import Course, Plan, Weigh, follow
 from scenarios.two_tier.memory import peak_memory
 from scenarios.two_tier.planted import FEWEST, Shape, planted_ratings
-from scenarios.two_tier.scale import Scale, check_levels, onto_scale, scale_of
+from scenarios.two_tier.rates import overlap
+from scenarios.two_tier.scale import PUBLISHED, Scale, check_levels, onto_scale, scale_of
 from scenarios.two_tier.scoring import baseline_errors, rmse, squared_errors
+from scenarios.two_tier.sparse import Rows
 from scenarios.two_tier.split import UserSplit, split_users
 from scenarios.two_tier.validation import Fold, choose_fitting, choose_weight, folds_of
 
@@ -83,9 +86,10 @@ def world_of(wanted: TwoTier, table: RatingTable) -> World:
     public = split.public_rows
     if public.values.size == 0:
         raise InputError(f"the {public.users} public users have no training rating; make more users public")
-    scale = scale_of(wanted.scale, public.values)
+    declared = wanted.scale or PUBLISHED.get(table.source)
+    scale = scale_of(declared, public.values)
     if wanted.mechanism == "pmd":
-        check_levels(table, scale.levels, declared=wanted.scale is not None)
+        check_levels(table, scale.levels, declared=declared is not None)
     return World(wanted=wanted, split=split, scale=scale)
 
 
@@ -109,8 +113,8 @@ def plan_of(world: World, fitting: Fitting, session: Session, *, every: int = 0)
     else:
         folds = world.folds
 
-        def weight(book: ReleaseBook) -> float:
-            return choose_weight(folds, fitting, world.scale, book, session)[0]
+        def weight(book: ReleaseBook, known: Floats2) -> float:
+            return choose_weight(folds, fitting, world.scale, book, known, session)[0]
 
     return Plan(
         wanted=wanted,
@@ -198,10 +202,22 @@ def result_of(world: World, fitting: Fitting, course: Course, alone: Course) -> 
         "rmse_public_only": alone.points[-1][1],
         "rmse_baseline": rmse(baseline_errors(alone.features, asked)),
         **advice_scores(course.features, counts, split.train.of(private), asked.of(private)),
+        **_overlaps(course.features, split.train.of(private[:MOST_DEVICES])),
         "iterations": len(course.model.steps),
+        "seconds_per_iteration": float(np.median([step.seconds for step in course.model.steps])),
         "objective": last.objective,
         "change": last.change,
         "models": len(course.announced),
         "model_digest": course.features.digest.hex(),
         "releases_sha256": course.releases_sha256,
+    }
+
+
+def _overlaps(features: ItemFeatures, devices: Rows) -> dict[str, float | None]:
+    """Return how far devices' rated items are in Theorem 3.5's set D(gamma): a median, and how many are in none."""
+    gammas = overlap(features, devices.starts, devices.items)
+    median = float(np.median(gammas))
+    return {
+        "overlap_gamma_median": median if np.isfinite(median) else None,
+        "overlap_gamma_infinite": float(np.isinf(gammas).mean()),
     }

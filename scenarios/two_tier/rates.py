@@ -44,7 +44,7 @@ def sample_errors(counts: Sequence[int], *, items: int, rank: int, seed: int) ->
 
 
 def completion_errors(
-    shares: Sequence[float], *, size: int, rank: int, noise: float, seed: int, factor: float = 0.3
+    shares: Sequence[float], *, size: int, rank: int, noise: float, seed: int, factor: float = 6.0
 ) -> list[tuple[int, float]]:
     """Return (N, ``|X - X*|_F / sqrt(n m)``) of Theorem 3.2 at n = m = ``size``, for every share of observed entries.
 
@@ -117,7 +117,7 @@ def _rows_where(values: Floats2, seen: np.ndarray[tuple[int, int], np.dtype[np.b
     return Rows(starts=starts, items=items, values=values[seen], count=values.shape[1])
 
 
-def _complete(rows: Rows, fitting: Fitting, iterations: int = 40) -> Floats2:
+def _complete(rows: Rows, fitting: Fitting, iterations: int = 30) -> Floats2:
     """Return the optimum X of equation 2 on a planted matrix of mean 0, without centring."""
     crowd = LocalCrowd(rows.starts, rows.items, rows.values, rows.count)
     model = begin(crowd, fitting, lowest=-np.inf, highest=np.inf, scale=None)

@@ -52,6 +52,11 @@ def read_scale(value: Any) -> Any:
     return levels
 
 
+HALF_STARS = tuple(k / 2 for k in range(1, 11))
+PUBLISHED = {"planted": HALF_STARS, "MovieLens CSV": HALF_STARS}
+"""Scales that are known by the source's name."""
+
+
 def scale_of(declared: tuple[float, ...] | None, public: Floats) -> Scale:
     """Return the scale: the declared one, or what public users' ratings show."""
     if declared is not None:

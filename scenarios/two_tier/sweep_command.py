@@ -20,11 +20,13 @@ from scenarios.files import write_bytes, write_json
 from scenarios.records import STDOUT, check_targets, deliver, versions
 from scenarios.session import Session
 from scenarios.sweep.store import SweepInterruptedError, claim_folder, measure_units
+from scenarios.two_tier.attack_figure import draw_attack, show_attack
 from scenarios.two_tier.config import TwoTier, two_tier_of
 from scenarios.two_tier.experiment import read_table, world_of
+from scenarios.two_tier.sweep_attack import attack_sweep
 from scenarios.two_tier.sweep_figure import draw, points_of, summary_of
 from scenarios.two_tier.sweep_plan import ASKED, SweepPlan, plan_sweep
-from scenarios.two_tier.sweep_units import Key, Measured, Unit, measure, read_unit, write_unit
+from scenarios.two_tier.sweep_units import ATTACK, Key, Measured, Unit, measure, read_unit, write_unit
 
 INTERRUPTED = 130
 WIDTH = 120
@@ -33,11 +35,11 @@ HELP = """Draw the paper's figures over seeds: errors against public users, and 
 
 Figures: 1-left (uniform and weighted trace norm, users with most ratings first), 1-right (users with most ratings
 against random ones at the same number of ratings), 2 (every mechanism, private devices batch by batch, and the paired
-gain over public users only). Rank, regularisation and the weights of noisy releases are chosen on held-out public
-users, a seed each.
+gain over public users only), attack (what one release tells a server that knows k ratings; the first seed only).
+Rank, regularisation and the weights of noisy releases are chosen on held-out public users, a seed each.
 
 Every finished unit is kept in the folder at once: Ctrl-C loses only what is under way, and the same command goes on.
-At the end the folder holds result.json, points.csv (every seed), summary.csv and a picture a figure.
+At the end the folder holds result.json, points.csv (every seed), summary.csv, attack.csv and a picture a figure.
 """
 
 
@@ -46,7 +48,7 @@ def two_tier_sweep(
     ratings: Annotated[Path | None, typer.Option(help="A file of ratings: MovieLens, Jester, CSV, Parquet.")] = None,
     columns: Annotated[str | None, typer.Option(help="Names of the file's user, item and rating columns.")] = None,
     planted: Annotated[str | None, typer.Option(help="users,items,ratings of planted data instead of a file.")] = None,
-    figures: Annotated[str, typer.Option(help="Some of 1-left, 1-right, 2.")] = "1-left,1-right,2",
+    figures: Annotated[str, typer.Option(help="Some of 1-left, 1-right, 2, attack.")] = "1-left,1-right,2",
     seeds: Annotated[int, typer.Option(help="Seeds, from --seed on.")] = 5,
     mechanisms: Annotated[str, typer.Option(help="Curves of Figure 2.")] = ",".join(ASKED),
     every: Annotated[int, typer.Option(help="Private devices between two points of Figure 2.")] = 100,
@@ -74,23 +76,39 @@ def two_tier_sweep(
     wanted = _plan(base, figures=figures, seeds=seeds, curves=mechanisms.split(","), every=every)
     content = {"sweep": "two-tier", "base": base.model_dump(mode="json", exclude={"seed"})}
     claim_folder(out, hashlib.sha256(json_format.dumps(content, sort_keys=True).encode()).hexdigest(), content)
+    attacked: list[dict[str, Any]] = []
     try:
         with open_session(backend, address=address, workers=workers) as session:
             found = _measure(wanted, session, out)
+            if ATTACK in wanted.figures:
+                attacked = attack_sweep(base, session)
     except SweepInterruptedError as interrupted:
         sys.stderr.write(f"blindrec: {interrupted.told(out)}\n")
         raise typer.Exit(INTERRUPTED) from None
-    points = points_of(found)
-    summary = summary_of(points)
-    draw(summary, _title(base), out)
-    result = {"trust_model": "two-tier", **content, "versions": versions(), "summary": _records(summary)}
-    write_bytes(out / "points.csv", points.to_csv(index=False).encode())
-    write_bytes(out / "summary.csv", summary.to_csv(index=False).encode())
+    summary = _drawn(found, attacked, _title(base), out)
+    result = {"trust_model": "two-tier", **content, "versions": versions(), "summary": summary, "attack": attacked}
     write_json(out / "result.json", result)
     deliver(json, result)
     if json != STDOUT:
-        console = Console()
-        _show(console if console.is_terminal else Console(width=WIDTH), summary)
+        console = Console() if sys.stdout.isatty() else Console(width=WIDTH)
+        if summary:
+            _show(console, pd.DataFrame(summary))
+        if attacked:
+            show_attack(console, attacked)
+
+
+def _drawn(found: dict[Key, Measured], attacked: list[dict[str, Any]], title: str, out: Path) -> list[dict[str, Any]]:
+    """Write tables and pictures of what there is; return the summary's rows."""
+    if attacked:
+        draw_attack(attacked, out)
+    points = points_of(found)
+    if points.empty:
+        return []
+    summary = summary_of(points)
+    draw(summary, title, out)
+    write_bytes(out / "points.csv", points.to_csv(index=False).encode())
+    write_bytes(out / "summary.csv", summary.to_csv(index=False).encode())
+    return _records(summary)
 
 
 def _plan(base: TwoTier, *, figures: str, seeds: int, curves: list[str], every: int) -> SweepPlan:

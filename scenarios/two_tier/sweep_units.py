@@ -15,8 +15,8 @@ from scenarios.two_tier.course import follow
 from scenarios.two_tier.experiment import plan_of, read_table, score_of, settle, world_of
 from scenarios.two_tier.scoring import baseline_errors, rmse
 
-LEFT, RIGHT, SECOND, SETTINGS = "1-left", "1-right", "2", "settings"
-FIGURES = (LEFT, RIGHT, SECOND)
+LEFT, RIGHT, SECOND, ATTACK, SETTINGS = "1-left", "1-right", "2", "attack", "settings"
+FIGURES = (LEFT, RIGHT, SECOND, ATTACK)
 Key = tuple[str, str, int, int]
 """A unit: figure, curve, place on the horizontal axis (0 where the unit is a whole curve), seed."""
 

@@ -31,7 +31,9 @@ _LINES: tuple[tuple[str, str], ...] = (
     ("ndcg", "NDCG at 10"),
     ("popularity_ndcg", "  by popularity"),
     ("evaluated", "devices with held-out likes"),
+    ("overlap_gamma_median", "gamma of rated items (Theorem 3.5), median"),
     ("seconds", "seconds"),
+    ("seconds_per_iteration", "  an EM iteration, median"),
     ("peak_memory_mb", "peak memory, all processes [MB]"),
     ("releases_sha256", "SHA-256 of all releases"),
 )

@@ -14,8 +14,8 @@ import numpy as np
 
 from coordinator.completion.cohorts import LocalCrowd
 from coordinator.completion.fitting import Fitting, begin, iterate
-from coordinator.completion.folding import ReleaseBook
-from coordinator.protocol.arrays import Floats
+from coordinator.completion.folding import OutsideBook, ReleaseBook
+from coordinator.protocol.arrays import Floats, Floats2
 from coordinator.protocol.coins import as_words, derive
 from coordinator.protocol.errors import InputError
 from scenarios.session import Session
@@ -32,8 +32,7 @@ RANKS = (5, 10, 20)
 START, STEPS_DOWN, STEPS_UP = 2, -8, 16
 """Kappas are the ratings' spread times a power of sqrt 2, from the 2nd on downhill within these powers."""
 WEIGHTS = (0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.25, 0.5)
-"""Up to the paper's. Devices completed their vectors with a model that knew the held-out users, which makes releases
-look better than they are: larger weights would win where they do harm."""
+"""Up to the paper's."""
 ITERATIONS, MORE_ITERATIONS = 12, 6
 """EM iterations of a trial on public users, and with releases after that."""
 
@@ -173,9 +172,19 @@ def downhill(tried: Callable[[Sequence[int]], list[float]], start: int) -> int:
 
 
 def choose_weight(
-    folds: Sequence[Fold], fitting: Fitting, scale: Scale, book: ReleaseBook, session: Session
+    folds: Sequence[Fold], fitting: Fitting, scale: Scale, book: ReleaseBook, known: Floats2, session: Session
 ) -> tuple[float, list[float]]:
     """Choose the weight of the releases in a book on held-out public users.
+
+    Parameters
+    ----------
+    folds, fitting, scale, session
+        As for `choose_fitting`.
+    book : ReleaseBook
+        Releases so far.
+    known : ndarray of float64, shape (m, directions)
+        Directions of models that devices were told. They know the held-out users, too; what releases repeat of them
+        is left out of the trials, or noise would look good.
 
     Returns
     -------
@@ -184,6 +193,7 @@ def choose_weight(
     errors : list of float
         Of every one.
     """
-    trials = [Trial(fold=fold, fitting=fitting, scale=scale, book=book, weights=WEIGHTS) for fold in folds]
+    fresh = OutsideBook(book, known)
+    trials = [Trial(fold=fold, fitting=fitting, scale=scale, book=fresh, weights=WEIGHTS) for fold in folds]
     errors: list[float] = errors_of(trials, session)[0].tolist()
     return WEIGHTS[int(np.argmin(errors))], errors

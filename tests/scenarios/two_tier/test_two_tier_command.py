@@ -13,7 +13,7 @@ from scenarios.two_tier.config import GUARANTEES
 PLANTED = ["two-tier", "--backend", "inprocess", "--workers", "1", "--planted", "120,60,4000"]
 SETTLED = ["--public", "20", "--private", "12", "--batch", "5", "--rank", "3", "--regularisation", "2"]
 NOISY = ("laplace", "sslp")
-VARIES = {"seconds", "peak_memory_mb", "backend", "workers"}
+VARIES = {"seconds", "seconds_per_iteration", "peak_memory_mb", "backend", "workers"}
 
 
 def told(blindrec: Command, *arguments: object) -> dict[str, object]:

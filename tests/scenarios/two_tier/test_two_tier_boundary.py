@@ -1,0 +1,57 @@
+"""What crosses between private devices and the server in a two-tier run: three types, their fields, and no secret."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+from boundary import SEED, shows_a_secret
+
+from actors.second_order.crowd import LocalDevices
+from coordinator.protocol.features import ItemFeatures
+from coordinator.protocol.second_order import SecondOrderQuery, SecondOrderRelease
+from scenarios.session import InProcess
+from scenarios.two_tier.config import two_tier_of
+from scenarios.two_tier.experiment import run
+
+FIELDS: dict[type, set[str]] = {
+    ItemFeatures: {"mean", "vectors", "kappa", "lowest", "highest", "scale", "common_h", "mean_degree"},
+    SecondOrderQuery: {"model", "mechanism", "epsilon", "batch", "own_h"},
+    SecondOrderRelease: {"query_id", "device", "mechanism", "payload"},
+}
+
+
+@pytest.mark.parametrize(("mechanism", "bytes_out"), [("pmc", 8), ("pmd", 60), ("sslp", 8), ("laplace", 480)])
+def test_a_query_a_model_and_one_release_a_device_cross_and_nothing_else(
+    mechanism: str, bytes_out: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crossed: list[Any] = []
+    pins: list[tuple[bytes, int, int]] = []
+    answer, pin = LocalDevices.answer, LocalDevices.pin
+
+    def tapped(self: LocalDevices, query: Any, features: Any, first: int, stop: int) -> list[SecondOrderRelease]:
+        told = answer(self, query, features, first, stop)
+        crossed.extend([query, features, *told])
+        return told
+
+    def announced(self: LocalDevices, model: bytes, first: int, stop: int) -> None:
+        pins.append((model, first, stop))
+        pin(self, model, first, stop)
+
+    monkeypatch.setattr(LocalDevices, "answer", tapped)
+    monkeypatch.setattr(LocalDevices, "pin", announced)
+    flags = {"planted": "60,60,2000", "public": 20, "private": 12, "rank": 2, "regularisation": 1, "iterations": 3}
+    run(two_tier_of({**flags, "mechanism": mechanism, "weight": 0.1, "batch": 6, "seed": SEED}), InProcess(1))
+    assert {type(one) for one in crossed} == set(FIELDS)
+    for one in crossed:
+        assert {field.name for field in dataclasses.fields(one)} == FIELDS[type(one)]
+    models = [one for one in crossed if isinstance(one, ItemFeatures)]
+    assert [(model.digest, first, stop) for model, first, stop in zip(models, (0, 6), (6, 12), strict=True)] == pins
+    assert models[0].digest != models[1].digest
+    assert np.array_equal(models[0].mean, models[1].mean)
+    releases = [one for one in crossed if isinstance(one, SecondOrderRelease)]
+    assert [one.device for one in releases] == list(range(12))
+    assert {len(one.payload) for one in releases} == {bytes_out}
+    assert not shows_a_secret(crossed, SEED)
