@@ -24,8 +24,9 @@ from coordinator.protocol.errors import BlindrecError, InputError
 from coordinator.protocol.messages import Model
 from coordinator.remote import Cohorts
 from coordinator.retrying import again
+from scenarios.abandoning import A, R
 from scenarios.conducting import POLL, conducted, cpus_of_cluster
-from scenarios.session import A, Job, Progress, R, Ran
+from scenarios.session import Job, Progress, Ran
 
 MOST_ACTORS = 64
 """Ray actors that embody devices at most (a process each, some 100 MB); further cohorts share them."""

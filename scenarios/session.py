@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 import numpy as np
 
@@ -26,9 +26,8 @@ from coordinator.protocol.errors import InputError, PolicyError
 from coordinator.protocol.messages import Model, Query, Release
 from coordinator.rounds import MOST_ROUNDS, Learner, Outcome, Round, conduct
 from coordinator.server import Ask, Policy, ServerState
+from scenarios.abandoning import A, R, work
 
-A = TypeVar("A")
-R = TypeVar("R")
 Progress = Callable[[int], None]
 """Told how many answers are in so far."""
 Keep = Callable[[Round], None]
@@ -214,7 +213,7 @@ class InProcess:
         for numbered in enumerate(arguments):
             todo.put(numbered)
         count = min(self.workers, len(arguments))
-        threads = [threading.Thread(target=_work, args=(function, todo, done, stop), daemon=True) for _ in range(count)]
+        threads = [threading.Thread(target=work, args=(function, todo, done, stop), daemon=True) for _ in range(count)]
         for thread in threads:
             thread.start()
         try:
@@ -227,44 +226,6 @@ class InProcess:
             stop.set()
             for thread in threads:
                 thread.join()
-
-
-class AbandonedError(Exception):
-    """Nobody waits for the result of this call any more."""
-
-
-_own = threading.local()
-
-
-def stop_if_abandoned() -> None:
-    """End a call of `InProcess.each` whose results nobody awaits, as after Ctrl-C; for the loops of long functions.
-
-    Raises
-    ------
-    AbandonedError
-        In such a call only.
-    """
-    stop: threading.Event | None = getattr(_own, "stop", None)
-    if stop is not None and stop.is_set():
-        raise AbandonedError
-
-
-def _work(
-    function: Callable[[A], R],
-    todo: queue.SimpleQueue[tuple[int, A]],
-    done: queue.SimpleQueue[tuple[int, R | None, BaseException | None]],
-    stop: threading.Event,
-) -> None:
-    _own.stop = stop
-    while not stop.is_set():
-        try:
-            place, argument = todo.get_nowait()
-        except queue.Empty:
-            return
-        try:
-            done.put((place, function(argument), None))
-        except BaseException as error:  # raised again where results are awaited
-            done.put((place, None, error))
 
 
 class _Threads:

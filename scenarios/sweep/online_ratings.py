@@ -13,11 +13,12 @@ import pandas as pd
 from rich.console import Console
 
 from coordinator.protocol.errors import InputError
+from scenarios.abandoning import stop_if_abandoned
 from scenarios.online.config import OnlineScenario
 from scenarios.online.results import client_record
 from scenarios.online.run import build_world, proved, run_online
 from scenarios.online.worlds import World
-from scenarios.session import InProcess, Session, stop_if_abandoned
+from scenarios.session import InProcess, Session
 from scenarios.sweep.online_checks import check_seeds
 from scenarios.sweep.online_settings import SHARP, digest_of
 from scenarios.sweep.store import measure_units

@@ -11,12 +11,13 @@ import numpy as np
 import pandas as pd
 from rich.console import Console
 
+from scenarios.abandoning import stop_if_abandoned
 from scenarios.online.adversaries import halving_world
 from scenarios.online.config import OnlineScenario
 from scenarios.online.results import digest
 from scenarios.online.run import build_world, privacy_losses, run_online
 from scenarios.online.worlds import World
-from scenarios.session import InProcess, Session, stop_if_abandoned
+from scenarios.session import InProcess, Session
 from scenarios.sweep.online_axes import HALVING, RANDOM, Setting
 from scenarios.sweep.online_settings import OnlineSweep
 from scenarios.sweep.store import measure_units

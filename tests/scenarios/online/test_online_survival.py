@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import psutil
 import pytest
 from runs import below
@@ -12,7 +14,7 @@ from scenarios.online.results import record
 from scenarios.online.run import run_online
 from scenarios.session import InProcess
 
-SCENARIO = OnlineScenario(rounds=2000, voters=200, clients=2, budget="2000", recommender="p-rec-lean")
+SCENARIO = OnlineScenario(rounds=2000, voters=200, clients=2, budget=Fraction(2000), recommender="p-rec-lean")
 LASTING = ("recommendations_sha256", "loss", "voter_loss", "refused", "peers_alive")
 
 
