@@ -20,7 +20,7 @@ from coordinator.protocol.ballots import Ballot, Service
 from coordinator.protocol.coins import as_words
 
 SECRET = reference.derive(5, "devices")
-VOTE_PURPOSE, OWN_ROUNDS = 4, 1 << 31
+VOTE_PURPOSE, OWN_ROUNDS = 9, 1 << 31
 
 
 def announced(rounds: int, objects: int, **changes: object) -> Service:

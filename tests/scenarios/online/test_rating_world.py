@@ -17,7 +17,7 @@ from scenarios.online.config import OnlineScenario
 from scenarios.online.rating_world import LEAST_ROUNDS, world_of_ratings
 from scenarios.online.worlds import ClientWorld, World
 
-VOTE_PURPOSE = 4
+VOTE_PURPOSE = 9
 SIX: dict[str, list[float]] = {
     "ann": [5, 5, 5, 1, 1, 1],  # likes the first three of six titles
     "bob": [5, 4.5, 4, 2, 1.5, 1],  # likes the same and always knows best
