@@ -213,14 +213,14 @@ def test_rounds_in_which_peers_err_are_uniform_and_so_is_the_error() -> None:
 
 @pytest.mark.statistical
 def test_all_others_vote_at_random() -> None:
-    """False alarm 1e-6 each: counts of votes, of pairs of rounds and of neighbours; a bias of 2 % would be noticed."""
+    """False alarm 1e-6 each: counts of votes, of pairs of rounds and of neighbours; a bias of 5 % would be noticed."""
     objects = 3
     voters = planted(users=20_000, rounds=6, objects=objects, radius=0, diversity=0, peers=[])
     votes = cast(voters, announced(6, objects), range(20_000)).astype(int)
     assert chi_square_fits(np.bincount(votes.ravel()), np.ones(objects))
     assert chi_square_fits(np.bincount((votes[::2] * objects + votes[1::2]).ravel()), np.ones(objects**2))
     assert chi_square_fits(np.bincount((votes[:, ::2] * objects + votes[:, 1::2]).ravel()), np.ones(objects**2))
-    assert not chi_square_fits(np.bincount(votes.ravel()), [1.02, 0.99, 0.99])
+    assert not chi_square_fits(np.bincount(votes.ravel()), [1.05, 0.975, 0.975])
 
 
 @pytest.mark.statistical
