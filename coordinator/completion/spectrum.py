@@ -13,10 +13,10 @@ from coordinator.completion.statistics import added
 from coordinator.protocol.arrays import Floats, Floats2
 from coordinator.threads import one_thread
 
-MOMENT_ITEMS = 1000
-"""Up to so many items the second moment itself is added up, m x m."""
 ROWS = 500
-"""Up to so many rows, public and released, the Gram matrix of the rows is taken, k x k."""
+"""Up to so many rows, public and released, and no more than items, the Gram matrix of the rows is taken, k x k."""
+MOMENT_ITEMS = 500
+"""Else, up to so many items, the second moment itself is added up, m x m."""
 OVERSAMPLE = 10
 """Columns that subspace iteration carries along beside the wanted ones."""
 
@@ -64,18 +64,19 @@ def spectrum_of(
         EM iteration to the next as it starts where the last one ended.
     """
     with one_thread():
-        if crowd.items <= MOMENT_ITEMS:
-            return _of_moment(crowd, book, weight)
-        if crowd.users + book.rows() <= ROWS:
+        rows = crowd.users + (book.rows() if weight else 0)
+        if rows <= min(ROWS, crowd.items):
             return _of_rows(crowd, book, weight, rank)
+        if crowd.items <= MOMENT_ITEMS:
+            return _of_moment(crowd, book, weight, rank)
         return _of_subspace(crowd, book, weight, rank, near, passes)
 
 
-def _of_moment(crowd: Crowd, book: ReleaseBook, weight: float) -> Spectrum:
+def _of_moment(crowd: Crowd, book: ReleaseBook, weight: float, rank: int) -> Spectrum:
     moment = added(crowd.ask("moment"))
     for rows in book.blocks() if weight else ():
         moment += weight * (rows.T @ rows)
-    values, vectors = np.linalg.eigh(moment)
+    values, vectors = linalg.eigh(moment, subset_by_index=(max(0, crowd.items - rank), crowd.items - 1))
     return Spectrum(values=np.sqrt(np.maximum(values[::-1], 0)), vectors=np.ascontiguousarray(vectors[:, ::-1]))
 
 
@@ -100,7 +101,7 @@ def _of_rows(crowd: Crowd, book: ReleaseBook, weight: float, rank: int) -> Spect
 def _of_subspace(
     crowd: Crowd, book: ReleaseBook, weight: float, rank: int, near: Floats2 | None, passes: int
 ) -> Spectrum:
-    width = min(rank + OVERSAMPLE, crowd.items, crowd.users + book.rows())
+    width = min(rank + OVERSAMPLE, crowd.items, crowd.users + (book.rows() if weight else 0))
     block = _start(crowd.items, width, near)
     for _ in range(passes - 1):
         block = _orthonormal(_product(crowd, book, weight, block))

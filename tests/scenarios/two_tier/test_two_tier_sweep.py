@@ -42,8 +42,7 @@ def test_all_figures_stand_in_the_folder_with_intervals_over_seeds(folder: Path,
     right = points[points["figure"] == "1-right"]
     assert set(right["curve"]) == {"most", "random", "items' means"}
     most = right.groupby(["curve", "x"])["public"].mean()
-    budget = sorted(right["x"].unique())[-2]
-    assert most["most", budget] < most["random", budget]
+    assert (most["most"] <= most["random"]).all()
 
 
 def test_a_sweep_goes_on_with_what_it_has_and_attacks(folder: Path, blindrec: Command) -> None:
