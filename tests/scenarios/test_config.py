@@ -91,6 +91,10 @@ def test_flags_say_the_same_as_a_file(tmp_path: Path) -> None:
         "theta": 2.5,
         "epsilon": "0.1",
         "seed": 7,
+        "dropout": 0.1,
+        "straggler_share": 0.2,
+        "straggler_delay": 30,
+        "deadline": 20,
         "ratings": None,
     }
     assert load_scenario(None, flags) == load_scenario(written(tmp_path, FULL), {})
