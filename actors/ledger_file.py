@@ -18,8 +18,6 @@ from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import LedgerError
 
 SUFFIX = ".ledger"
-TORN = b"-"
-"""A line that says: the line before was torn off by a crash, nobody answered for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +69,7 @@ class LedgerFile:
         try:
             with self._path.open("ab") as file:
                 if file.tell() and not _ends_whole(self._path):
-                    file.write(b"\n" + TORN + b"\n")
+                    file.truncate(self._path.read_bytes().rfind(b"\n") + 1)
                 file.write(b"".join(entry.line() for entry in entries))
                 file.flush()
                 os.fsync(file.fileno())
@@ -97,10 +95,10 @@ def read_entries(folder: Path, first: int, stop: int) -> Iterator[Entry]:
     """
     for path in sorted(folder.glob(f"*{SUFFIX}")):
         lines = path.read_bytes().split(b"\n")
-        for number, (line, following) in enumerate(zip(lines, [*lines[1:], TORN], strict=True), start=1):
+        for number, line in enumerate(lines[:-1], start=1):
             entry = _read(line)
             if entry is None:
-                if line not in (b"", TORN) and following != TORN:
+                if line:
                     raise LedgerError(f"ledger {path} is damaged on line {number}; what devices spent is not known")
                 continue
             low, high = max(first, entry.first), min(stop, entry.stop)

@@ -38,7 +38,10 @@ def pause(attempt: int, what: str, error: Exception) -> None:
         If there were enough.
     """
     if attempt + 1 >= MOST_ATTEMPTS:
-        raise LostError(f"{what}, {MOST_ATTEMPTS} times ({type(error).__name__}); add a node, then resume") from None
+        why = " ".join(str(error).split())[-200:]
+        raise LostError(
+            f"{what}, {MOST_ATTEMPTS} times ({type(error).__name__}: {why}); add a node, then resume"
+        ) from None
     time.sleep(min(FIRST_PAUSE * 2**attempt, LONGEST_PAUSE))
 
 

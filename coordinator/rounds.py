@@ -12,7 +12,7 @@ from coordinator.beliefs import beliefs
 from coordinator.pool_designs import PoolDesign
 from coordinator.posterior import Posterior
 from coordinator.protocol.budget import Epsilon
-from coordinator.protocol.errors import BlindrecError, PolicyError
+from coordinator.protocol.errors import BlindrecError, LedgerError, LostError, PolicyError
 from coordinator.protocol.messages import Model, Release
 from coordinator.rating_decoders import Curator
 from coordinator.server import Ask, Policy, ServerState, absorb, learn
@@ -184,6 +184,8 @@ def conduct(
         try:
             ask = learner.checked(next_ask(policy, state, most_rounds=most_rounds), policy, state)
             over = None if ask is None or again else _asked(ask, transport)
+        except (LostError, LedgerError):
+            raise  # no fault of the policy: what was kept can be resumed
         except BlindrecError as error:
             failure = str(error) if isinstance(error, PolicyError) else f"{whose(policy, state)}: {in_a_line(error)}"
             if not state.asked:

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from rich.console import Console
 
 from coordinator.protocol.budget import as_float, parse_epsilon
-from coordinator.protocol.errors import BlindrecError, InputError, LostError, PolicyError
+from coordinator.protocol.errors import BlindrecError, InputError, LedgerError, LostError, PolicyError
 from scenarios import report
 from scenarios.backends import open_session
 from scenarios.bounds import all_bounds, bounds_table
@@ -172,7 +172,7 @@ def _keeping(
             f"interrupted; {kept} rounds are kept in {out}, the same command or blindrec resume {out} goes on",
             INTERRUPTED,
         )
-    except LostError as error:
+    except (LedgerError, LostError) as error:
         kept = 0 if out is None else kept_rounds(out)
         _stop(f"{error}; {kept} rounds are kept in {out}" if kept else str(error), RESUMABLE if kept else BAD_INPUT)
 

@@ -25,7 +25,7 @@ from coordinator.protocol.messages import Model
 from coordinator.remote import Cohorts
 from coordinator.retrying import again
 from scenarios.abandoning import A, R
-from scenarios.conducting import POLL, conducted, cpus_of_cluster
+from scenarios.conducting import POLL, conducted, cpus_of_cluster, room_for
 from scenarios.session import Job, Progress, Ran
 
 MOST_ACTORS = 64
@@ -69,7 +69,7 @@ class OnRay:
         try:
             if query := job.first_query():
                 with job.naming_policy():
-                    again(lambda: ray.get([host.warm_up.remote(query) for host in hosts]), UNREACHABLE)
+                    again(lambda: room_for([host.warm_up.remote(query) for host in hosts]), UNREACHABLE)
             served = conducted(job, cohorts, progress, len(hosts) * _cpus_each(self.workers, len(hosts)))
             advice = again(lambda: _advise(cohorts, served.outcome.model, advised, top, permit), UNREACHABLE)
             spent = again(lambda: ray.get([host.spent.remote() for host in hosts]), UNREACHABLE)

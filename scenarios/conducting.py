@@ -10,12 +10,14 @@ from typing import Any
 import ray
 
 from coordinator.aggregator import CPUS
-from coordinator.protocol.errors import LostError
+from coordinator.protocol.errors import BlindrecError, LostError
 from coordinator.remote import Cohorts, Limits, start_coordinator
 from coordinator.rounds import Outcome, Round
 from scenarios.session import Job, Progress
 
 POLL = 0.2
+ROOM = 600.0
+"""Seconds in which a run's actors must have started."""
 PATIENCE = 60.0
 """Seconds without an answer after which a cluster without room is given up."""
 MOST_COORDINATORS = 8
@@ -75,7 +77,7 @@ def conducted(job: Job, cohorts: Cohorts, progress: Progress, device_cpus: float
         begin = time.perf_counter()
         try:
             if query := job.first_query():
-                ray.get(server.warm_up.remote(query))
+                room_for([server.warm_up.remote(query)])
             begin = time.perf_counter()
             outcome, seconds, tried = _follow(server, progress, keep, needs)
             return Conducted(outcome=outcome, seconds=spent + seconds, retries=retries + tried, restarts=restarts)
@@ -109,8 +111,29 @@ def _follow(server: Any, progress: Progress, keep: Callable[[Round], None], need
             before, since = answers, time.monotonic()
         elif time.monotonic() - since > PATIENCE and (left := cpus_of_cluster()) < needs:
             raise LostError(f"the cluster has {left:g} CPUs left, the run needs {needs:g}; add a node, then resume")
-    outcome, seconds = ray.get(running)
+    try:
+        outcome, seconds = ray.get(running)
+    except ray.exceptions.RayTaskError as error:
+        if isinstance(error.cause, BlindrecError):
+            raise error.cause from None  # without what Ray says around it
+        raise
     return outcome, seconds, ray.get(server.retries.remote())
+
+
+def room_for(started: list[Any]) -> None:
+    """Wait until actors that were started are ready.
+
+    Raises
+    ------
+    LostError
+        If the cluster has no room for them.
+    """
+    try:
+        ray.get(started, timeout=ROOM)
+    except ray.exceptions.GetTimeoutError:
+        raise LostError(
+            f"the cluster had no room for the run's actors for {ROOM:g} s; free CPUs, add a node or lower workers"
+        ) from None
 
 
 def cpus_of_cluster() -> float:

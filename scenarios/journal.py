@@ -17,7 +17,7 @@ import numpy as np
 
 from coordinator.aggregation import Statistic
 from coordinator.pair_statistics import PairStatistic
-from coordinator.protocol.errors import InputError
+from coordinator.protocol.errors import InputError, LostError
 from coordinator.protocol.messages import Query
 from coordinator.rounds import Round
 from coordinator.server import Ask
@@ -79,9 +79,20 @@ class Journal:
             number += 1
 
     def keep(self, over: Round) -> None:
-        """Write a round, whole or not at all."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        write_bytes(self._path(over.ask.query.round), to_bytes(over))
+        """Write a round, whole or not at all.
+
+        Raises
+        ------
+        LostError
+            If it cannot be written, as on a full disk: what was kept before can be resumed.
+        """
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            write_bytes(self._path(over.ask.query.round), to_bytes(over))
+        except OSError as error:
+            raise LostError(
+                f"round {over.ask.query.round} cannot be kept in {self.folder} ({error.strerror})"
+            ) from None
 
     def _path(self, number: int) -> Path:
         return self.folder / f"{number:06d}.npz"

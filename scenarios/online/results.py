@@ -15,17 +15,24 @@ from coordinator.protocol.budget import add, as_json
 from scenarios.kinds import CURATOR
 from scenarios.online.exact import epsilon_exact
 from scenarios.online.loss_bounds import loss_bound
-from scenarios.online.run import ClientRun, OnlineRun, exact, privacy_losses
+from scenarios.online.run import ClientRun, OnlineRun, cost, exact, privacy_losses
 
 GUARANTEE = "epsilon-differential privacy of all recommendations to one client, one voter added or removed; the "
 GUARANTEE += "coordinator sees every vote"
 NO_GUARANTEE = "none: nothing is proved of this recommender here; the coordinator sees every vote"
+WORST = (
+    "epsilon_proved",
+    "epsilon_exact",
+    "privacy_loss_of_run",
+    "privacy_loss_of_peers",
+    "voter_epsilon",
+    "voter_loss",
+)
+"""Numbers of which the largest counts: of clients, and of seeds."""
 MEASURED = (
     "loss",
     "loss_random",
     "loss_share",
-    "privacy_loss_of_run",
-    "privacy_loss_of_peers",
     "peers_alive",
     "survivors",
 )
@@ -47,7 +54,7 @@ def record(run: OnlineRun) -> dict[str, Any]:
         "trust_model": CURATOR,
         "guarantee": NO_GUARANTEE if total is None else GUARANTEE,
         "clients": len(rows),
-        **{name: _together([row[name] for row in rows]) for name in rows[0] if name not in ("client", "seconds")},
+        **{name: _joined(name, [row[name] for row in rows]) for name in rows[0] if name not in ("client", "seconds")},
         "voter_epsilon": total,
         "voter_loss": _voter_loss(run),
         "budget": None if run.scenario.budget is None else as_json(run.scenario.budget),
@@ -102,7 +109,7 @@ def sum_of(run: OnlineRun) -> float | str | None:
     for client in run.clients:
         if client.epsilon is None:
             return None
-        total = add(total, exact(client.epsilon))
+        total = add(total, cost(run.scenario, client.epsilon))
     budget = run.scenario.budget
     return as_json(total if budget is None or total is None else min(total, budget))
 
@@ -175,7 +182,7 @@ def summarize(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     intervals: dict[str, list[float]] = {}
     for name in [name for name in first if name != "seed"]:
         values = [row[name] for row in records]
-        first[name] = _together(values)
+        first[name] = _joined(name, values)
         if name in MEASURED and all(isinstance(value, (int, float)) for value in values):
             measured = np.array(values, np.float64)
             mean = float(measured.mean())
@@ -184,10 +191,19 @@ def summarize(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {**first, "repeat": count, "intervals": intervals}
 
 
+def _joined(name: str, values: list[Any]) -> Any:
+    """Return what a record says of several clients or seeds: the largest of what is guaranteed, else the mean."""
+    if name not in WORST or None in values:
+        return _together(values)
+    return _finite(max(math.inf if value == "inf" else value for value in values))
+
+
 def _together(values: list[Any]) -> Any:
     """Return a value that all clients share, or the mean."""
     if any(value is None for value in values):
         return None
+    if any(isinstance(value, str) and value != "inf" for value in values):
+        return values[0] if len(set(values)) == 1 else "differs"
     numbers = [math.inf if value == "inf" else value for value in values]
     if math.inf in numbers:
         return "inf"

@@ -156,7 +156,7 @@ def run_online(
         for client, (promise, epsilon) in zip(world.clients, plans, strict=True):
             start, before = time.perf_counter(), done
             served = stage.serve(
-                client.service(scenario.recommender, exact(epsilon)),
+                client.service(scenario.recommender, cost(scenario, epsilon)),
                 promise,
                 derive(coins, client.name),
                 lambda rounds, before=before: over(before + rounds),  # type: ignore[misc] # bound at once
@@ -184,6 +184,11 @@ def _plan(scenario: OnlineScenario, client: ClientWorld) -> tuple[Promise, float
     if not recommender_kind(scenario.recommender).promised:
         promise = replace(promise, diversity=0, radius=0)
     return promise, epsilon
+
+
+def cost(scenario: OnlineScenario, epsilon: float | None) -> Epsilon:
+    """Return what a service costs a voter: as it was given, else as it is proved."""
+    return scenario.epsilon if scenario.recommender == "naive" and scenario.epsilon is not None else exact(epsilon)
 
 
 def exact(epsilon: float | None) -> Epsilon:
