@@ -215,6 +215,8 @@ def result_of(world: World, fitting: Fitting, course: Course, alone: Course) -> 
 
 def _overlaps(features: ItemFeatures, devices: Rows) -> dict[str, float | None]:
     """Return how far devices' rated items are in Theorem 3.5's set D(gamma): a median, and how many are in none."""
+    if devices.users == 0:
+        return {}
     gammas = overlap(features, devices.starts, devices.items)
     median = float(np.median(gammas))
     return {
