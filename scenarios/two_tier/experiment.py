@@ -18,7 +18,7 @@ from coordinator.protocol.features import ItemFeatures
 from scenarios.datasets import RatingTable, read_ratings
 from scenarios.session import Session
 from scenarios.two_tier.advice import MOST_DEVICES, advice_scores
-from scenarios.two_tier.config import GUARANTEES, NONE, PAPER_WEIGHT, WEIGHED, TwoTier
+from scenarios.two_tier.config import GUARANTEES, NONE, WEIGHTS_SET, TwoTier
 from scenarios.two_tier.course import Course, Plan, Weigh, follow
 from scenarios.two_tier.memory import peak_memory
 from scenarios.two_tier.planted import FEWEST, Shape, planted_ratings
@@ -108,8 +108,8 @@ def plan_of(world: World, fitting: Fitting, session: Session, *, every: int = 0)
     weight: float | Weigh
     if wanted.weight is not None:
         weight = wanted.weight
-    elif wanted.mechanism in WEIGHED:
-        weight = PAPER_WEIGHT
+    elif wanted.mechanism in WEIGHTS_SET:
+        weight = WEIGHTS_SET[wanted.mechanism]
     else:
         folds = world.folds
 
