@@ -25,9 +25,9 @@ GUARANTEES = {
 """What a private device is promised, by mechanism."""
 PRIVATE = 400
 """Private devices that answer, as in the paper."""
-PAPER_WEIGHT = 0.5
-WEIGHED = ("pmd", "pmc", "exact", FULL, NONE)
-"""Mechanisms whose releases count half a public user's row, as in the paper; others' weight is validated."""
+WEIGHTS_SET = {"pmd": 0.5, "pmc": 0.5, "exact": 0.5, FULL: 0.5, NONE: 0.5, "privunit": 0.05}
+"""Weight of a release against a public user's row: the paper's 1/2. PrivUnit's is small, since validation cannot tell
+it: what it releases lies in the announced model's directions. Others' weight is validated."""
 DEFAULT_EPSILON = "1"
 
 
@@ -81,7 +81,7 @@ class TwoTier(BaseModel):
         The mechanism's privacy parameter [nats], where it has one.
     rank, regularisation, weight
         r, kap, and the weight of a release against a public user's row; chosen on held-out public users where None
-        (the weight of pmd, pmc and exact is the paper's 1/2).
+        (or see `WEIGHTS_SET`).
     norm : {"uniform", "weighted"}
         Trace norm.
     m_step : {"keep", "prox"}

@@ -18,7 +18,7 @@ from coordinator.protocol.features import ItemFeatures
 from scenarios.datasets import RatingTable, read_ratings
 from scenarios.session import Session
 from scenarios.two_tier.advice import MOST_DEVICES, advice_scores
-from scenarios.two_tier.config import GUARANTEES, NONE, PAPER_WEIGHT, WEIGHED, TwoTier
+from scenarios.two_tier.config import GUARANTEES, NONE, WEIGHTS_SET, TwoTier
 from scenarios.two_tier.course import Course, Plan, Weigh, follow
 from scenarios.two_tier.memory import peak_memory
 from scenarios.two_tier.planted import FEWEST, Shape, planted_ratings
@@ -108,8 +108,8 @@ def plan_of(world: World, fitting: Fitting, session: Session, *, every: int = 0)
     weight: float | Weigh
     if wanted.weight is not None:
         weight = wanted.weight
-    elif wanted.mechanism in WEIGHED:
-        weight = PAPER_WEIGHT
+    elif wanted.mechanism in WEIGHTS_SET:
+        weight = WEIGHTS_SET[wanted.mechanism]
     else:
         folds = world.folds
 
@@ -215,6 +215,8 @@ def result_of(world: World, fitting: Fitting, course: Course, alone: Course) -> 
 
 def _overlaps(features: ItemFeatures, devices: Rows) -> dict[str, float | None]:
     """Return how far devices' rated items are in Theorem 3.5's set D(gamma): a median, and how many are in none."""
+    if devices.users == 0:
+        return {}
     gammas = overlap(features, devices.starts, devices.items)
     median = float(np.median(gammas))
     return {

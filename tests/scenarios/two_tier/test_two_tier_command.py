@@ -59,6 +59,13 @@ def test_workers_and_batches_of_cohorts_change_nothing(blindrec: Command) -> Non
     assert other["releases_sha256"] != one["releases_sha256"]
 
 
+def test_all_users_may_be_public(blindrec: Command) -> None:
+    flags = ["--public", "120", "--private", "0", "--mechanism", "none", "--rank", "3", "--regularisation", "2"]
+    result = blindrec(*PLANTED, *flags, "--iterations", "3", "--json", "-").result
+    assert (result["public"], result["private"], result["unseen_items"]) == (120, 0, 0)
+    assert "hit_rate" not in result
+
+
 def test_settings_that_are_not_given_are_validated_on_public_users(blindrec: Command) -> None:
     ended = blindrec(*PLANTED, "--public", "30", "--private", "5", "--mechanism", "laplace", "--json", "-")
     result = ended.result
