@@ -26,7 +26,7 @@ class RayStage:
 
     def __init__(self, hosts: list[Any], stops: list[int], clients: Any) -> None:
         self._hosts, self._stops, self._clients = hosts, stops, clients
-        self._coordinator: Any = None
+        self._coordinator: Any = start_online_coordinator(hosts, stops, clients)
         self.actors = len(hosts)
 
     def serve(self, service: Service, promise: Promise, coin: bytes, over: Over) -> Served:
