@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from functools import reduce
-from operator import add
-
 from coordinator.estimates import Estimates
 from coordinator.pool_designs import PoolDesign
 from coordinator.posterior import Posterior, believe
@@ -17,7 +14,7 @@ def beliefs(state: ServerState, design: PoolDesign, *, clusters: int, failure: f
 
     A round of centred ratings is read by how much users like its items. When it was asked, the centres were what was
     known of that; now more is known. So where there are such rounds, a first posterior is made from the estimates as
-    they came in, all rounds are read anew with what it expects, and the posterior of that is returned.
+    they came in, these are read anew with what it expects, and the posterior of that is returned.
 
     Parameters
     ----------
@@ -36,8 +33,7 @@ def beliefs(state: ServerState, design: PoolDesign, *, clusters: int, failure: f
     if state.estimates is None:
         raise InputError("there is nothing to believe yet: no round was asked, or its design tells no estimates")
     first = believe(state.estimates, clusters=clusters, failure=failure)
-    if first.mixture is None or all(ask.query.centres is None for ask in state.asked):
+    if first.mixture is None or not state.readings.centred:
         return first, state.estimates
-    rounds = zip(state.asked, state.statistics, strict=True)
-    again = reduce(add, (design.read(ask.query, told, first.expected) for ask, told in rounds))
+    again = state.readings.anew(design, first.expected)
     return believe(again, clusters=clusters, failure=failure), again

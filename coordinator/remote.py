@@ -20,11 +20,13 @@ from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import BlindrecError
 from coordinator.protocol.messages import Query, Release
 from coordinator.retrying import LOST, pause
-from coordinator.rounds import MOST_ROUNDS, Learner, Outcome, Round, conduct
+from coordinator.rounds import MOST_ROUNDS, Conductor, Learner, Outcome, Round
 from coordinator.server import Ask, Policy
 
 WINDOW = 3
 """Blocks in flight for each worker: enough to keep both sides busy, few enough to keep memory flat."""
+MOST_HELD, HELD_PAUSE = 16, 0.005
+"""Rounds that wait to be fetched at most, and the seconds after which the coordinator looks again."""
 FAN_IN = 8
 """Statistics that one merge adds up."""
 
@@ -47,7 +49,7 @@ class Cohorts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What a policy may ask for, and where it starts.
+    """What a policy may ask for.
 
     Attributes
     ----------
@@ -55,13 +57,10 @@ class Limits:
         What a device may spend in all [nats]; public.
     most_rounds : int
         A policy that goes on after so many rounds is stopped.
-    earlier : sequence of Round
-        Rounds that an interrupted run went through.
     """
 
     budget: Epsilon
     most_rounds: int = MOST_ROUNDS
-    earlier: Sequence[Round] = ()
 
 
 class Block(NamedTuple):
@@ -96,12 +95,16 @@ class Coordinator:
     layout : Layout
         Number of devices, workers, and devices a call.
     limits : Limits
-        What the policy may ask for, and what an interrupted run asked already.
+        What the policy may ask for.
     """
 
     def __init__(self, policy: Policy, learner: Learner, cohorts: Cohorts, layout: Layout, limits: Limits) -> None:
-        self._policy, self._learner, self._cohorts, self._layout = policy, learner, cohorts, layout
-        self._limits, self._rounds = limits, list[Round]()
+        self._cohorts, self._layout = cohorts, layout
+        self._conductor = Conductor(
+            policy, learner, self, devices=layout.devices, budget=limits.budget, most_rounds=limits.most_rounds
+        )
+        self._rounds: deque[Round] = deque()
+        self._fetched = 0
         self._pool = start_aggregators(layout.workers)
         self._load = dict.fromkeys(range(layout.workers), 0)
         self._answers = 0
@@ -123,21 +126,25 @@ class Coordinator:
     def run(self) -> tuple[Outcome, float]:
         """Conduct the rounds; return the outcome and its seconds, from the first question to the decoded model."""
         start = time.perf_counter()
-        outcome = conduct(
-            self._policy,
-            self._learner,
-            self,
-            devices=self._layout.devices,
-            budget=self._limits.budget,
-            most_rounds=self._limits.most_rounds,
-            earlier=self._limits.earlier,
-            keep=self._rounds.append,
-        )
+        outcome = self._conductor.run(self._keep)
         return outcome, time.perf_counter() - start
 
+    def repeat(self, over: Round) -> None:
+        """Go over a round that an earlier coordinator conducted; before `run`, in order."""
+        self._conductor.repeat(over)
+
+    def _keep(self, over: Round) -> None:
+        """Hold a round until it is fetched; wait where whoever fetches them lags behind."""
+        self._rounds.append(over)
+        while len(self._rounds) > MOST_HELD:
+            time.sleep(HELD_PAUSE)
+
     def new_rounds(self, since: int) -> list[Round]:
-        """Return the rounds that are over since so many were, for whoever keeps them."""
-        return self._rounds[since:]
+        """Return the rounds that are over since so many were, for whoever keeps them; those before are dropped."""
+        while self._fetched < since:
+            self._rounds.popleft()
+            self._fetched += 1
+        return list(self._rounds)
 
     def recall(self, ask: Ask) -> None:
         """Let devices book an earlier question; see `coordinator.rounds.Transport`."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NoReturn, Protocol
 
 from coordinator.aggregation import Statistic
 from coordinator.asking import in_a_line, next_ask, whose
@@ -115,7 +115,7 @@ class Outcome:
     Attributes
     ----------
     state : ServerState
-        Queries and statistics of all rounds.
+        Queries of all rounds, and the sum of their statistics.
     model : Model
         The learned item model.
     releases_sha256 : str
@@ -136,18 +136,10 @@ class Outcome:
     failure: str | None = None
 
 
-def conduct(
-    policy: Policy,
-    learner: Learner,
-    transport: Transport,
-    *,
-    devices: int,
-    budget: Epsilon = None,
-    most_rounds: int = MOST_ROUNDS,
-    earlier: Sequence[Round] = (),
-    keep: Callable[[Round], None] = lambda _: None,
-) -> Outcome:
-    """Run rounds until the policy stops, and learn.
+class Conductor:
+    """Asks, absorbs, and asks again until the policy stops; then learns.
+
+    What it holds between rounds is the sum of all statistics; of a round that is over, its question and its counts.
 
     Parameters
     ----------
@@ -163,64 +155,122 @@ def conduct(
         What a device may spend in all [nats]; None for no limit.
     most_rounds : int
         A policy that goes on after so many rounds is taken for one that never stops.
-    earlier : sequence of Round
-        Rounds that an interrupted run of the same policy went through: they are not asked again.
-    keep : callable
-        Told every new round as soon as it is over.
-
-    Returns
-    -------
-    Outcome
-        If the policy went astray after some rounds, what these told, and the ``failure``.
-
-    Raises
-    ------
-    PolicyError
-        If the policy went astray before anything was asked, or asks otherwise than in its earlier rounds.
     """
-    state, digests, size, failure = ServerState(devices=devices, budget=budget), list[bytes](), 0, None
-    while True:
-        again = len(digests) < len(earlier)
+
+    def __init__(
+        self,
+        policy: Policy,
+        learner: Learner,
+        transport: Transport,
+        *,
+        devices: int,
+        budget: Epsilon = None,
+        most_rounds: int = MOST_ROUNDS,
+    ) -> None:
+        self._policy, self._learner, self._transport, self._most_rounds = policy, learner, transport, most_rounds
+        self._state = ServerState(devices=devices, budget=budget)
+        self._digests: list[bytes] = []
+        self._size = 0
+        self._failure: str | None = None
+
+    def repeat(self, over: Round) -> None:
+        """Go over a round of an interrupted run of the same policy: it is not asked again, devices book it.
+
+        Raises
+        ------
+        PolicyError
+            If the policy asks otherwise than it did.
+        """
+        ask = None if self._failure else self._next()
+        if ask is None:
+            if self._failure:
+                return  # `run` learns from the rounds before
+            self._stopped("the interrupted run went on here; start in a new folder")
+        if over.ask != ask:
+            raise PolicyError(
+                f"round {ask.query.round} would ask {ask.query}, the interrupted run asked {over.ask.query}: a policy "
+                "must answer the same state the same way, and its code must not change meanwhile; start in a new folder"
+            )
+        self._transport.recall(ask)
+        self._absorb(over)
+
+    def run(self, keep: Callable[[Round], None]) -> Outcome:
+        """Conduct all further rounds, tell ``keep`` each as soon as it is over, and learn.
+
+        Returns
+        -------
+        Outcome
+            If the policy went astray after some rounds, what these told, and the ``failure``.
+
+        Raises
+        ------
+        PolicyError
+            If the policy went astray before anything was asked.
+        """
+        while not self._failure and (ask := self._next()) is not None:
+            if (over := self._over(ask)) is not None:
+                keep(over)
+                self._absorb(over)
+        if not self._state.asked:
+            self._stopped("nothing was asked, there is nothing to learn from")
+        model, posterior = self._learner.learn(self._state)
+        return Outcome(
+            state=self._state,
+            model=model,
+            releases_sha256=chain(self._digests),
+            size=self._size,
+            posterior=posterior,
+            failure=self._failure,
+        )
+
+    def _next(self) -> Ask | None:
+        """Return the next round; None where the policy stopped, or went astray: then with the failure."""
         try:
-            ask = learner.checked(next_ask(policy, state, most_rounds=most_rounds), policy, state)
-            over = None if ask is None or again else _asked(ask, transport)
+            ask = next_ask(self._policy, self._state, most_rounds=self._most_rounds)
+            return self._learner.checked(ask, self._policy, self._state)
+        except BlindrecError as error:
+            self._astray(error)
+            return None
+
+    def _over(self, ask: Ask) -> Round | None:
+        """Return a round that was asked; None where devices refused it: then with the failure."""
+        try:
+            statistic, releases = self._transport.ask(ask)
+            return Round(ask=ask, statistic=statistic, digest=digest(releases), size=size_of(releases))
         except (LostError, LedgerError):
             raise  # no fault of the policy: what was kept can be resumed
         except BlindrecError as error:
-            failure = str(error) if isinstance(error, PolicyError) else f"{whose(policy, state)}: {in_a_line(error)}"
-            if not state.asked:
-                raise PolicyError(failure) from error
-            break
-        if ask is None:
-            if again or not state.asked:
-                gone = "the interrupted run went on here; start in a new folder"
-                told = gone if again else "nothing was asked, there is nothing to learn from"
-                raise PolicyError(f"{whose(policy, state)}: it stopped; {told}")
-            break
-        if over is None:
-            over = _again(earlier[len(digests)], ask, transport)
-        else:
-            keep(over)
-        digests.append(over.digest)
-        size += over.size
-        state = learner.absorb(state, ask, over.statistic)
-    model, posterior = learner.learn(state)
-    return Outcome(
-        state=state, model=model, releases_sha256=chain(digests), size=size, posterior=posterior, failure=failure
-    )
+            self._astray(error)
+            return None
+
+    def _absorb(self, over: Round) -> None:
+        self._digests.append(over.digest)
+        self._size += over.size
+        self._state = self._learner.absorb(self._state, over.ask, over.statistic)
+
+    def _astray(self, error: BlindrecError) -> None:
+        told = f"{whose(self._policy, self._state)}: {in_a_line(error)}"
+        self._failure = str(error) if isinstance(error, PolicyError) else told
+        if not self._state.asked:
+            raise PolicyError(self._failure) from error
+
+    def _stopped(self, why: str) -> NoReturn:
+        raise PolicyError(f"{whose(self._policy, self._state)}: it stopped; {why}")
 
 
-def _asked(ask: Ask, transport: Transport) -> Round:
-    statistic, releases = transport.ask(ask)
-    return Round(ask=ask, statistic=statistic, digest=digest(releases), size=size_of(releases))
-
-
-def _again(earlier: Round, ask: Ask, transport: Transport) -> Round:
-    """Return a round of the interrupted run, which must have asked the same; devices book it."""
-    if earlier.ask != ask:
-        raise PolicyError(
-            f"round {ask.query.round} would ask {ask.query}, the interrupted run asked {earlier.ask.query}: a policy "
-            "must answer the same state the same way, and its code must not change meanwhile; start in a new folder"
-        )
-    transport.recall(ask)
-    return earlier
+def conduct(
+    policy: Policy,
+    learner: Learner,
+    transport: Transport,
+    *,
+    devices: int,
+    budget: Epsilon = None,
+    most_rounds: int = MOST_ROUNDS,
+    earlier: Iterable[Round] = (),
+    keep: Callable[[Round], None] = lambda _: None,
+) -> Outcome:
+    """Go over ``earlier`` rounds, run all further ones and learn; see `Conductor`."""
+    conductor = Conductor(policy, learner, transport, devices=devices, budget=budget, most_rounds=most_rounds)
+    for over in earlier:
+        conductor.repeat(over)
+    return conductor.run(keep)

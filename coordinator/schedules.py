@@ -106,8 +106,7 @@ class UntilLearned:
 
         An item that nobody rated is never learned; rounds of a handful would go on for ever.
         """
-        silent = takewhile(lambda one: isinstance(one, ScoreStatistic) and not one.ones, reversed(state.statistics))
-        return sum(1 for _ in silent) // PATIENCE
+        return sum(1 for _ in takewhile(lambda one: not one.ones, reversed(state.counts))) // PATIENCE
 
     def _unlearned(self, state: ServerState) -> Indices:
         if not state.asked:

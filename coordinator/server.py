@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from coordinator.aggregation import Statistic, merge
 from coordinator.decoders import decode
@@ -13,6 +13,7 @@ from coordinator.pair_statistics import PairStatistic
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.messages import Model, Query
 from coordinator.rating_decoders import Curator, decode_item_totals, decode_pair_totals, decode_shares
+from coordinator.readings import NO_READINGS, Readings
 from coordinator.spectral import decode_pairs
 
 
@@ -25,9 +26,25 @@ class Ask:
     stop: int
 
 
+class Counts(NamedTuple):
+    """What came back in a round, in numbers: devices asked, answers, refusals, and ones among the answers' bits."""
+
+    asked: int
+    answered: int
+    refused: int
+    ones: int
+
+    @classmethod
+    def of(cls, statistic: Statistic) -> Counts:
+        """Return the counts of a statistic."""
+        return cls(statistic.asked, statistic.answered, statistic.refused, statistic.ones)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerState:
-    """All that the server knows: what it asked, and the sums of what came back.
+    """All that the server knows: what it asked, and the sum of what came back.
+
+    Its size does not grow with a round's statistic, which may hold a number for every pair of items.
 
     Attributes
     ----------
@@ -35,21 +52,24 @@ class ServerState:
         Number of devices that can be asked.
     asked : tuple of Ask
         Rounds so far, in order.
-    statistics : tuple of Statistic
-        One for each of them.
+    counts : tuple of Counts
+        What came back, one for each of them.
     merged : Statistic or None
-        Their sum, where `absorb` added them up.
+        The sum of their statistics; None before the first.
     estimates : Estimates or None
         What they tell of every item, where the design's answers can be read so.
+    readings : Readings
+        What they will tell once more is known.
     budget : Fraction or None
         What a device may spend in all [nats]; None for no limit.
     """
 
     devices: int
     asked: tuple[Ask, ...] = ()
-    statistics: tuple[Statistic, ...] = ()
+    counts: tuple[Counts, ...] = ()
     merged: Statistic | None = None
     estimates: Estimates | None = None
+    readings: Readings = NO_READINGS
     budget: Epsilon = None
 
     @property
@@ -76,15 +96,18 @@ def absorb(state: ServerState, ask: Ask, statistic: Statistic, told: Estimates |
     return replace(
         state,
         asked=(*state.asked, ask),
-        statistics=(*state.statistics, statistic),
-        merged=merge(total(state), statistic) if state.statistics else statistic,
+        counts=(*state.counts, Counts.of(statistic)),
+        merged=statistic if state.merged is None else merge(state.merged, statistic),
+        readings=state.readings.and_of(ask.query, statistic, told),
         estimates=told if state.estimates is None or told is None else state.estimates + told,
     )
 
 
 def total(state: ServerState) -> Statistic:
     """Return the sum over rounds, at least one."""
-    return state.merged or merge(*state.statistics)
+    if state.merged is None:
+        raise ValueError("the server has asked nothing yet; there is nothing to learn from")
+    return state.merged
 
 
 def learn(state: ServerState, *, clusters: int, decoder: str, curator: Curator | None = None) -> Model:
@@ -106,8 +129,6 @@ def learn(state: ServerState, *, clusters: int, decoder: str, curator: Curator |
     ValueError
         If nothing was asked, or rounds asked in ways whose scores cannot be added up.
     """
-    if not state.asked:
-        raise ValueError("the server has asked nothing yet; there is nothing to learn from")
     statistic, query = total(state), state.asked[0].query
     if isinstance(statistic, PairStatistic):
         if curator:

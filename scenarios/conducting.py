@@ -15,7 +15,8 @@ from coordinator.remote import Cohorts, Limits, start_coordinator
 from coordinator.rounds import Outcome, Round
 from scenarios.session import Job, Progress
 
-POLL = 0.2
+POLL, POLL_AGAIN = 0.2, 0.02
+"""Seconds between two looks at the coordinator; the second after rounds were fetched, when more may wait."""
 ROOM = 600.0
 """Seconds in which a run's actors must have started."""
 PATIENCE = 60.0
@@ -64,22 +65,20 @@ def conducted(job: Job, cohorts: Cohorts, progress: Progress, device_cpus: float
         If coordinators die again and again, or the cluster has no room left.
     """
     needs = device_cpus + CPUS * job.layout.workers
-    rounds: list[Round] = list(job.earlier)
-
-    def keep(over: Round) -> None:
-        job.keep(over)
-        rounds.append(over)
-
     spent, retries = 0.0, 0
     for restarts in range(MOST_COORDINATORS):
-        limits = Limits(budget=job.budget, most_rounds=job.most_rounds, earlier=tuple(rounds))
+        limits = Limits(budget=job.budget, most_rounds=job.most_rounds)
         server = start_coordinator(job.policy, job.learner, cohorts, job.layout, limits)
         begin = time.perf_counter()
         try:
             if query := job.first_query():
                 room_for([server.warm_up.remote(query)])
             begin = time.perf_counter()
-            outcome, seconds, tried = _follow(server, progress, keep, needs)
+            for over in job.rounds:
+                _got(server.repeat.remote(over))
+            spent += time.perf_counter() - begin
+            begin = time.perf_counter()
+            outcome, seconds, tried = _follow(server, progress, job.rounds.keep, needs)
             return Conducted(outcome=outcome, seconds=spent + seconds, retries=retries + tried, restarts=restarts)
         except ray.exceptions.RayActorError as error:
             if error.actor_id not in (None, server._actor_id.hex()):
@@ -98,10 +97,10 @@ def _follow(server: Any, progress: Progress, keep: Callable[[Round], None], need
     LostError
         If nothing happens for a while and the cluster has fewer CPUs left than the run's actors ``needs``.
     """
-    running, kept, done = server.run.remote(), 0, False
+    running, kept, done, rounds = server.run.remote(), 0, False, list[Round]()
     before, since = -1, time.monotonic()
     while not done:
-        done = bool(ray.wait([running], timeout=POLL)[0])
+        done = bool(ray.wait([running], timeout=POLL_AGAIN if rounds else POLL)[0])
         answers, rounds = ray.get([server.progress.remote(), server.new_rounds.remote(kept)])
         for over in rounds:
             keep(over)
@@ -111,13 +110,18 @@ def _follow(server: Any, progress: Progress, keep: Callable[[Round], None], need
             before, since = answers, time.monotonic()
         elif time.monotonic() - since > PATIENCE and (left := cpus_of_cluster()) < needs:
             raise LostError(f"the cluster has {left:g} CPUs left, the run needs {needs:g}; add a node, then resume")
+    outcome, seconds = _got(running)
+    return outcome, seconds, ray.get(server.retries.remote())
+
+
+def _got(answer: Any) -> Any:
+    """Return the server's answer, or raise its error without what Ray says around it."""
     try:
-        outcome, seconds = ray.get(running)
+        return ray.get(answer)
     except ray.exceptions.RayTaskError as error:
         if isinstance(error.cause, BlindrecError):
-            raise error.cause from None  # without what Ray says around it
+            raise error.cause from None
         raise
-    return outcome, seconds, ray.get(server.retries.remote())
 
 
 def room_for(started: list[Any]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,14 +11,15 @@ from coordinator.pool_designs import PoolDesign
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.coins import derive
 from coordinator.rating_decoders import Curator
-from coordinator.rounds import POSTERIOR, Learner, Outcome, Round
+from coordinator.rounds import POSTERIOR, Learner, Outcome
 from coordinator.server import total
 from scenarios.config import Scenario
+from scenarios.kept import Kept, Nowhere
 from scenarios.kinds import CURATOR, DESIGNS, LOCAL, design_of
 from scenarios.policies import policy_of
 from scenarios.populations import Population, populate
 from scenarios.questions import settled
-from scenarios.session import Job, Keep, Progress, Ran, Session, forget
+from scenarios.session import Job, Progress, Ran, Session
 
 TOP = 10
 """Length of a device's recommendation."""
@@ -95,8 +95,7 @@ def run(
     devices_per_actor: int | None = None,
     population: Population | None = None,
     progress: Progress = silent,
-    earlier: Sequence[Round] = (),
-    keep: Keep = forget,
+    rounds: Kept | None = None,
     ledger: Path | None = None,
 ) -> Run:
     """Run a scenario.
@@ -113,10 +112,9 @@ def run(
         The scenario's population, where it was made already.
     progress : callable, optional
         Told how many answers are in.
-    earlier : sequence of Round
-        What an interrupted run of the same scenario kept; these rounds are not asked again.
-    keep : callable, optional
-        Told every new round soon after it is over.
+    rounds : Kept, optional
+        What an interrupted run of the same scenario kept: these rounds are not asked again. Every new one is kept
+        there soon after it is over. Default: nowhere.
     ledger : Path, optional
         Folder in which devices keep what they have spent.
 
@@ -142,8 +140,7 @@ def run(
         learner=learner_of(filled),
         layout=layout,
         most_rounds=filled.most_rounds,
-        earlier=earlier,
-        keep=keep,
+        rounds=rounds or Nowhere(),
         ledger=ledger,
         absence=filled.absence,
     )

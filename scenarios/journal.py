@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import io
+import itertools
 import json
 import shutil
 import zipfile
 import zlib
+from collections.abc import Iterator
 from dataclasses import fields
 from fractions import Fraction
 from pathlib import Path
@@ -48,8 +50,8 @@ class Journal:
         self.ledger = (out / FOLDER / "ledger" / f"seed-{seed}").absolute()
         self.damaged: Path | None = None
 
-    def read(self) -> list[Round]:
-        """Return the rounds that are kept, in order, up to the first one that is torn or damaged.
+    def __iter__(self) -> Iterator[Round]:
+        """Yield the rounds that are kept, in order, up to the first one that is torn or damaged.
 
         That one, and those after it, are put aside under another name, and will be asked again: devices repeat their
         answers, and spend nothing. `damaged` names it.
@@ -59,16 +61,24 @@ class Journal:
         InputError
             If another version of blindrec kept them, or a file cannot be put aside.
         """
-        found: list[Round] = []
-        while (path := self._path(len(found))).exists():
+        for number in itertools.count():
+            if not (path := self._path(number)).exists():
+                return
             try:
-                found.append(from_bytes(path.read_bytes()))
+                over = from_bytes(path.read_bytes())
             except InputError:
                 raise
             except _UNREADABLE:
                 self.damaged = path
-                self._put_aside(len(found))
-        return found
+                self._put_aside(number)
+                return
+            yield over
+
+    def check(self) -> Path | None:
+        """Read all rounds; return the first damaged one, which is put aside, or None."""
+        for _ in self:
+            pass
+        return self.damaged
 
     def _put_aside(self, number: int) -> None:
         while (path := self._path(number)).exists():
@@ -130,10 +140,18 @@ def to_bytes(over: Round) -> bytes:
         **{name: int(value) for name, value in held.items() if name not in arrays},
     }
     arrays |= {name: value for name in ("pool", "centres") if (value := getattr(query, name)) is not None}
-    file = io.BytesIO()
-    np.savez_compressed(file, told=np.frombuffer(json.dumps(told).encode(), np.uint8), **arrays)
-    content = file.getvalue()
+    content = _zipped({"told": np.frombuffer(json.dumps(told).encode(), np.uint8), **arrays})
     return hashlib.sha256(content).digest() + content
+
+
+def _zipped(arrays: dict[str, Any]) -> bytes:
+    """Return an ``.npz`` file, lightly compressed: a run waits for it after every round."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as folder:
+        for name, values in arrays.items():
+            with folder.open(f"{name}.npy", "w", force_zip64=True) as part:
+                np.lib.format.write_array(part, values, allow_pickle=False)
+    return file.getvalue()
 
 
 def from_bytes(content: bytes) -> Round:

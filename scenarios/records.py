@@ -166,12 +166,12 @@ def rounds_table(run: Run) -> pd.DataFrame:
             "epsilon": as_json(ask.query.epsilon),
             "pool": ask.query.items if ask.query.pool is None else ask.query.pool.size,
             "first_device": ask.first,
-            "asked": statistic.asked,
-            "answered": statistic.answered,
-            "refused": statistic.refused,
+            "asked": counts.asked,
+            "answered": counts.answered,
+            "refused": counts.refused,
             "query_id": ask.query.id.hex(),
         }
-        for ask, statistic in zip(state.asked, state.statistics, strict=True)
+        for ask, counts in zip(state.asked, state.counts, strict=True)
     ]
     return pd.DataFrame(rows).astype({"epsilon": float})
 

@@ -18,7 +18,7 @@ from scenarios.journal import Journal
 from scenarios.populations import populate
 from scenarios.results import record, summarize
 from scenarios.separability import warning
-from scenarios.session import InProcess, Session, forget
+from scenarios.session import InProcess, Session
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,12 +102,11 @@ def _one(
             f"rated is {filled.rated}, the file's median; it is public in this run", highlight=False, soft_wrap=True
         )
     answers = population.ratings.users * scenario.answers_per_device
-    earlier = journal.read() if journal else []
-    if journal and journal.damaged:
-        console.print(f"{journal.damaged} is damaged; going on from the round before it", soft_wrap=True)
+    if journal and (damaged := journal.check()):
+        console.print(f"{damaged} is damaged; going on from the round before it", soft_wrap=True)
     with (
         report.progress(console, answers, f"seed {filled.seed}") as progress,
-        _ledger(journal, session) as ledger,
+        _kept(journal, session, filled.seed) as rounds,
     ):
         return run(
             scenario,
@@ -115,22 +114,22 @@ def _one(
             devices_per_actor=devices_per_actor,
             population=population,
             progress=progress,
-            earlier=earlier,
-            keep=journal.keep if journal else forget,
-            ledger=ledger,
+            rounds=rounds,
+            ledger=rounds.ledger if rounds else None,
         )
 
 
 @contextmanager
-def _ledger(journal: Journal | None, session: Session) -> Iterator[Path | None]:
-    """Yield where devices keep what they spent: with the rounds that are kept, else on Ray while the run lasts."""
-    if journal is not None:
-        yield journal.ledger
-    elif session.name == "ray":
-        with tempfile.TemporaryDirectory(prefix="blindrec-ledger-") as folder:
-            yield Path(folder)
+def _kept(journal: Journal | None, session: Session, seed: int) -> Iterator[Journal | None]:
+    """Yield where rounds and what devices spent are kept: the journal, else on Ray one that lasts as long as the run.
+
+    There a coordinator or a device may die and be replaced; in this process all end together.
+    """
+    if journal is None and session.name == "ray":
+        with tempfile.TemporaryDirectory(prefix="blindrec-") as folder:
+            yield Journal(Path(folder), seed)
     else:
-        yield None
+        yield journal
 
 
 def _noiseless(last: Run, session: Session) -> Run | None:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -24,20 +24,15 @@ from coordinator.protocol.arrays import Indices2
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import InputError, PolicyError
 from coordinator.protocol.messages import Model, Query, Release
-from coordinator.rounds import MOST_ROUNDS, Learner, Outcome, Round, conduct
+from coordinator.rounds import MOST_ROUNDS, Learner, Outcome, conduct
 from coordinator.server import Ask, Policy, ServerState
 from scenarios.abandoning import A, R, work
+from scenarios.kept import Kept, Nowhere
 
 Progress = Callable[[int], None]
 """Told how many answers are in so far."""
-Keep = Callable[[Round], None]
-"""Told every round soon after it is over."""
 Spent = tuple[int, int, Epsilon]
 """First device, the one after the last, and what each of them has spent [nats]."""
-
-
-def forget(over: Round) -> None:
-    """Keep nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,10 +53,8 @@ class Job:
         Speed only.
     most_rounds : int
         A policy that goes on after so many rounds is stopped.
-    earlier : sequence of Round
-        Rounds that an interrupted run went through.
-    keep : callable
-        Told every new round.
+    rounds : Kept
+        Those that an interrupted run went through; told every new one.
     ledger : Path or None
         Folder in which devices keep what they have spent; None: in memory only.
     absence : Absence
@@ -75,8 +68,7 @@ class Job:
     learner: Learner
     layout: Layout
     most_rounds: int = MOST_ROUNDS
-    earlier: Sequence[Round] = ()
-    keep: Keep = forget
+    rounds: Kept = field(default_factory=Nowhere)
     ledger: Path | None = None
     absence: Absence = PRESENT
 
@@ -189,8 +181,8 @@ class InProcess:
                 devices=job.layout.devices,
                 budget=job.budget,
                 most_rounds=job.most_rounds,
-                earlier=job.earlier,
-                keep=job.keep,
+                earlier=job.rounds,
+                keep=job.rounds.keep,
             )
             seconds = time.perf_counter() - start
         return Ran(

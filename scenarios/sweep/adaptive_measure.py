@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from scenarios.abandoning import stop_if_abandoned
 from scenarios.config import Scenario
 from scenarios.experiment import learner_of, run
+from scenarios.kept import Held, Kept, Nowhere
 from scenarios.metrics import clustering_scores
 from scenarios.populations import populate
 from scenarios.session import InProcess
@@ -107,11 +108,17 @@ def _from_moments(unit: Unit) -> int | None:
 
 def _adaptive(unit: Unit, begin: float) -> Measured:
     population = populate(unit.scenario)
+    rounds: Kept = Held() if unit.told else Nowhere()
     if unit.statistic == DEVICES:
-        finished = run(unit.scenario, InProcess(1), population=population, progress=lambda _: stop_if_abandoned())
-        outcome = finished.outcome
+        outcome = run(
+            unit.scenario,
+            InProcess(1),
+            population=population,
+            progress=lambda _: stop_if_abandoned(),
+            rounds=rounds,
+        ).outcome
     else:
-        outcome = emulate(population)
+        outcome = emulate(population, rounds)
     truth, failure = population.truth, 1 - unit.scenario.confidence
     assert truth is not None  # sweeps run on the block model
     assert outcome.posterior is not None  # adaptive designs have one
@@ -120,6 +127,6 @@ def _adaptive(unit: Unit, begin: float) -> Measured:
         right=clustering_scores(outcome.model.cluster, truth).exact,
         undecided=int((~outcome.posterior.decided(failure)).sum()),
         rounds=len(outcome.state.asked),
-        steps=steps(outcome, learner_of(unit.scenario), truth) if unit.told else (),
+        steps=steps(rounds, learner_of(unit.scenario), devices=outcome.state.devices, truth=truth),
         seconds=time.perf_counter() - begin,
     )

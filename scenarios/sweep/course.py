@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from coordinator.protocol.arrays import Indices
-from coordinator.rounds import Learner, Outcome
+from coordinator.rounds import Learner, Round
 from coordinator.server import ServerState
 from scenarios.metrics import clustering_scores
 
@@ -30,18 +31,18 @@ class Step:
     wrong: int
 
 
-def steps(outcome: Outcome, learner: Learner, truth: Indices) -> tuple[Step, ...]:
-    """Return where a run stood after each round: its rounds are absorbed again, one by one."""
-    state, found = ServerState(devices=outcome.state.devices), list[Step]()
-    for ask, statistic in zip(outcome.state.asked, outcome.state.statistics, strict=True):
-        state = learner.absorb(state, ask, statistic)
+def steps(rounds: Iterable[Round], learner: Learner, *, devices: int, truth: Indices) -> tuple[Step, ...]:
+    """Return where a run stood after each of its rounds: they are absorbed again, one by one."""
+    state, found = ServerState(devices=devices), list[Step]()
+    for over in rounds:
+        state = learner.absorb(state, over.ask, over.statistic)
         model, posterior = learner.learn(state)
         assert posterior is not None  # adaptive designs have one
         wrong = round((1 - clustering_scores(model.cluster, truth).accuracy) * truth.size)
         found.append(
             Step(
                 users=state.answers_asked,
-                pool=truth.size if ask.query.pool is None else ask.query.pool.size,
+                pool=truth.size if over.ask.query.pool is None else over.ask.query.pool.size,
                 undecided=int((~posterior.decided(1 - learner.confidence)).sum()),
                 wrong=wrong,
             )

@@ -12,6 +12,7 @@ from scenarios.abandoning import stop_if_abandoned
 from scenarios.config import Scenario
 from scenarios.emulation import EmulatedSigns
 from scenarios.experiment import asked_epsilon, learner_of
+from scenarios.kept import Kept, Nowhere
 from scenarios.metrics import ClusteringScores
 from scenarios.policies import policy_of
 from scenarios.populations import Population, class_shares, populate
@@ -27,8 +28,8 @@ def emulated_signs(population: Population) -> EmulatedSigns:
     return EmulatedSigns(likes=likes, class_shares=class_shares(scenario), rated=scenario.rated or 0, coins=coins)
 
 
-def emulate(population: Population) -> Outcome:
-    """Run an adaptive scenario of sign sensing to its end, without devices."""
+def emulate(population: Population, rounds: Kept | None = None) -> Outcome:
+    """Run an adaptive scenario of sign sensing to its end, without devices; keep its rounds."""
     scenario = population.scenario
     return conduct(
         policy_of(scenario),
@@ -37,6 +38,7 @@ def emulate(population: Population) -> Outcome:
         devices=scenario.users or 0,
         budget=asked_epsilon(scenario),
         most_rounds=scenario.most_rounds,
+        keep=(rounds or Nowhere()).keep,
     )
 
 

@@ -237,7 +237,7 @@ def test_eliminate_learns_from_devices_whatever_the_sketch(times: int, sets: boo
     assert outcome.posterior is not None
     assert outcome.posterior.decided(setting.failure).all()
     assert outcome.model.cluster.tolist() == [item % 2 for item in range(20)]
-    assert sum(statistic.refused for statistic in outcome.state.statistics) == 0
+    assert sum(statistic.refused for statistic in outcome.state.counts) == 0
     spent = {devices.cohort.ledger.spent(device) for device in range(devices.cohort.stop)}
     assert spent <= {Fraction(3 * k, times) for k in range(times + 1)}
     assert len({ask.query.pool.size for ask in outcome.state.asked if ask.query.pool is not None}) > 3

@@ -18,7 +18,7 @@ from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.messages import Model
 from coordinator.rating_decoders import Curator
 from coordinator.rounds import Learner
-from coordinator.server import Ask, ServerState, absorb, learn
+from coordinator.server import Ask, ServerState, absorb, learn, total
 
 ITEMS, RATED = 6, 3
 SEED = bytes(range(16))
@@ -119,7 +119,7 @@ def test_one_user_changes_totals_by_the_sensitivity_at_most(users: Users, name: 
     without: Users = [{} if k == place else user for k, user in enumerate(users)]
     totals = []
     for some in (users, without):
-        (statistic,) = state_of(name, some).statistics
+        statistic = total(state_of(name, some))
         if name == "curator-items":
             scores = worlds.scores_of(statistic)
             totals.append(2 * scores.scores - scores.sensed)

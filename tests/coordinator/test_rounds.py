@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import pickle
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -12,11 +13,14 @@ import numpy as np
 import pytest
 import worlds
 
+from coordinator.aggregation import aggregate as aggregate_any
+from coordinator.aggregation import no_release
 from coordinator.decoders import decode
+from coordinator.designs import Pairwise
 from coordinator.pool_designs import MaxSense
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Release
-from coordinator.rounds import Learner, conduct
+from coordinator.rounds import Learner, Round, conduct
 from coordinator.schedules import OneRound
 from coordinator.server import Ask, ServerState, absorb, learn, total
 from coordinator.statistics import ScoreStatistic
@@ -79,7 +83,7 @@ def test_a_run_learns_the_planted_model_and_keeps_what_it_saw() -> None:
     assert outcome.model.cluster.tolist() == list(WORLD.clusters)
     assert outcome.state.asked == tuple(transport.asked)
     assert len(transport.asked) == 1
-    assert [statistic.asked for statistic in outcome.state.statistics] == [400]
+    assert [counts.asked for counts in outcome.state.counts] == [400]
     assert outcome.releases_sha256 == digest(transport.released[0]).hex()
     bits = worlds.expected_bits(WORLD, transport.asked[0].query, range(400))
     assert outcome.releases_sha256 == digest([worlds.release_of(transport.asked[0].query, bits)]).hex()
@@ -87,7 +91,8 @@ def test_a_run_learns_the_planted_model_and_keeps_what_it_saw() -> None:
 
 def test_rounds_go_to_fresh_devices_and_add_up() -> None:
     transport = Oracle()
-    outcome = conduct(ThreeRounds(), LEARNER, transport, devices=300)
+    rounds: list[Round] = []
+    outcome = conduct(ThreeRounds(), LEARNER, transport, devices=300, keep=rounds.append)
     assert [(ask.first, ask.stop, ask.query.round) for ask in transport.asked] == [
         (0, 100, 0),
         (100, 200, 1),
@@ -97,9 +102,7 @@ def test_rounds_go_to_fresh_devices_and_add_up() -> None:
     merged = total(outcome.state)
     assert isinstance(merged, ScoreStatistic)
     assert (merged.asked, merged.answered) == (300, 300)
-    np.testing.assert_array_equal(
-        merged.scores, sum(cast("ScoreStatistic", one).scores for one in outcome.state.statistics)
-    )
+    np.testing.assert_array_equal(merged.scores, sum(cast("ScoreStatistic", over.statistic).scores for over in rounds))
     model = decode(merged, sensing=DESIGN.sensing, clusters=2, decoder="centred")
     np.testing.assert_array_equal(model.score, outcome.model.score)
     assert outcome.releases_sha256 == chain([digest(releases) for releases in transport.released])
@@ -121,10 +124,33 @@ def test_states_are_values() -> None:
     ask = POLICY.next_query(state)
     assert ask is not None
     later = absorb(state, ask, worlds.empty_statistic(12))
-    assert (state.asked, state.statistics, state.fresh) == ((), (), 0)
+    assert (state.asked, state.counts, state.fresh) == ((), (), 0)
     assert (later.asked, later.devices, later.fresh) == ((ask,), 10, 10)
     with pytest.raises(dataclasses.FrozenInstanceError):
         state.devices = 3  # type: ignore[misc]  # what is tried
+
+
+class Pairs:
+    """Pairs of items, round by round, for a round's statistic of megabytes."""
+
+    design = Pairwise(items=500)
+
+    def next_query(self, state: ServerState) -> Ask | None:
+        number = len(state.asked)
+        query = self.design.query(round_number=number, public_seed=worlds.PUBLIC, epsilon=Fraction(1))
+        return Ask(query=query, first=number, stop=number + 1)
+
+
+def test_what_the_server_holds_does_not_grow_with_its_rounds() -> None:
+    """But for a question and four numbers each: a round's statistic of pairs alone is 4 MB."""
+    policy, state, sizes = Pairs(), ServerState(devices=100), []
+    for _ in range(20):
+        ask = policy.next_query(state)
+        assert ask is not None
+        state = absorb(state, ask, aggregate_any(ask.query, no_release(ask.query)))
+        sizes.append(len(pickle.dumps(state)))
+    assert sizes[0] > 4_000_000
+    assert sizes[-1] - sizes[0] < 19 * 1000
 
 
 def test_nothing_asked_is_nothing_learned() -> None:

@@ -25,6 +25,7 @@ from coordinator.server import Ask
 from scenarios.cluster import OnRay
 from scenarios.experiment import run
 from scenarios.journal import Journal, from_bytes, kept_rounds, to_bytes
+from scenarios.kept import Held
 from scenarios.records import claim
 from scenarios.session import InProcess
 
@@ -45,9 +46,9 @@ KINDS: dict[str, dict[str, Any]] = {
 
 def rounds_of(**changes: Any) -> list[Round]:
     """The rounds of a small run."""
-    kept: list[Round] = []
-    run(small(users=500, **changes), InProcess(1), keep=kept.append)
-    return kept
+    kept = Held()
+    run(small(users=500, **changes), InProcess(1), rounds=kept)
+    return kept.rounds
 
 
 def same(one: Round, other: Round) -> bool:
@@ -73,7 +74,7 @@ def test_rounds_come_back_as_they_were(name: str, tmp_path: Path) -> None:
     for over in rounds:
         assert same(from_bytes(to_bytes(over)), over)
         written.keep(over)
-    assert all(same(one, other) for one, other in zip(Journal(tmp_path, 3).read(), rounds, strict=True))
+    assert all(same(one, other) for one, other in zip(Journal(tmp_path, 3), rounds, strict=True))
     assert kept_rounds(tmp_path) == len(rounds) >= 1
 
 
@@ -97,11 +98,11 @@ def test_seeds_are_kept_apart_and_nothing_is_read_beyond_a_gap(tmp_path: Path) -
     rounds = rounds_of(design="sign", policy="fixed", rounds=4)
     for seed, over in [*((0, over) for over in rounds), (1, rounds[0])]:
         Journal(tmp_path, seed).keep(over)
-    assert [len(Journal(tmp_path, seed).read()) for seed in (0, 1, 2)] == [4, 1, 0]
+    assert [len(list(Journal(tmp_path, seed))) for seed in (0, 1, 2)] == [4, 1, 0]
     assert kept_rounds(tmp_path) == 5
     (Journal(tmp_path, 0).folder / "000002.npz").unlink()
     (Journal(tmp_path, 0).folder / ".000002.npz.half").write_bytes(b"half")
-    assert (len(Journal(tmp_path, 0).read()), kept_rounds(tmp_path)) == (2, 4)
+    assert (len(list(Journal(tmp_path, 0))), kept_rounds(tmp_path)) == (2, 4)
 
 
 def damages(good: bytes, other: Path) -> list[bytes]:
@@ -121,7 +122,7 @@ def test_the_round_before_a_damaged_one_is_gone_on_from(tmp_path: Path) -> None:
             Journal(tmp_path, 0).keep(over)
         file.write_bytes(content)
         found = Journal(tmp_path, 0)
-        assert [same(one, rounds[0]) for one in found.read()] == [True]
+        assert [same(one, rounds[0]) for one in found] == [True]
         assert found.damaged == file
         assert sorted(path.name for path in file.parent.iterdir()) == ["000000.npz", "000001.damaged", "000002.damaged"]
 
@@ -132,7 +133,7 @@ def test_a_round_that_another_version_kept_is_refused(tmp_path: Path, monkeypatc
     Journal(tmp_path, 0).keep(over)
     monkeypatch.undo()
     with pytest.raises(InputError, match="a kept round has format 1, this version of blindrec reads 2"):
-        Journal(tmp_path, 0).read()
+        list(Journal(tmp_path, 0))
 
 
 RUN = ["run", "--design", "sign", "--policy", "eliminate", "--items", "20", "--rated", "5", "--users", "3000"]
@@ -209,7 +210,7 @@ def test_a_run_that_was_killed_while_it_wrote_a_round_ends_as_if_it_had_not_been
 def test_a_killed_repeat_goes_on_with_the_seed_it_was_at(blindrec: Command, tmp_path: Path) -> None:
     flags = [*RUN, "--backend", "inprocess", "--repeat", "3"]
     killed("kept", 1, 2, *flags, "--out", str(tmp_path / "killed"))
-    assert [len(Journal(tmp_path / "killed", seed).read()) > 0 for seed in range(3)] == [True, True, False]
+    assert [len(list(Journal(tmp_path / "killed", seed))) > 0 for seed in range(3)] == [True, True, False]
     for name in ("killed", "whole"):
         assert blindrec(*flags, "--out", tmp_path / name).result["repeat"] == 3
     check_alike(tmp_path / "killed", tmp_path / "whole", TIMED)

@@ -25,7 +25,7 @@ def interrupted(out: Path, kept: int = 2) -> Path:
     """A folder of a run that was killed while devices answered its third round: they have booked it, nobody kept it."""
     claim(out, SCENARIO)
     journal = Journal(out, 3)
-    whole = run(SCENARIO, InProcess(1), ledger=journal.ledger, keep=journal.keep)
+    whole = run(SCENARIO, InProcess(1), ledger=journal.ledger, rounds=journal)
     assert len(whole.outcome.state.asked) == 4
     for number in range(kept, 4):
         (journal.folder / f"{number:06d}.npz").unlink()
@@ -44,7 +44,7 @@ def test_a_resumed_run_books_nothing_twice(tmp_path: Path) -> None:
     out = interrupted(tmp_path / "out")
     journal = Journal(out, 3)
     before = list(read_entries(journal.ledger, 0, 500))
-    again = run(SCENARIO, InProcess(1), ledger=journal.ledger, earlier=journal.read())
+    again = run(SCENARIO, InProcess(1), ledger=journal.ledger, rounds=journal)
     assert list(read_entries(journal.ledger, 0, 500)) == before
     assert {spent for _, _, spent in again.ran.spent} == {SCENARIO.epsilon}
 

@@ -18,11 +18,12 @@ from coordinator.layout import Layout
 from coordinator.protocol.coins import as_words, derive
 from coordinator.protocol.errors import PolicyError
 from coordinator.protocol.messages import Query
-from coordinator.rounds import Learner, Round
+from coordinator.rounds import Learner
 from coordinator.schedules import OneRound
 from coordinator.server import Ask, ServerState
 from scenarios.config import Scenario
 from scenarios.experiment import Run, silent
+from scenarios.kept import Held
 from scenarios.kinds import design_of
 from scenarios.populations import populate
 from scenarios.session import InProcess, Job
@@ -205,15 +206,15 @@ class Twice:
 
 
 def test_devices_without_the_budget_all_refuse_and_the_run_ends_all_the_same() -> None:
-    rounds: list[Round] = []
-    wanted = replace(job(Fraction(1), epsilon=None), policy=Twice(), keep=rounds.append)
+    rounds = Held()
+    wanted = replace(job(Fraction(1), epsilon=None), policy=Twice(), rounds=rounds)
     ran = InProcess(1).run(wanted, advised=50, top=10, progress=silent)
-    answered, statistic = ran.outcome.state.statistics
+    answered, statistic = (over.statistic for over in rounds)
     assert (answered.answered, ran.outcome.failure) == (50, None)
     assert (statistic.asked, statistic.answered, statistic.refused, statistic.missing) == (50, 0, 50, 0)
     assert not worlds.scores_of(statistic).sensed.any()
     assert not worlds.scores_of(statistic).scores.any()
-    assert rounds[1].digest == hashlib.sha256(bytes(7) + bytes(7)).digest()
+    assert rounds.rounds[1].digest == hashlib.sha256(bytes(7) + bytes(7)).digest()
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(3, 2), None])
@@ -225,7 +226,7 @@ def test_a_question_that_no_budget_holds_is_not_even_asked(epsilon: Fraction | N
 def test_the_warm_up_spends_nothing_and_lets_nothing_out() -> None:
     exactly = job(Fraction(1), epsilon=Fraction(1))
     ran = InProcess(1).run(exactly, advised=0, top=10, progress=silent)
-    assert ran.outcome.state.statistics[0].answered == 50
+    assert ran.outcome.state.counts[0].answered == 50
     assert ran.advice.shape == (0, 10)
 
 

@@ -1,0 +1,60 @@
+"""Readings: what is kept of rounds that are read anew when more is known, in the size of their pools."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from coordinator.aggregation import Statistic
+from coordinator.estimates import Estimates
+from coordinator.pool_designs import PoolDesign
+from coordinator.protocol.arrays import Floats, Ints
+from coordinator.protocol.messages import Query
+from coordinator.statistics import ScoreStatistic
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Readings:
+    """Rounds so far, apart by whether what is learned later changes how they are read.
+
+    Attributes
+    ----------
+    settled : Estimates or None
+        Of all rounds that tell the same for ever, their sum.
+    centred : tuple of (Query, ScoreStatistic)
+        Rounds about centred ratings, in order; of their statistics the items of the pool alone, shape (M,).
+    """
+
+    settled: Estimates | None = None
+    centred: tuple[tuple[Query, ScoreStatistic], ...] = ()
+
+    def and_of(self, query: Query, statistic: Statistic, told: Estimates | None) -> Readings:
+        """Return the readings with a round more, which ``told`` these estimates when it came in."""
+        if told is None:
+            return self
+        if query.centres is None:
+            return replace(self, settled=told if self.settled is None else self.settled + told)
+        assert isinstance(statistic, ScoreStatistic)  # only sign sensing has centres
+        inside = replace(statistic, sensed=statistic.sensed[query.pool], scores=statistic.scores[query.pool])
+        return replace(self, centred=(*self.centred, (query, inside)))
+
+    def anew(self, design: PoolDesign, expected: Floats) -> Estimates:
+        """Return the estimates of all rounds, at least one, where items are liked as is ``expected``, shape (N,)."""
+        total = self.settled
+        for query, inside in self.centred:
+            whole = replace(inside, sensed=_spread(query, inside.sensed), scores=_spread(query, inside.scores))
+            told = design.read(query, whole, expected)
+            total = told if total is None else total + told
+        assert total is not None
+        return total
+
+
+def _spread(query: Query, values: Ints) -> Ints:
+    whole = np.zeros(query.items, np.int64)
+    whole[query.pool] = values
+    return whole
+
+
+NO_READINGS = Readings()
+"""Before the first round."""
