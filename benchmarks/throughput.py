@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,16 +21,21 @@ from scenarios.config import Scenario
 from scenarios.experiment import run
 
 
-def measure(*, users: int, items: int, rated: int, workers: int) -> dict[str, Any]:
-    """Return seconds, devices a second, the floor's, their ratio, and peak memory."""
+def measure(
+    *, users: int, items: int, rated: int, workers: int, devices_per_actor: int | None = None
+) -> dict[str, Any]:
+    """Return seconds, devices a second, the floor's, their ratio, and peak memory; start-up apart."""
     sensed = round(items / rated)
 
     def floor() -> float:
         return floor_seconds(users=users, items=items, rated=rated, sensed=sensed, threads=workers)
 
     before = floor()
+    begin = time.perf_counter()
     with watch() as peak, on_ray(address=None, workers=workers) as session:
-        ran = run(Scenario(items=items, rated=rated, users=users), session).ran
+        scenario = Scenario(items=items, rated=rated, users=users)
+        done = run(scenario, session, devices_per_actor=devices_per_actor)
+        ran, whole = done.ran, time.perf_counter() - begin
     after = floor()
     bare = (before + after) / 2
     return {
@@ -37,6 +43,8 @@ def measure(*, users: int, items: int, rated: int, workers: int) -> dict[str, An
         "items": items,
         "rated": rated,
         "workers": workers,
+        "devices_per_actor": done.devices_per_actor,
+        "start_seconds": whole - ran.seconds,
         "seconds": ran.seconds,
         "devices_per_second": users / ran.seconds,
         "floor_seconds": [before, after],
@@ -52,10 +60,13 @@ def main(
     items: Annotated[int, typer.Option(help="Items N.")] = 10_000,
     rated: Annotated[int, typer.Option(help="Rated items w.")] = 100,
     workers: Annotated[int, typer.Option(help="Blocks at the same time; threads of the floor.")] = os.cpu_count() or 1,
+    devices_per_actor: Annotated[
+        int | None, typer.Option(help="Devices of a cohort; default: one cohort a worker.")
+    ] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures here too.")] = None,
 ) -> None:
     """Time the main job through Ray, both sides simulated, against the floor kernel."""
-    figures = measure(users=users, items=items, rated=rated, workers=workers)
+    figures = measure(users=users, items=items, rated=rated, workers=workers, devices_per_actor=devices_per_actor)
     for name, value in figures.items():
         print(f"{name:26} {value if isinstance(value, (int, list)) else format(value, ',.3f')}")
     if json_file:

@@ -1,0 +1,130 @@
+"""How the main job scales through Ray: devices, workers, cohort size, one-device actors; each a process of its own.
+
+``python -m benchmarks.scaling [--part devices] [--json FILE]``. Every row is a run of `benchmarks.throughput` in a fresh
+process, so that peak memory is that run's alone, with the floor kernel before and after it. One worker means that the
+whole run, Ray's own processes included, is pinned to one core; two workers have two.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import psutil
+import typer
+
+BEST_OF = 3
+COLUMNS = {
+    "users": ("devices", "{:,}"),
+    "devices_per_actor": ("a cohort", "{:,}"),
+    "workers": ("workers", "{}"),
+    "start_seconds": ("start s", "{:.1f}"),
+    "seconds": ("seconds", "{:.2f}"),
+    "devices_per_second": ("devices/s", "{:,.0f}"),
+    "ratio_to_floor": ("to floor", "{:.2f}"),
+    "peak_proportional_mb": ("memory MB", "{:,.0f}"),
+    "peak_resident_mb": ("resident MB", "{:,.0f}"),
+}
+"""What is printed of a row: head and format."""
+
+
+def child(*, cores: int = 2, **options: int) -> dict[str, Any]:
+    """Return the figures of one run of `benchmarks.throughput`, kept to so many cores.
+
+    Raises
+    ------
+    RuntimeError
+        If it failed; with the end of what it said.
+    """
+    mine = sorted(os.sched_getaffinity(0))[:cores]
+    with tempfile.TemporaryDirectory() as folder:
+        target = Path(folder) / "figures.json"
+        command = [sys.executable, "-m", "benchmarks.throughput", "--json", str(target)]
+        for name, value in options.items():
+            command += [f"--{name.replace('_', '-')}", str(value)]
+        pinned = lambda: os.sched_setaffinity(0, mine)  # noqa: E731 (runs in the child)
+        ended = subprocess.run(command, capture_output=True, text=True, check=False, preexec_fn=pinned)  # noqa: PLW1509 (no threads here)
+        if ended.returncode:
+            raise RuntimeError(f"{' '.join(command[1:])} ended with {ended.returncode}: {ended.stderr.strip()[-2000:]}")
+        figures: dict[str, Any] = json.loads(target.read_text(encoding="utf-8"))
+        return figures
+
+
+def by_devices(users: int, items: int, rated: int) -> list[dict[str, Any]]:
+    """Return runs of more and more devices, up to ``users``."""
+    counts = [one for one in (10**5, 10**6, 10**7, 10**8) if one <= users]
+    return [child(users=one, items=items, rated=rated, workers=2) for one in counts]
+
+
+def by_workers(users: int, items: int, rated: int) -> list[dict[str, Any]]:
+    """Return the best of three runs on one core and on two, in turn, and the speed-up in the second."""
+    users = min(users, 10**7)
+    runs = [[child(cores=n, users=users, items=items, rated=rated, workers=n) for n in (1, 2)] for _ in range(BEST_OF)]
+    one, two = (min((pair[which] for pair in runs), key=lambda run: float(run["seconds"])) for which in (0, 1))
+    return [one, {**two, "speed_up": one["seconds"] / two["seconds"]}]
+
+
+def by_cohorts(users: int, items: int, rated: int) -> list[dict[str, Any]]:
+    """Return runs whose actors embody fewer and fewer devices; at most 64 processes stand behind them."""
+    users = min(users, 10**7)
+    sizes = [users // 2, users // 20, users // 200, users // 2000]
+    return [child(users=users, items=items, rated=rated, workers=2, devices_per_actor=size) for size in sizes]
+
+
+def by_single_devices(users: int, items: int, rated: int) -> list[dict[str, Any]]:
+    """Return runs whose actors embody one device each."""
+    return [
+        child(users=one, items=items, rated=rated, workers=2, devices_per_actor=1) for one in (10, 50) if one <= users
+    ]
+
+
+PARTS: dict[str, Callable[[int, int, int], list[dict[str, Any]]]] = {
+    "devices": by_devices,
+    "workers": by_workers,
+    "cohorts": by_cohorts,
+    "single": by_single_devices,
+}
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """Return rows as a Markdown table."""
+    lines = [" | ".join(head for head, _ in COLUMNS.values()), " | ".join("---" for _ in COLUMNS)]
+    lines += [" | ".join(form.format(row[name]) for name, (_, form) in COLUMNS.items()) for row in rows]
+    return "\n".join(f"| {line} |" for line in lines)
+
+
+def machine() -> dict[str, Any]:
+    """Return the date and the machine's shape."""
+    memory = round(psutil.virtual_memory().total / 2**30)
+    return {"date": datetime.now(UTC).date().isoformat(), "cores": len(os.sched_getaffinity(0)), "memory_gib": memory}
+
+
+def main(
+    part: Annotated[list[str] | None, typer.Option(help=f"One of {', '.join(PARTS)}; repeat it. Default: all.")] = None,
+    users: Annotated[int, typer.Option(help="Devices of the largest run.")] = 100_000_000,
+    items: Annotated[int, typer.Option(help="Items N.")] = 1000,
+    rated: Annotated[int, typer.Option(help="Rated items w.")] = 30,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures here too.")] = None,
+) -> None:
+    """Measure how the main job scales."""
+    told: dict[str, Any] = {"machine": machine(), "items": items, "rated": rated}
+    print(json.dumps(told))
+    for name in part or PARTS:
+        rows = PARTS[name](users, items, rated)
+        told[name] = rows
+        print(f"\n{name}\n{table(rows)}", flush=True)
+        if "speed_up" in rows[-1]:
+            print(f"two cores are {rows[-1]['speed_up']:.2f} times as fast as one")
+    if json_file:
+        json_file.write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    typer.run(main)
