@@ -126,7 +126,8 @@ class BlockRatings:
         """Number of items N."""
         return self.clusters.size
 
-    def _model(self) -> BlockModelRatings:
+    def model(self) -> BlockModelRatings:
+        """Return the block model as compiled code reads it."""
         ends = [_in_63_bits(share) for share in np.cumsum(self.class_shares)]
         ends[-1] = 1 << 63
         like = np.array([[_in_63_bits(b) for b in row] for row in self.like.tolist()], np.uint64)
@@ -134,34 +135,34 @@ class BlockRatings:
 
     def maxsense(self, master: Words, key: Words, table: SensingTable, pool: Indices, first: int, bits: Bits) -> None:
         """Write MaxSense's private bits; see `Ratings.maxsense`."""
-        block_model_maxsense(self._model(), master, key, table, pool, first, bits)
+        block_model_maxsense(self.model(), master, key, table, pool, first, bits)
 
     def signed_sums(self, master: Words, key: Words, counts: Terms, first: int, sums: Indices2) -> None:
         """Write signed sums; see `Ratings.signed_sums`."""
         places = places_in(counts.pool, self.items)
-        block_model_signs(self._model(), master, key, places, counts.centres, counts.unit, first, sums)
+        block_model_signs(self.model(), master, key, places, counts.centres, counts.unit, first, sums)
 
     def multi_maxsense(self, master: Words, key: Words, set_size: int, first: int, bits: Bits2) -> None:
         """Write Multi-MaxSense's private bits; see `Ratings.multi_maxsense`."""
-        block_model_partition(self._model(), master, key, set_size, first, bits)
+        block_model_partition(self.model(), master, key, set_size, first, bits)
 
     def rated(self, master: Words, first: int, count: int) -> tuple[Ints, Indices, Bools]:
         """Return rated items and likes, CSR; see `Ratings.rated`."""
         items = np.empty((count, self.rated_items), np.int32)
         likes = np.empty((count, self.rated_items), np.bool_)
-        block_model_rated(self._model(), master, first, items, likes)
+        block_model_rated(self.model(), master, first, items, likes)
         return np.arange(count + 1, dtype=np.int64) * self.rated_items, items.ravel(), likes.ravel()
 
     def opinions(self, master: Words, first: int, items: Indices2) -> Bits2:
         """Return what devices think of items; see `Ratings.opinions`."""
         opinions = np.empty(items.shape, np.uint8)
-        block_model_opinions(self._model(), master, first, items, opinions)
+        block_model_opinions(self.model(), master, first, items, opinions)
         return opinions
 
     def would_like(self, secret: bytes, items: Indices2) -> Bools2:
         """Return whether devices 0, 1, ... would like ``items``, shape (devices, k): the experimenter checks advice."""
         likes = np.empty(items.shape, np.bool_)
-        block_model_would_like(self._model(), as_words(secret), 0, items, likes)
+        block_model_would_like(self.model(), as_words(secret), 0, items, likes)
         return likes
 
 

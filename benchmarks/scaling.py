@@ -1,6 +1,6 @@
 """How the main job scales through Ray: devices, workers, cohort size, one-device actors; each a process of its own.
 
-``python -m benchmarks.scaling [--part devices] [--json FILE]``. Every row is a run of `benchmarks.throughput` in a fresh
+``python -m benchmarks.scaling [--part devices] [--json FILE]``. Every row is a run of `benchmarks.throughput` in a new
 process, so that peak memory is that run's alone, with the floor kernel before and after it. One worker means that the
 whole run, Ray's own processes included, is pinned to one core; two workers have two.
 """
@@ -50,7 +50,7 @@ def child(*, cores: int = 2, **options: int) -> dict[str, Any]:
         for name, value in options.items():
             command += [f"--{name.replace('_', '-')}", str(value)]
         pinned = lambda: os.sched_setaffinity(0, mine)  # noqa: E731 (runs in the child)
-        ended = subprocess.run(command, capture_output=True, text=True, check=False, preexec_fn=pinned)  # noqa: PLW1509 (no threads here)
+        ended = subprocess.run(command, capture_output=True, text=True, check=False, preexec_fn=pinned)
         if ended.returncode:
             raise RuntimeError(f"{' '.join(command[1:])} ended with {ended.returncode}: {ended.stderr.strip()[-2000:]}")
         figures: dict[str, Any] = json.loads(target.read_text(encoding="utf-8"))
