@@ -1,0 +1,1 @@
+"""What runs in the rivals' environments: nothing here imports blindrec, and every script ends with one line of JSON."""

@@ -1,0 +1,38 @@
+"""The same job with blindrec: in this process and on Ray."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from benchmarks.rivals.inside.one_bit import OneBit
+from scenarios.cluster import on_ray
+from scenarios.config import Scenario
+from scenarios.experiment import run
+from scenarios.session import InProcess, Session
+from scenarios.validation import validated
+
+
+def scenario_of(job: OneBit, users: int) -> Scenario:
+    """Return the job as a scenario: MaxSense with one bit a device; or raise `InputError`."""
+    return validated(Scenario, None, asdict(job) | {"like": (job.like,), "users": users})
+
+
+def measure(scenarios: Sequence[Scenario], workers: int) -> list[dict[str, Any]]:
+    """Return one row a scenario and backend: seconds from the first question to what the server learned."""
+    rows = [_row(scenario, InProcess(workers)) for scenario in scenarios]
+    with on_ray(address=None, workers=workers) as session:
+        return rows + [_row(scenario, session) for scenario in scenarios]
+
+
+def _row(scenario: Scenario, session: Session) -> dict[str, Any]:
+    ran = run(scenario, session)
+    statistic: Any = ran.statistic
+    return {
+        "backend": session.name,
+        "devices": statistic.asked,
+        "seconds": ran.ran.seconds,
+        "devices_per_second": statistic.asked / ran.ran.seconds,
+        "share_of_ones": statistic.ones / statistic.answered,
+    }

@@ -1,0 +1,197 @@
+"""The rivals' benchmark without rivals: its client is our device's law, figures add up, failures are one line."""
+
+from __future__ import annotations
+
+import ast
+import math
+import os
+import stat
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from statistical import rate_fits
+from typer import Typer
+from typer.testing import CliRunner
+
+from benchmarks.rivals import __main__ as command
+from benchmarks.rivals import environments, figures, ours
+from benchmarks.rivals.inside.one_bit import OneBit
+from coordinator.moments import BlockParameters, maxsense_moments
+from coordinator.protocol.channels import bit_channel
+from coordinator.protocol.errors import InputError
+
+JOB = OneBit(items=1000, rated=30, epsilon=1.0)
+FLOWER = {"clients": 100, "version": "1", "seconds": [0.5, 0.4], "start_seconds": 1.6, "answered": 200, "ones": 90}
+HADAMARD = {
+    "users": 1000,
+    "version": "1",
+    "processes": {"1": {"seconds": [0.02, 0.01]}, "2": {"seconds": [0.005, 0.008]}},
+}
+
+
+def rows(rate: float) -> list[dict[str, Any]]:
+    return [
+        {"backend": name, "devices": n, "seconds": n / speed, "devices_per_second": speed, "share_of_ones": 0.45}
+        for name, speed in (("inprocess", 2 * rate), ("ray", rate))
+        for n in (100, 1000)
+    ]
+
+
+@pytest.mark.parametrize("epsilon", ["1/10", "1", "5", "20"])
+def test_the_rivals_channel_is_ours(epsilon: str) -> None:
+    exact = Fraction(epsilon)
+    channel, job = bit_channel(exact), OneBit(items=10, rated=2, epsilon=float(exact))
+    assert job.flip_probability == pytest.approx(float(channel.flip_probability), rel=1e-12)
+    for bit in (False, True):
+        below = math.nextafter(job.flip_probability, 0)
+        assert [job.released(bit, coin) for coin in (0.0, below)] == [not bit] * 2
+        assert [job.released(bit, coin) for coin in (job.flip_probability, 1 - 2**-53)] == [bit] * 2
+
+
+def answer_rate(epsilon: float) -> float:
+    world = BlockParameters(
+        rated=JOB.rated, like=np.array([JOB.like]), class_shares=np.ones(1), cluster_sizes=np.array([500, 500])
+    )
+    return maxsense_moments(world, sensing=1 / 30, epsilon=epsilon).answer_rate
+
+
+@pytest.mark.statistical
+def test_the_rivals_clients_answer_as_our_devices() -> None:
+    """One Clopper-Pearson interval, false alarm 1e-6; a channel of a quarter of the epsilon is told from ours."""
+    clients = 20_000
+    ones = sum(JOB.answer(client) for client in range(clients))
+    assert rate_fits(ones, clients, answer_rate(1.0))
+    assert not rate_fits(ones, clients, answer_rate(0.25))
+
+
+@pytest.mark.statistical
+def test_the_rivals_sets_are_maxsense_sets() -> None:
+    """Sizes add up to a binomial number: one interval, false alarm 1e-6; other draws a client, the same again."""
+    sets = [JOB.sensing_set(client) for client in range(2000)]
+    assert rate_fits(sum(map(len, sets)), 2000 * JOB.items, 1 / JOB.rated)
+    assert not rate_fits(sum(map(len, sets)), 2000 * JOB.items, 1 / (JOB.rated + 1))
+    assert all(one == sorted(set(one)) and one[-1] < JOB.items for one in sets)
+    assert sets[0] != sets[1]
+    assert sets[0] == JOB.sensing_set(0)
+    assert OneBit(items=5, rated=1, epsilon=1.0).sensing_set(3) == [0, 1, 2, 3, 4]
+
+
+def test_what_runs_elsewhere_imports_nothing_of_blindrec() -> None:
+    for path in (environments.HERE / "inside").glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = [one.name for one in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            assert not [name for name in names if name.split(".")[0] in ("actors", "coordinator", "scenarios")]
+
+
+def test_every_package_of_a_rival_is_pinned() -> None:
+    for name in ("flower", "hadamard"):
+        lines = environments.pinned(name).read_text(encoding="utf-8").splitlines()
+        assert all(line.count("==") == 1 and "://" not in line for line in lines)
+
+
+def test_the_slower_of_our_passes_and_the_best_of_theirs_count() -> None:
+    told = figures.assembled(JOB, 2, rows(5000.0), rows(4000.0), FLOWER, HADAMARD)
+    assert told["flower_clients_per_second"] == pytest.approx(250)
+    assert told["flower_with_start_clients_per_second"] == pytest.approx(50)
+    assert told["hadamard_users_per_second"] == pytest.approx({"1": 100_000, "2": 200_000})
+    assert told["times"]["flower"] == pytest.approx(4000 / 250)
+    assert told["times"]["hadamard"] == pytest.approx({"1": 0.04, "2": 0.02})
+    lines = figures.table(told).splitlines()
+    assert lines[2] == "| blindrec, in process | 100 | 0.01 | 8,000 | |".replace("| |", "|  |")
+    assert lines[5].startswith("| blindrec, Ray | 1,000 | 0.25 | 4,000 |")
+    assert lines[6] == "| Flower 1 | 100 | 0.40 | 250 | 16 |"
+    assert lines[7] == "| Flower 1 with its start | 100 | 2.00 | 50 | 80 |"
+    assert [line.split(" | ")[0] for line in lines[8:]] == ["| pure-ldp 1, 1 process", "| pure-ldp 1, 2 processes"]
+
+
+def test_another_job_is_noticed() -> None:
+    with pytest.raises(InputError, match=r"share of ones is 0\.9000 with Flower and 0\.4500 with blindrec"):
+        figures.assembled(JOB, 2, rows(5000.0), rows(4000.0), FLOWER | {"ones": 180}, HADAMARD)
+
+
+def script(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return path
+
+
+def test_the_last_line_of_a_script_is_what_it_found(tmp_path: Path) -> None:
+    python = script(tmp_path / "bin" / "python", """echo noise; echo '{"users": 3}'""")
+    assert environments.outside("Flower", python, "flower_job", {}) == {"users": 3}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("echo 'Traceback' >&2; echo 'ImportError: no numpy' >&2; exit 1", "Flower failed: ImportError: no numpy; rem"),
+        ("exit 3", "Flower failed: exit code 3; remove"),
+        ("echo nothing", "Flower ended with 'nothing' instead of its figures as JSON; remove"),
+        ("sleep 5", "Flower failed: it took more than 0.1 seconds; remove"),
+    ],
+)
+def test_a_rival_that_fails_is_one_line(text: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if "sleep" in text:
+        monkeypatch.setattr(environments, "RUNNING", 0.1)
+    python = script(tmp_path / "bin" / "python", text)
+    with pytest.raises(InputError) as caught:
+        environments.outside("Flower", python, "flower_job", {})
+    assert str(caught.value).startswith(said)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_environment_that_cannot_be_made_is_one_line_and_made_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake = script(tmp_path / "fake", f'mkdir -p "$3/bin"; cp {tmp_path}/pip "$3/bin/python"')
+    script(tmp_path / "pip", "echo 'ERROR: No matching distribution found for flwr' >&2; exit 1")
+    monkeypatch.setattr("sys.executable", str(fake))
+    ran = CliRunner().invoke(cli(), ["--environments", str(tmp_path / "made"), "--devices", "10"])
+    assert ran.exit_code == 2
+    last = ran.output.strip().splitlines()[-1]
+    assert last.startswith("blindrec: the environment of flower in ")
+    assert "cannot be made: ERROR: No matching distribution found for flwr; see that pip" in last
+    script(tmp_path / "pip", "exit 0")
+    python = environments.environment("flower", tmp_path / "made")
+    assert os.access(python, os.X_OK)
+    script(tmp_path / "fake", "exit 1")
+    assert environments.environment("flower", tmp_path / "made") == python
+
+
+def test_bad_input_is_told_before_anything_is_installed(tmp_path: Path) -> None:
+    ran = CliRunner().invoke(cli(), ["--rated", "2000", "--environments", str(tmp_path)])
+    assert ran.exit_code == 2
+    assert ran.output.startswith("blindrec: ")
+    assert not list(tmp_path.iterdir())
+
+
+def cli() -> Typer:
+    app = Typer()
+    app.command()(command.main)
+    return app
+
+
+def test_the_command_runs_all_three_and_writes_the_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[str, dict[str, Any]]] = []
+
+    def outside(name: str, python: Path, script: str, job: dict[str, Any]) -> dict[str, Any]:
+        seen.append((script, job))
+        return FLOWER if name == "Flower" else HADAMARD
+
+    monkeypatch.setattr(command, "environment", lambda name, folder: folder / name)
+    monkeypatch.setattr(command, "outside", outside)
+    monkeypatch.setattr(ours, "measure", lambda scenarios, _: rows(float(scenarios[-1].users)))
+    found = tmp_path / "figures.json"
+    ran = CliRunner().invoke(cli(), ["--devices", "4000", "--workers", "2", "--json", str(found)])
+    assert ran.exit_code == 0, ran.output
+    assert "| Flower 1 | 100 | 0.40 | 250 | 16 |" in ran.output
+    assert '"flower": 16.0' in found.read_text(encoding="utf-8")
+    shared = {"items": 1000, "rated": 30, "epsilon": 1.0, "seed": 0, "passes": 3, "workers": 2}
+    assert seen == [
+        ("flower_job", shared | {"clients": 2000, "nodes": 200}),
+        ("hadamard_users", shared | {"users": 500_000}),
+    ]
