@@ -25,9 +25,8 @@ GUARANTEES = {
 """What a private device is promised, by mechanism."""
 PRIVATE = 400
 """Private devices that answer, as in the paper."""
-WEIGHTS_SET = {"pmd": 0.5, "pmc": 0.5, "exact": 0.5, FULL: 0.5, NONE: 0.5, "privunit": 0.05}
-"""Weight of a release against a public user's row: the paper's 1/2. PrivUnit's is small, since validation cannot tell
-it: what it releases lies in the announced model's directions. Others' weight is validated."""
+WEIGHTS_SET = {"pmd": 0.5, "pmc": 0.5, "exact": 0.5, FULL: 0.5, NONE: 0.5}
+"""Weight of a release against a public user's row: the paper's 1/2. Others' weight is validated."""
 DEFAULT_EPSILON = "1"
 
 
