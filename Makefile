@@ -10,7 +10,7 @@ demo: $(VENV)/.runtime            ## set up, then run the main job on an embedde
 	$(ENV) $(BIN)/blindrec demo
 
 test: check                       ## set up, then lint, type-check, import contracts, all tests
-	$(ENV) $(BIN)/python -m pytest
+	$(ENV) $(BIN)/python -m pytest -n 2 --dist loadgroup
 
 check: $(VENV)/.dev
 	$(BIN)/ruff format --check .

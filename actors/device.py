@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 
+from actors.absence import PRESENT, Absence
 from actors.advice import recommend
 from actors.ledger import Ledger
 from actors.questions import check
@@ -28,6 +31,10 @@ class Cohort:
         The devices of this cohort, ``first`` to ``stop - 1``.
     budget : Fraction or None
         What each device may spend in all [nats]; None for no limit.
+    ledger : Path, optional
+        Folder in which charges are kept before anything is answered; see `actors.ledger.Ledger`.
+    absence : Absence, optional
+        Which devices drop out, or answer too late.
 
     Raises
     ------
@@ -35,11 +42,22 @@ class Cohort:
         If a device has no ratings.
     """
 
-    def __init__(self, ratings: Ratings, secret: bytes, first: int, stop: int, budget: Epsilon) -> None:
+    def __init__(
+        self,
+        ratings: Ratings,
+        secret: bytes,
+        first: int,
+        stop: int,
+        budget: Epsilon,
+        *,
+        ledger: Path | None = None,
+        absence: Absence = PRESENT,
+    ) -> None:
         if not 0 <= first <= stop <= ratings.users:
             raise IndexError(f"devices {first} to {stop - 1} are not all among the {ratings.users} that have ratings")
         self.first, self.stop = first, stop
-        self.ledger = Ledger(first, stop, budget)
+        self.ledger = Ledger(first, stop, budget, ledger)
+        self._absence = absence
         self._ratings = ratings
         self._master = as_words(secret)
 
@@ -48,7 +66,8 @@ class Cohort:
 
         A device that has answered this query before repeats its bits and spends nothing; one whose budget does not
         hold a new query refuses: it is marked as not answering, and its bits are 0. So is one that cannot answer,
-        which follows from public things alone (too few public rated items); it is charged all the same.
+        which follows from public things alone (too few public rated items), or drops out or is late, which its own coin
+        decides; it is charged all the same.
 
         Parameters
         ----------
@@ -72,8 +91,11 @@ class Cohort:
         private, able, pairs = self._sketch(query, first, stop - first)
         bits = SKETCHES[query.design].randomizer(private, query, self._master, first)
         answered: Bits | None = None
-        if refused or able is not None:
+        here = self._absence.present(self._master, query.words, first, stop - first)
+        if refused or able is not None or here is not None:
             answered = np.ones(stop - first, np.uint8) if able is None else able.astype(np.uint8)
+            if here is not None:
+                answered &= here
             for start, end in refused:
                 answered[start - first : end - first] = 0
             bits *= answered[:, None]

@@ -9,11 +9,30 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from pathlib import Path
 from threading import Lock
+from typing import Protocol
 
+import numpy as np
+
+from actors.ledger_file import Entry, LedgerFile, read_entries
+from coordinator.protocol.arrays import Indices
 from coordinator.protocol.budget import Epsilon, add, as_float, within
 from coordinator.protocol.errors import BudgetError
-from coordinator.protocol.messages import Query
+
+
+class Costly(Protocol):
+    """What a device can be charged for: a query, or a client's service."""
+
+    @property
+    def id(self) -> bytes:
+        """Digest of its whole content."""
+        ...
+
+    @property
+    def epsilon(self) -> Epsilon:
+        """What it costs [nats]; None without limit."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +44,7 @@ class Stretch:
     answered: frozenset[bytes] = frozenset()
     spent: Epsilon = Fraction(0)
 
-    def charged(self, query: Query) -> Stretch:
+    def charged(self, query: Costly) -> Stretch:
         """Return this stretch after it answers ``query``."""
         return replace(self, answered=self.answered | {query.id}, spent=add(self.spent, query.epsilon))
 
@@ -43,23 +62,34 @@ class Ledger:
         The devices.
     budget : Fraction or None
         What each device may spend in all [nats]; None for no limit.
+    folder : Path, optional
+        Where charges are kept on disk; what stands there about these devices is theirs from the start.
+
+    Raises
+    ------
+    LedgerError
+        If the folder cannot be used.
 
     Notes
     -----
     Blocks of a cohort may be charged from several threads at once.
     """
 
-    def __init__(self, first: int, stop: int, budget: Epsilon) -> None:
+    def __init__(self, first: int, stop: int, budget: Epsilon, folder: Path | None = None) -> None:
         self.budget = budget
         self._stretches = [Stretch(first, stop)]
         self._lock = Lock()
+        self._file = None if folder is None else LedgerFile(folder, first)
+        if folder is not None:
+            for entry in read_entries(folder, first, stop):
+                self._stretches, _, _ = self._charged(entry, entry.first, entry.stop, None)
 
-    def charge(self, query: Query, first: int, stop: int) -> list[tuple[int, int]]:
+    def charge(self, query: Costly, first: int, stop: int) -> list[tuple[int, int]]:
         """Charge ``query`` to devices ``first`` to ``stop - 1``, before they answer.
 
         Parameters
         ----------
-        query : Query
+        query : Costly
             A query that a device has answered already costs it nothing.
         first, stop : int
             The devices that are asked; they belong to this ledger.
@@ -80,24 +110,55 @@ class Ledger:
         with self._lock:
             return self._charge(query, first, stop)
 
-    def _charge(self, query: Query, first: int, stop: int) -> list[tuple[int, int]]:
+    def _charge(self, query: Costly, first: int, stop: int) -> list[tuple[int, int]]:
+        kept, booked, refused = self._charged(query, first, stop, self.budget)
+        if self._file is not None and booked:
+            query_id, epsilon = query.id, query.epsilon
+            self._file.append([Entry(query_id, epsilon, low, high) for low, high in booked])
+        self._stretches = kept
+        return refused
+
+    def _charged(
+        self, query: Costly, first: int, stop: int, budget: Epsilon
+    ) -> tuple[list[Stretch], list[tuple[int, int]], list[tuple[int, int]]]:
+        """Return the stretches after a charge, which of them are charged, and which refuse."""
         query_id = query.id
         kept: list[Stretch] = []
+        booked: list[tuple[int, int]] = []
         refused: list[tuple[int, int]] = []
         for stretch in self._split(first, stop):
             asked = first <= stretch.first and stretch.stop <= stop and query_id not in stretch.answered
-            if asked and not within(add(stretch.spent, query.epsilon), self.budget):
+            if asked and not within(add(stretch.spent, query.epsilon), budget):
                 refused.append((stretch.first, stretch.stop))
                 asked = False
+            elif asked:
+                booked.append((stretch.first, stretch.stop))
             self._append(kept, stretch.charged(query) if asked else stretch)
-        self._stretches = kept
-        return refused
+        return kept, booked, refused
+
+    def stretches(self) -> list[tuple[int, int, Epsilon]]:
+        """Return what devices have spent: ``(first, stop, spent)`` of stretches that spent alike [nats]."""
+        found: list[tuple[int, int, Epsilon]] = []
+        for stretch in self._stretches:
+            if found and found[-1][2] == stretch.spent:
+                found[-1] = (found[-1][0], stretch.stop, stretch.spent)
+            else:
+                found.append((stretch.first, stretch.stop, stretch.spent))
+        return found
+
+    def holds(self, query: Costly, devices: Indices) -> bool:
+        """Return whether all ``devices`` (ascending) were charged for ``query``."""
+        query_id = query.id
+        with self._lock:
+            others = [stretch for stretch in self._stretches if query_id not in stretch.answered]
+        cuts = np.array([(stretch.first, stretch.stop) for stretch in others], np.int64).reshape(-1, 2)
+        return bool(np.array_equal(np.searchsorted(devices, cuts[:, 0]), np.searchsorted(devices, cuts[:, 1])))
 
     def spent(self, device: int) -> Epsilon:
         """Return what ``device`` has spent so far [nats]; None if it has answered without noise."""
         return self._stretch(device).spent
 
-    def refusal(self, query: Query, device: int) -> BudgetError:
+    def refusal(self, query: Costly, device: int) -> BudgetError:
         """Return the error that tells why ``device`` refuses ``query``: spent, asked and left."""
         spent, budget = as_float(self.spent(device)), as_float(self.budget)
         return BudgetError(

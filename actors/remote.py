@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hmac
 from bisect import bisect_right
+from pathlib import Path
 from typing import Any
 
 import ray
 
+from actors.absence import PRESENT, Absence
 from actors.device import Cohort
 from actors.ratings import Ratings
 from coordinator.protocol.arrays import Indices2
@@ -21,16 +23,27 @@ class DeviceHost:
 
     Parameters
     ----------
-    ratings, secret, budget
-        As for `actors.device.Cohort`.
+    ratings, secret, budget, ledger, absence
+        As for `actors.device.Cohort`. An actor that is started anew, after its process died, finds in ``ledger`` what
+        its devices have spent.
     bounds : list of (int, int)
         The cohorts, ``[first, stop)`` each, ascending.
     """
 
-    def __init__(self, ratings: Ratings, secret: bytes, bounds: list[tuple[int, int]], budget: Epsilon) -> None:
+    def __init__(
+        self,
+        ratings: Ratings,
+        secret: bytes,
+        bounds: list[tuple[int, int]],
+        budget: Epsilon,
+        ledger: Path | None = None,
+        absence: Absence = PRESENT,
+    ) -> None:
         self._secret = secret
         self._firsts = [first for first, _ in bounds]
-        self._cohorts = [Cohort(ratings, secret, first, stop, budget) for first, stop in bounds]
+        self._cohorts = [
+            Cohort(ratings, secret, first, stop, budget, ledger=ledger, absence=absence) for first, stop in bounds
+        ]
 
     def _cohort(self, device: int) -> Cohort:
         return self._cohorts[bisect_right(self._firsts, device) - 1]
@@ -46,6 +59,10 @@ class DeviceHost:
     def recall(self, query: Query, first: int, stop: int) -> None:
         """Book a query that devices of one cohort answered before the run was interrupted; nothing is answered."""
         self._cohort(first).ledger.charge(query, first, stop)
+
+    def spent(self) -> list[tuple[int, int, Epsilon]]:
+        """Return what devices have spent: ``(first, stop, spent)`` of stretches that spent alike [nats]."""
+        return [stretch for cohort in self._cohorts for stretch in cohort.ledger.stretches()]
 
     def recommend(self, model: Model, first: int, stop: int, k: int, permit: bytes) -> Indices2:
         """Let devices of one cohort draw their own top ``k``; see `actors.device.Cohort.recommend`.
@@ -68,16 +85,24 @@ def advice_permit(secret: bytes) -> bytes:
     return derive(secret, "advice")
 
 
-def start_host(bounds: list[tuple[int, int]], ratings: Any, secret: bytes, budget: Epsilon, cpus: float) -> Any:
-    """Start a `DeviceHost` as a Ray actor.
+def start_host(
+    bounds: list[tuple[int, int]],
+    ratings: Any,
+    secret: bytes,
+    budget: Epsilon,
+    cpus: float,
+    ledger: Path | None = None,
+    absence: Absence = PRESENT,
+) -> Any:
+    """Start a `DeviceHost` as a Ray actor. Where its process dies Ray starts it again; calls are not repeated by Ray.
 
     Parameters
     ----------
     bounds : list of (int, int)
         Its cohorts.
     ratings : ray.ObjectRef of Ratings
-        Stored once for all hosts.
-    secret, budget
+        Stored once for all hosts; whoever starts them must hold it as long as they live.
+    secret, budget, ledger, absence
         As for `actors.device.Cohort`.
     cpus : float
         CPUs that Ray sets aside for it.
@@ -86,5 +111,6 @@ def start_host(bounds: list[tuple[int, int]], ratings: Any, secret: bytes, budge
     -------
     ray.actor.ActorHandle
     """
-    actor = ray.remote(num_cpus=cpus, scheduling_strategy="SPREAD")(DeviceHost)
-    return actor.remote(ratings, secret, bounds, budget)
+    actor: Any = ray.remote(DeviceHost)
+    options = actor.options(num_cpus=cpus, scheduling_strategy="SPREAD", max_restarts=-1)
+    return options.remote(ratings, secret, bounds, budget, ledger, absence)

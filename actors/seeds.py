@@ -21,6 +21,18 @@ RELEASE = np.uint64(2)
 """Purpose: the local randomizer's coin for one question of one query."""
 CHOICE = np.uint64(3)
 """Purpose: the stream that breaks ties, and picks one of several answers that are as good, in one query."""
+WHOLE = np.uint64(4)
+"""Purpose: what is drawn once for a whole vector that a private device releases: its sign, its candidate, its side."""
+PLACE = np.uint64(5)
+"""Purpose: the noise of one coordinate of such a vector; the question is the coordinate."""
+FAIR = np.uint64(6)
+"""Purpose: the signs of coordinates without one, 64 to a coin; the question is the coordinate over 64."""
+SHUFFLE = np.uint64(7)
+"""Purpose: the stream that shuffles a private device's candidate vectors before one is chosen."""
+ABSENCE = np.uint64(8)
+"""Purpose: whether a device drops out of a query, or answers it too late."""
+VOTE = np.uint64(9)
+"""Purpose: the stream of a voter's coins in one series of rounds: where it has no opinion, or several as good."""
 
 
 @compiled
@@ -54,16 +66,6 @@ def private_coins(master: Words, first: int, count: int, purpose: np.uint64, que
     for k in range(count):
         coins[k] = siphash4(low[k], high[k], purpose, id0, id1, asked)
     return coins
-
-
-WHOLE = np.uint64(4)
-"""Purpose: what is drawn once for a whole vector that a private device releases: its sign, its candidate, its side."""
-PLACE = np.uint64(5)
-"""Purpose: the noise of one coordinate of such a vector; the question is the coordinate."""
-FAIR = np.uint64(6)
-"""Purpose: the signs of coordinates without one, 64 to a coin; the question is the coordinate over 64."""
-SHUFFLE = np.uint64(7)
-"""Purpose: the stream that shuffles a private device's candidate vectors before one is chosen."""
 
 
 @compiled

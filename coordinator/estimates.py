@@ -114,6 +114,6 @@ def read_sets(query: Query, statistic: ScoreStatistic, *, rated: int) -> Estimat
     if not (scale and spread):
         return Estimates(weighted=nothing, information=nothing)
     # score - rate * sensed has mean contrast * sensed * (told - sensed) / told, and that much variance times the spread
-    power = np.where(known, sensed * (told - sensed) / max(told, 1), 0.0)
+    power = np.where(known, sensed.astype(np.float64) * (told - sensed) / max(told, 1), 0.0)
     centred = np.where(known, statistic.scores - rate * sensed, 0.0)
     return Estimates(weighted=scale * centred / spread, information=scale**2 * power / spread)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import ray
@@ -18,6 +19,7 @@ from coordinator.layout import Layout, cut
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import BlindrecError
 from coordinator.protocol.messages import Query, Release
+from coordinator.retrying import LOST, pause
 from coordinator.rounds import MOST_ROUNDS, Learner, Outcome, Round, conduct
 from coordinator.server import Ask, Policy
 
@@ -62,6 +64,24 @@ class Limits:
     earlier: Sequence[Round] = ()
 
 
+class Block(NamedTuple):
+    """Devices ``first`` to ``stop - 1`` behind one host; ``epoch`` counts how often they were asked in vain."""
+
+    host: Any
+    first: int
+    stop: int
+    epoch: int = 0
+
+
+class Call(NamedTuple):
+    """A block in flight: its answer and its statistic are references."""
+
+    block: Block
+    worker: int
+    answer: Any
+    statistic: Any
+
+
 class Coordinator:
     """The untrusted server as an actor: it conducts the rounds, and tells how far they are.
 
@@ -85,6 +105,7 @@ class Coordinator:
         self._pool = start_aggregators(layout.workers)
         self._load = dict.fromkeys(range(layout.workers), 0)
         self._answers = 0
+        self._retries = 0
 
     def warm_up(self, query: Query) -> None:
         """Start the server's processes and compile what ``query`` will need, before the clock runs."""
@@ -94,6 +115,10 @@ class Coordinator:
     def progress(self) -> int:
         """Return how many answers have been aggregated so far, over all rounds."""
         return self._answers
+
+    def retries(self) -> int:
+        """Return how many blocks were asked again, or rounds begun anew, since a process or a node died."""
+        return self._retries
 
     def run(self) -> tuple[Outcome, float]:
         """Conduct the rounds; return the outcome and its seconds, from the first question to the decoded model."""
@@ -116,46 +141,88 @@ class Coordinator:
 
     def recall(self, ask: Ask) -> None:
         """Let devices book an earlier question; see `coordinator.rounds.Transport`."""
-        ray.get([host.recall.remote(ask.query, first, stop) for host, first, stop in self._blocks(ask)])
+        for attempt in itertools.count():
+            try:
+                ray.get([host.recall.remote(ask.query, first, stop) for host, first, stop, _ in self._blocks(ask)])
+                break
+            except LOST as error:
+                self._again(attempt, f"devices {ask.first} to {ask.stop - 1} could not book {ask.query}", error)
         self._answers += ask.stop - ask.first
 
     def ask(self, ask: Ask) -> tuple[Statistic, Sequence[Release]]:
         """Ask every device of ``ask``; see `coordinator.rounds.Transport`."""
-        try:
-            return self._fan_out(ask)
-        except ray.exceptions.RayTaskError as error:
-            if isinstance(error.cause, BlindrecError):
-                raise error.cause from None  # without what Ray says around it
-            raise
+        before = self._answers
+        for attempt in itertools.count():
+            try:
+                return self._fan_out(ask)
+            except LOST as error:  # a statistic was lost: the round is asked again from its start
+                self._again(attempt, f"round {ask.query.round} was lost", error)
+                self._answers = before
+                self._load = dict.fromkeys(self._load, 0)
+            except ray.exceptions.RayTaskError as error:
+                if isinstance(error.cause, BlindrecError):
+                    raise error.cause from None  # without what Ray says around it
+                raise
+        raise AssertionError  # counting does not end
+
+    def _again(self, attempt: int, what: str, error: Exception) -> None:
+        """Count a retry, and wait before it; see `coordinator.retrying.pause`."""
+        pause(attempt, what, error)
+        self._retries += 1
 
     def _fan_out(self, ask: Ask) -> tuple[Statistic, Sequence[Release]]:
         query = ray.put(ask.query)
         waiting = self._blocks(ask)
+        again: deque[Block] = deque()
         releases: list[Release] = []
         partial: deque[Any] = deque()
-        flying: dict[Any, tuple[Any, int]] = {}
+        flying: dict[Any, Call] = {}
         while True:
-            while len(flying) < WINDOW * self._layout.workers and (block := next(waiting, None)):
-                host, first, stop = block
-                answer = host.answer.remote(query, first, stop)
-                worker = min(self._load, key=self._load.__getitem__)
-                self._load[worker] += 1
-                flying[self._pool[worker].aggregate.remote(query, answer)] = answer, worker
+            while len(flying) < WINDOW * self._layout.workers:
+                block = again.popleft() if again else next(waiting, None)
+                if block is None:
+                    break
+                call = self._call(query, block)
+                flying[call.statistic] = call
             if not flying:
                 return self._reduce(partial, to=1), releases
             (done, *_), _ = ray.wait(list(flying), num_returns=1)
-            answer, worker = flying.pop(done)
-            self._load[worker] -= 1
-            releases.append(ray.get(answer))
+            call = flying.pop(done)
+            self._load[call.worker] -= 1
+            try:
+                releases.append(self._received(ask.query, call))
+            except LOST as error:
+                self._again(call.block.epoch, f"devices {call.block.first} to {call.block.stop - 1} were lost", error)
+                again.append(call.block._replace(epoch=call.block.epoch + 1))
+                continue
             self._answers += releases[-1].count
             partial.append(done)
             self._reduce(partial, to=FAN_IN)
 
-    def _blocks(self, ask: Ask) -> Iterator[tuple[Any, int, int]]:
-        """Yield (host, first, stop) of every call, cohorts in turn, so that all hosts work from the start."""
+    def _call(self, query: Any, block: Block) -> Call:
+        """Ask a block, and let the least busy aggregator wait for its answer."""
+        answer = block.host.answer.remote(query, block.first, block.stop)
+        worker = min(self._load, key=self._load.__getitem__)
+        self._load[worker] += 1
+        return Call(block, worker, answer, self._pool[worker].aggregate.remote(query, answer))
+
+    def _received(self, query: Query, call: Call) -> Release:
+        """Return a block's release.
+
+        Only the call of a block's last epoch is waited for: what an earlier one, or a process taken for dead, still
+        brings in is dropped with its reference.
+        """
+        release: Release = ray.get(call.answer)
+        release.require(query)
+        if (release.first, release.count) != (call.block.first, call.block.stop - call.block.first):
+            raise ValueError(f"release of devices from {release.first} on is no answer of block {call.block.first}")
+        return release
+
+    def _blocks(self, ask: Ask) -> Iterator[Block]:
+        """Yield every block, cohorts in turn, so that all hosts work from the start."""
         block = self._layout.block_of(ask.query.bits)
         calls = [
-            deque((host, a, b) for a, b in cut(max(first, ask.first), min(stop, ask.stop), block))
+            deque(Block(host, a, b) for a, b in cut(max(first, ask.first), min(stop, ask.stop), block))
             for (first, stop), host in zip(self._cohorts.bounds, self._cohorts.hosts, strict=True)
         ]
         while calls := [queue for queue in calls if queue]:

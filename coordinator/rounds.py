@@ -12,11 +12,11 @@ from coordinator.beliefs import beliefs
 from coordinator.pool_designs import PoolDesign
 from coordinator.posterior import Posterior
 from coordinator.protocol.budget import Epsilon
-from coordinator.protocol.errors import BlindrecError, PolicyError
+from coordinator.protocol.errors import BlindrecError, LedgerError, LostError, PolicyError
 from coordinator.protocol.messages import Model, Release
 from coordinator.rating_decoders import Curator
 from coordinator.server import Ask, Policy, ServerState, absorb, learn
-from coordinator.transcript import chain, digest
+from coordinator.transcript import chain, digest, size_of
 
 MOST_ROUNDS = 10_000
 """Rounds after which a policy is taken for one that never stops."""
@@ -48,11 +48,14 @@ class Round:
         What the answers sum up to.
     digest : bytes
         SHA-256 of all releases.
+    size : int
+        Bytes of all releases as messages.
     """
 
     ask: Ask
     statistic: Statistic
     digest: bytes
+    size: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +120,8 @@ class Outcome:
         The learned item model.
     releases_sha256 : str
         Digest over all releases in device order.
+    size : int
+        Bytes of all releases as messages: what went through the coordinator.
     posterior : Posterior or None
         How sure the server is of every item's cluster, where estimates tell that.
     failure : str or None
@@ -126,6 +131,7 @@ class Outcome:
     state: ServerState
     model: Model
     releases_sha256: str
+    size: int = 0
     posterior: Posterior | None = None
     failure: str | None = None
 
@@ -172,12 +178,14 @@ def conduct(
     PolicyError
         If the policy went astray before anything was asked, or asks otherwise than in its earlier rounds.
     """
-    state, digests, failure = ServerState(devices=devices, budget=budget), list[bytes](), None
+    state, digests, size, failure = ServerState(devices=devices, budget=budget), list[bytes](), 0, None
     while True:
         again = len(digests) < len(earlier)
         try:
             ask = learner.checked(next_ask(policy, state, most_rounds=most_rounds), policy, state)
             over = None if ask is None or again else _asked(ask, transport)
+        except (LostError, LedgerError):
+            raise  # no fault of the policy: what was kept can be resumed
         except BlindrecError as error:
             failure = str(error) if isinstance(error, PolicyError) else f"{whose(policy, state)}: {in_a_line(error)}"
             if not state.asked:
@@ -194,14 +202,17 @@ def conduct(
         else:
             keep(over)
         digests.append(over.digest)
+        size += over.size
         state = learner.absorb(state, ask, over.statistic)
     model, posterior = learner.learn(state)
-    return Outcome(state=state, model=model, releases_sha256=chain(digests), posterior=posterior, failure=failure)
+    return Outcome(
+        state=state, model=model, releases_sha256=chain(digests), size=size, posterior=posterior, failure=failure
+    )
 
 
 def _asked(ask: Ask, transport: Transport) -> Round:
     statistic, releases = transport.ask(ask)
-    return Round(ask=ask, statistic=statistic, digest=digest(releases))
+    return Round(ask=ask, statistic=statistic, digest=digest(releases), size=size_of(releases))
 
 
 def _again(earlier: Round, ask: Ask, transport: Transport) -> Round:

@@ -74,7 +74,7 @@ class Setting:
         Raises
         ------
         InputError
-            If the design cannot ask about a pool.
+            If the design cannot ask about a pool, or the pool holds no item.
         """
         common: dict[str, Any] = {
             "round_number": len(state.asked),
@@ -87,6 +87,8 @@ class Setting:
             raise InputError(f"{type(self.design).__name__} asks about no pools of items; choose maxsense or sign")
         if not np.issubdtype(np.asarray(pool).dtype, np.integer):
             raise InputError(f"pool holds {np.asarray(pool).dtype} numbers; give items, whole numbers from 0 on")
+        if not np.asarray(pool).size:
+            raise InputError("pool holds 0 items; ask about at least one, or stop by returning None")
         return self.design.query(**common, pool=np.asarray(pool, np.int32), expected=expected)
 
     def ask(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import pickle
 from collections.abc import Sequence
 
 import numpy as np
@@ -52,3 +53,8 @@ def digest(releases: Sequence[Release]) -> bytes:
 def chain(digests: Sequence[bytes]) -> str:
     """Return the digest of a run in hexadecimal: of one round its own, of several the SHA-256 of theirs in order."""
     return (digests[0] if len(digests) == 1 else hashlib.sha256(b"".join(digests)).digest()).hex()
+
+
+def size_of(releases: Sequence[Release]) -> int:
+    """Return how many bytes releases take as messages, one a block."""
+    return sum(len(pickle.dumps(release, protocol=5)) for release in releases)

@@ -1,4 +1,4 @@
-"""The command line: `blindrec demo`, `run`, `data`, `bounds`, `plan`, `sweep`."""
+"""The command line: `blindrec demo`, `run`, `online`, `adversary`, `data`, `bounds`, `plan`, `sweep`, `submit`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from rich.console import Console
 
 from coordinator.protocol.budget import as_float, parse_epsilon
-from coordinator.protocol.errors import BlindrecError, InputError, PolicyError
+from coordinator.protocol.errors import BlindrecError, InputError, LedgerError, LostError, PolicyError
 from scenarios import report
 from scenarios.backends import open_session
 from scenarios.bounds import all_bounds, bounds_table
@@ -20,17 +20,24 @@ from scenarios.datasets import read_ratings, three_columns
 from scenarios.journal import drop, kept_rounds
 from scenarios.kinds import DESIGNS
 from scenarios.likes import describe
+from scenarios.online.adversary_command import HELP as ADVERSARY_HELP
+from scenarios.online.adversary_command import adversary
+from scenarios.online.command import HELP as ONLINE_HELP
+from scenarios.online.command import online
 from scenarios.planner.command import plan
 from scenarios.planner.shape import learnable_of
 from scenarios.planner.tables import show_learnable
 from scenarios.policies import import_policy
-from scenarios.records import STDOUT, check_targets, claim, deliver, write_out
+from scenarios.records import STDOUT, check_targets, claim, claimed, deliver, write_out
 from scenarios.repeat import Finished, run_seeds
+from scenarios.session import Session
+from scenarios.submission import commands as submission
 from scenarios.sweep.command import sweep
 from scenarios.two_tier.command import two_tier
 
 INTERRUPTED = 130
 BAD_INPUT = 2
+RESUMABLE = 3
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -90,6 +97,12 @@ def run(
     columns: Annotated[str | None, typer.Option(help="Names of the file's user, item and rating columns.")] = None,
     like_from: Annotated[float | None, typer.Option(help="Ratings from here on are likes [above own mean].")] = None,
     held_out: Annotated[int | None, typer.Option(help="Likes held out a user, to score advice [1].")] = None,
+    dropout: Annotated[float | None, typer.Option(help="P(a device does not answer a query) [0].")] = None,
+    straggler_share: Annotated[float | None, typer.Option(help="P(one of the others is slow) [0].")] = None,
+    straggler_delay: Annotated[float | None, typer.Option(help="Mean delay of a slow device, in seconds [60].")] = None,
+    deadline: Annotated[
+        float | None, typer.Option(help="Answers that take longer are missing, in seconds [all are waited for].")
+    ] = None,
     backend: Annotated[str, typer.Option(help="ray or inprocess.")] = "ray",
     address: Annotated[str | None, typer.Option(help="Ray head to join, host:port [start Ray here].")] = None,
     workers: Annotated[int | None, typer.Option(help="Blocks of devices at the same time [all CPUs].")] = None,
@@ -112,20 +125,56 @@ def run(
     check_targets(None, json)
     if ":" in wanted.policy:
         import_policy(wanted.policy)  # what cannot be imported is told before Ray starts
+    with open_session(backend, address=address, workers=workers) as session:
+        finished = _keeping(out, wanted, session, repeat, devices_per_actor)
+    _finish(finished, out, json, f"blindrec run, {finished.scenario.design}, {session.name}")
+
+
+@app.command()
+def resume(
+    folder: Annotated[Path, typer.Argument(help="The --out of a run that was interrupted.")],
+    backend: Annotated[str, typer.Option(help="ray or inprocess.")] = "ray",
+    address: Annotated[str | None, typer.Option(help="Ray head to join, host:port [start Ray here].")] = None,
+    workers: Annotated[int | None, typer.Option(help="Blocks of devices at the same time [all CPUs].")] = None,
+    devices_per_actor: Annotated[int | None, typer.Option(help="Size of a cohort [users / workers].")] = None,
+    json: Annotated[str | None, typer.Option(help="File for the JSON result, or - for standard output.")] = None,
+) -> None:
+    """Go on with a run that was killed or interrupted, after the last round that it kept.
+
+    It ends as if nothing had happened: devices know from their ledgers what they have answered, repeat it where they
+    are asked again, and spend nothing twice. Backend and layout may differ from before.
+    """
+    check_targets(None, json)
+    wanted, repeat = claimed(folder)
+    if ":" in wanted.policy:
+        import_policy(wanted.policy)
+    with open_session(backend, address=address, workers=workers) as session:
+        finished = _keeping(folder, wanted, session, repeat, devices_per_actor)
+    _finish(finished, folder, json, f"blindrec resume, {finished.scenario.design}, {session.name}")
+
+
+def _keeping(
+    out: Path | None, wanted: Scenario, session: Session, repeat: int, devices_per_actor: int | None
+) -> Finished:
+    """Run the seeds; what is over is kept in ``out``, and can be gone on with."""
     try:
-        with open_session(backend, address=address, workers=workers) as session:
-            if out is not None:
-                claim(out, wanted)
-            finished = run_seeds(
-                wanted, session, repeat=repeat, devices_per_actor=devices_per_actor, console=_stderr(), out=out
-            )
+        if out is not None:
+            claim(out, wanted, repeat)
+        return run_seeds(
+            wanted, session, repeat=repeat, devices_per_actor=devices_per_actor, console=_stderr(), out=out
+        )
     except KeyboardInterrupt:
         if out is None or not (kept := kept_rounds(out)):
             if out is not None:
                 drop(out)
             raise
-        _stop(f"interrupted; {kept} rounds are kept in {out}, the same command goes on from there", INTERRUPTED)
-    _finish(finished, out, json, f"blindrec run, {finished.scenario.design}, {session.name}")
+        _stop(
+            f"interrupted; {kept} rounds are kept in {out}, the same command or blindrec resume {out} goes on",
+            INTERRUPTED,
+        )
+    except (LedgerError, LostError) as error:
+        kept = 0 if out is None else kept_rounds(out)
+        _stop(f"{error}; {kept} rounds are kept in {out}" if kept else str(error), RESUMABLE if kept else BAD_INPUT)
 
 
 @app.command()
@@ -187,6 +236,11 @@ def bounds(
 
 
 app.command()(plan)
+app.command("online", help=ONLINE_HELP)(online)
+app.command("adversary", help=ADVERSARY_HELP)(adversary)
+app.command("submit", help=submission.SUBMIT_HELP, context_settings=submission.PASS_ON)(submission.submit)
+app.command()(submission.status)
+app.command()(submission.stop)
 app.command("two-tier")(two_tier)
 
 

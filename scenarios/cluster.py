@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import pickle
 import socket
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -16,18 +17,24 @@ import ray
 import actors
 import coordinator
 import scenarios
+from actors.ratings import Ratings
 from actors.remote import advice_permit, start_host
 from coordinator.protocol.arrays import Indices2
 from coordinator.protocol.errors import BlindrecError, InputError
 from coordinator.protocol.messages import Model
-from coordinator.remote import Cohorts, Limits, start_coordinator
-from scenarios.session import A, Job, Keep, Progress, R, Ran
+from coordinator.remote import Cohorts
+from coordinator.retrying import again
+from scenarios.abandoning import A, R
+from scenarios.conducting import POLL, conducted, cpus_of_cluster, room_for
+from scenarios.session import Job, Progress, Ran
 
 MOST_ACTORS = 64
 """Ray actors that embody devices at most (a process each, some 100 MB); further cohorts share them."""
+BY_VALUE = 64 * 2**10
+"""Bytes of ratings up to which every host gets its own copy; Ray stores larger arguments once."""
 OBJECT_STORE = 512 * 2**20
 """Bytes of object store of a local instance, at least; releases are small and freed as they are added up."""
-POLL = 0.2
+UNREACHABLE = "devices cannot be reached"
 _CPU_SHARE = 0.5
 _WAIT_FOR_HEAD = 5.0
 _SETTINGS = b"\x00\x00\x00\x04\x00\x00\x00\x00\x00"
@@ -54,22 +61,31 @@ class OnRay:
     def run(self, job: Job, *, advised: int, top: int, progress: Progress) -> Ran:
         """Run a job; see `scenarios.session.Session.run`."""
         _ship(job.policy)
-        hosts = _start_hosts(job, self.workers)
+        ratings = _shared(job.ratings)
+        hosts, permit = _start_hosts(job, ratings, self.workers), advice_permit(job.secret)
         each = len(hosts) and -(-len(job.layout.cohorts) // len(hosts))
         behind = [hosts[index // each] for index in range(len(job.layout.cohorts))]
         cohorts = Cohorts(bounds=job.layout.cohorts, hosts=behind)
-        limits = Limits(budget=job.budget, most_rounds=job.most_rounds, earlier=job.earlier)
-        server = start_coordinator(job.policy, job.learner, cohorts, job.layout, limits)
         try:
             if query := job.first_query():
                 with job.naming_policy():
-                    ray.get([*(host.warm_up.remote(query) for host in hosts), server.warm_up.remote(query)])
-            outcome, seconds = _follow(server, progress, job.keep)
-            advice = _advise(cohorts, outcome.model, advised, top, advice_permit(job.secret))
+                    again(lambda: room_for([host.warm_up.remote(query) for host in hosts]), UNREACHABLE)
+            served = conducted(job, cohorts, progress, len(hosts) * _cpus_each(self.workers, len(hosts)))
+            advice = again(lambda: _advise(cohorts, served.outcome.model, advised, top, permit), UNREACHABLE)
+            spent = again(lambda: ray.get([host.spent.remote() for host in hosts]), UNREACHABLE)
         finally:
-            for actor in (server, *hosts):
-                ray.kill(actor)
-        return Ran(outcome=outcome, seconds=seconds, advice=advice, actors=len(hosts))
+            for host in hosts:
+                ray.kill(host)
+            del ratings  # until here a host that is started anew can read them
+        return Ran(
+            outcome=served.outcome,
+            seconds=served.seconds,
+            advice=advice,
+            actors=len(hosts),
+            spent=[stretch for host in spent for stretch in host],
+            retries=served.retries,
+            restarts=served.restarts,
+        )
 
     def each(self, function: Callable[[A], R], arguments: Sequence[A]) -> Iterator[tuple[int, R]]:
         """Yield results of Ray tasks as they are completed; see `scenarios.session.Session.each`."""
@@ -97,26 +113,37 @@ def _ship(policy: object) -> None:
         ray.cloudpickle.register_pickle_by_value(sys.modules[package])  # type: ignore[no-untyped-call] # no types
 
 
-def _start_hosts(job: Job, workers: int) -> list[Any]:
-    ratings = ray.put(job.ratings)
+def _shared(ratings: Ratings) -> Any:
+    """Return ratings as hosts get them: small ones by value, others stored once for all."""
+    return ratings if len(pickle.dumps(ratings)) < BY_VALUE else ray.put(ratings)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keep Ray's warning that arguments of restartable actors must stay in the object store: they do."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    with open(os.devnull, "wb") as nowhere:  # noqa: PTH123 (a file descriptor is needed)
+        os.dup2(nowhere.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+
+
+def _start_hosts(job: Job, ratings: Any, workers: int) -> list[Any]:
     bounds = job.layout.cohorts
     each = -(-len(bounds) // min(len(bounds), MOST_ACTORS))
     groups = [bounds[start : start + each] for start in range(0, len(bounds), each)]
-    cpus = int(min(1.0, _CPU_SHARE * workers / len(groups)) * 1000) / 1000
-    return [start_host(group, ratings, job.secret, job.budget, cpus) for group in groups]
+    cpus = _cpus_each(workers, len(groups))
+    with quiet():
+        return [start_host(group, ratings, job.secret, job.budget, cpus, job.ledger, job.absence) for group in groups]
 
 
-def _follow(server: Any, progress: Progress, keep: Keep) -> Any:
-    """Wait for the server's outcome; report progress and keep rounds meanwhile."""
-    running, kept, done = server.run.remote(), 0, False
-    while not done:
-        done = bool(ray.wait([running], timeout=POLL)[0])
-        answers, rounds = ray.get([server.progress.remote(), server.new_rounds.remote(kept)])
-        for over in rounds:
-            keep(over)
-        kept += len(rounds)
-        progress(answers)
-    return ray.get(running)
+def _cpus_each(workers: int, hosts: int) -> float:
+    """Return the CPUs that a host of devices sets aside."""
+    return int(min(1.0, _CPU_SHARE * workers / max(hosts, 1)) * 1000) / 1000
 
 
 def _advise(cohorts: Cohorts, model: Model, advised: int, top: int, permit: bytes) -> Indices2:
@@ -158,7 +185,7 @@ def on_ray(*, address: str | None, workers: int | None) -> Iterator[OnRay]:
     else:
         _start(workers or os.cpu_count() or 1)
     try:
-        cpus = _cpus()
+        cpus = int(cpus_of_cluster())
         if wanted and not cpus:
             raise InputError(f"Ray at {wanted} has no CPU for a single worker; add a node to it")
         if workers and workers > cpus:
@@ -170,11 +197,6 @@ def on_ray(*, address: str | None, workers: int | None) -> Iterator[OnRay]:
         raise
     finally:
         ray.shutdown()
-
-
-def _cpus() -> int:
-    resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call] # Ray gives it no types
-    return int(resources.get("CPU", 0))
 
 
 def _start(workers: int) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import tomllib
+import math
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from actors.absence import Absence
 from coordinator.designs import MultiMaxSense, check_shape
 from coordinator.protocol.budget import Epsilon, parse_epsilon
 from coordinator.protocol.channels import bit_channel
@@ -16,6 +17,7 @@ from coordinator.protocol.errors import InputError
 from coordinator.rounds import MOST_ROUNDS, POSTERIOR
 from scenarios.kinds import DESIGNS, LOCAL, ONE_ROUND, check_kind, design_of, multi_maxsense
 from scenarios.policies import check_policy
+from scenarios.validation import validated
 
 MOST_ITEMS = 10**8
 MOST_USERS = 10**12
@@ -109,6 +111,11 @@ class Scenario(BaseModel):
         noise, and the default of designs that are not private.
     seed : int
         Everything random follows from it.
+    dropout : float
+        Probability that a device does not answer a query.
+    straggler_share, straggler_delay, deadline : float
+        Probability that one of the others is slow, its mean delay (exponential) and when a round ends [both simulated
+        seconds]; answers after the deadline are missing. Without a deadline all are waited for.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
@@ -141,6 +148,20 @@ class Scenario(BaseModel):
     columns: tuple[str, str, str] | None = None
     like_from: float | None = None
     held_out: Annotated[int, Field(ge=0)] = 1
+    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    straggler_share: Annotated[float, Field(ge=0, le=1)] = 0.0
+    straggler_delay: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 60.0
+    deadline: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+
+    @property
+    def absence(self) -> Absence:
+        """Which devices drop out, or answer too late."""
+        return Absence(
+            dropout=self.dropout,
+            stragglers=self.straggler_share,
+            delay=self.straggler_delay,
+            deadline=math.inf if self.deadline is None else self.deadline,
+        )
 
     @model_validator(mode="before")
     @classmethod
@@ -224,48 +245,5 @@ def _check_shares(name: str, shares: tuple[float, ...] | None, expected: int) ->
 
 
 def load_scenario(path: Path | None, flags: dict[str, Any]) -> Scenario:
-    """Read a scenario from a TOML file and flags; flags win.
-
-    Parameters
-    ----------
-    path : Path or None
-        TOML file whose keys are the attributes of `Scenario`.
-    flags : dict
-        What the command line set; None where it did not.
-
-    Returns
-    -------
-    Scenario
-
-    Raises
-    ------
-    InputError
-        One line for the first thing that is wrong: the key, its value and the remedy.
-    """
-    values = _read_toml(path) if path else {}
-    values |= {name: value for name, value in flags.items() if value is not None}
-    try:
-        return Scenario.model_validate(values)
-    except ValidationError as error:
-        raise InputError(_first_line(error)) from None
-
-
-def _read_toml(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"scenario file {path} cannot be read ({error.strerror}); name a TOML file") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"scenario file {path} is no TOML: {error}") from None
-
-
-def _first_line(error: ValidationError) -> str:
-    first = error.errors()[0]
-    parts = [str(part) for part in first["loc"] if str(part) not in ("constrained-int", "literal['ceil','auto']")]
-    name = ".".join(parts) or "scenario"
-    if first["type"] == "extra_forbidden":
-        return f"key {name!r} is unknown; known are {', '.join(Scenario.model_fields)}"
-    message = first["msg"].removeprefix("Value error, ")
-    if first["type"] == "value_error":
-        return message if message.startswith(name) or not first["loc"] else f"{name}: {message}"
-    return f"{name} is {first['input']!r}: {message[0].lower()}{message[1:]}"
+    """Read a scenario from a TOML file and flags; flags win. See `scenarios.validation.validated`."""
+    return validated(Scenario, path, flags)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from coordinator.aggregation import Statistic
 from coordinator.layout import plan_layout
@@ -96,6 +97,7 @@ def run(
     progress: Progress = silent,
     earlier: Sequence[Round] = (),
     keep: Keep = forget,
+    ledger: Path | None = None,
 ) -> Run:
     """Run a scenario.
 
@@ -115,6 +117,8 @@ def run(
         What an interrupted run of the same scenario kept; these rounds are not asked again.
     keep : callable, optional
         Told every new round soon after it is over.
+    ledger : Path, optional
+        Folder in which devices keep what they have spent.
 
     Returns
     -------
@@ -140,6 +144,8 @@ def run(
         most_rounds=filled.most_rounds,
         earlier=earlier,
         keep=keep,
+        ledger=ledger,
+        absence=filled.absence,
     )
     advised = _advised(population)
     ran = session.run(job, advised=advised, top=TOP, progress=progress)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import shutil
@@ -16,7 +17,7 @@ import numpy as np
 
 from coordinator.aggregation import Statistic
 from coordinator.pair_statistics import PairStatistic
-from coordinator.protocol.errors import InputError
+from coordinator.protocol.errors import InputError, LostError
 from coordinator.protocol.messages import Query
 from coordinator.rounds import Round
 from coordinator.server import Ask
@@ -24,6 +25,9 @@ from coordinator.statistics import ScoreStatistic
 from scenarios.files import write_bytes
 
 FOLDER = "rounds"
+FORMAT = 2
+"""Changes when a kept round means something else."""
+_DIGEST = 32
 _UNREADABLE = (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError, zipfile.BadZipFile, zlib.error)
 _STATISTICS = {kind.__name__: kind for kind in (ScoreStatistic, PairStatistic)}
 
@@ -41,27 +45,54 @@ class Journal:
 
     def __init__(self, out: Path, seed: int) -> None:
         self.folder = out / FOLDER / f"seed-{seed}"
+        self.ledger = (out / FOLDER / "ledger" / f"seed-{seed}").absolute()
+        self.damaged: Path | None = None
 
     def read(self) -> list[Round]:
-        """Return the rounds that are kept, in order.
+        """Return the rounds that are kept, in order, up to the first one that is torn or damaged.
+
+        That one, and those after it, are put aside under another name, and will be asked again: devices repeat their
+        answers, and spend nothing. `damaged` names it.
 
         Raises
         ------
         InputError
-            If a file cannot be read as a round.
+            If another version of blindrec kept them, or a file cannot be put aside.
         """
         found: list[Round] = []
         while (path := self._path(len(found))).exists():
             try:
                 found.append(from_bytes(path.read_bytes()))
-            except _UNREADABLE as error:
-                raise InputError(f"round {path} cannot be read ({error}); delete it, or name a new folder") from None
+            except InputError:
+                raise
+            except _UNREADABLE:
+                self.damaged = path
+                self._put_aside(len(found))
         return found
 
+    def _put_aside(self, number: int) -> None:
+        while (path := self._path(number)).exists():
+            try:
+                path.replace(path.with_suffix(".damaged"))
+            except OSError as error:
+                raise InputError(f"round {path} is damaged and cannot be put aside ({error.strerror})") from None
+            number += 1
+
     def keep(self, over: Round) -> None:
-        """Write a round, whole or not at all."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        write_bytes(self._path(over.ask.query.round), to_bytes(over))
+        """Write a round, whole or not at all.
+
+        Raises
+        ------
+        LostError
+            If it cannot be written, as on a full disk: what was kept before can be resumed.
+        """
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            write_bytes(self._path(over.ask.query.round), to_bytes(over))
+        except OSError as error:
+            raise LostError(
+                f"round {over.ask.query.round} cannot be kept in {self.folder} ({error.strerror})"
+            ) from None
 
     def _path(self, number: int) -> Path:
         return self.folder / f"{number:06d}.npz"
@@ -78,11 +109,13 @@ def drop(out: Path) -> None:
 
 
 def to_bytes(over: Round) -> bytes:
-    """Return a round as the bytes of an ``.npz`` file: its arrays, and everything else as JSON."""
+    """Return a round as bytes: its digest, then an ``.npz`` file of its arrays, with everything else as JSON."""
     query, statistic = over.ask.query, over.statistic
     held = {part.name: getattr(statistic, part.name) for part in fields(statistic)}
     arrays: dict[str, Any] = {name: value for name, value in held.items() if isinstance(value, np.ndarray)}
     told = {
+        "format": FORMAT,
+        "size": over.size,
         "first": over.ask.first,
         "stop": over.ask.stop,
         "digest": over.digest.hex(),
@@ -99,14 +132,31 @@ def to_bytes(over: Round) -> bytes:
     arrays |= {name: value for name in ("pool", "centres") if (value := getattr(query, name)) is not None}
     file = io.BytesIO()
     np.savez_compressed(file, told=np.frombuffer(json.dumps(told).encode(), np.uint8), **arrays)
-    return file.getvalue()
+    content = file.getvalue()
+    return hashlib.sha256(content).digest() + content
 
 
 def from_bytes(content: bytes) -> Round:
-    """Return the round that `to_bytes` wrote."""
+    """Return the round that `to_bytes` wrote.
+
+    Raises
+    ------
+    ValueError
+        If the digest is not the content's.
+    InputError
+        If another version wrote it.
+    """
+    check, content = content[:_DIGEST], content[_DIGEST:]
+    if hashlib.sha256(content).digest() != check:
+        raise ValueError("the digest is another one's")
     with np.load(io.BytesIO(content), allow_pickle=False) as file:
         arrays = {name: file[name] for name in file.files}
     told: dict[str, Any] = json.loads(arrays.pop("told").tobytes())
+    if told["format"] != FORMAT:
+        raise InputError(
+            f"a kept round has format {told['format']}, this version of blindrec reads {FORMAT}; go on with the "
+            "version that kept it, or name a new folder"
+        )
     asked = told["query"]
     query = Query(
         **{
@@ -121,4 +171,4 @@ def from_bytes(content: bytes) -> Round:
     numbers = {part.name: told[part.name] for part in fields(kind) if part.name not in arrays}
     statistic: Statistic = kind(**arrays, **numbers)
     ask = Ask(query=query, first=told["first"], stop=told["stop"])
-    return Round(ask=ask, statistic=statistic, digest=bytes.fromhex(told["digest"]))
+    return Round(ask=ask, statistic=statistic, digest=bytes.fromhex(told["digest"]), size=told["size"])

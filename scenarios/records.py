@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.metadata
 import json
 import platform
@@ -11,14 +12,16 @@ from typing import Any
 
 import pandas as pd
 
+from actors.ledger_file import SUFFIX
 from coordinator.protocol.budget import as_json
 from coordinator.protocol.errors import InputError
 from scenarios.config import Scenario
 from scenarios.experiment import Run
 from scenarios.files import to_json, try_file, try_folder, write_bytes, write_json
-from scenarios.journal import FOLDER, kept_rounds
+from scenarios.journal import FOLDER, FORMAT, kept_rounds
 
 STDOUT = "-"
+MARK = "scenario.json"
 _PACKAGES = ("blindrec", "ray", "numpy", "numba", "scipy", "scikit-learn", "pandas", "pyarrow")
 
 
@@ -43,30 +46,83 @@ def check_targets(out: Path | None, json_target: str | None) -> None:
         try_file(target, f"json file {target} cannot be written", "name a file in an existing folder")
 
 
-def claim(out: Path, scenario: Scenario) -> None:
+def claim(out: Path, scenario: Scenario, repeat: int = 1) -> None:
     """Make a folder the place of a run, or of the rest of one that was interrupted.
+
+    Parameters
+    ----------
+    out : Path
+    scenario : Scenario
+        As asked for.
+    repeat : int
+        Seeds; kept for whoever resumes.
 
     Raises
     ------
     InputError
         If the folder holds anything else, or cannot be written.
     """
-    mark, wanted = out / FOLDER / "scenario.json", as_json_values(scenario)
+    mark, wanted = out / FOLDER / MARK, {"format": FORMAT, **_identity(scenario)}
     if not mark.is_file():
         check_targets(out, None)
         mark.parent.mkdir()
-    elif _holds(mark, wanted):
-        return
-    elif kept_rounds(out) or (out / "result.json").exists():
+    elif _used(out) and {name: value for name, value in _marked(mark).items() if name != "repeat"} != wanted:
         raise InputError(f"output folder {out} holds part of another run; name a new one, or the same scenario")
-    write_json(mark, wanted)
+    write_json(mark, {**wanted, "repeat": repeat})
 
 
-def _holds(mark: Path, wanted: dict[str, Any]) -> bool:
+def _used(out: Path) -> bool:
+    """Return whether devices have booked anything there, or a round is kept."""
+    return bool(kept_rounds(out)) or (out / "result.json").exists() or any((out / FOLDER).rglob(f"*{SUFFIX}"))
+
+
+def _marked(mark: Path) -> dict[str, Any]:
     try:
-        return bool(json.loads(mark.read_text(encoding="utf-8")) == json.loads(to_json(wanted)))
-    except (OSError, ValueError):
-        return False
+        return dict(json.loads(mark.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        return {}
+
+
+def _identity(scenario: Scenario) -> dict[str, Any]:
+    """Return what makes a run the same run: the scenario as it was given, and the content of its ratings file."""
+    given: dict[str, Any] = {name: as_json_values(scenario)[name] for name in sorted(scenario.model_fields_set)}
+    if scenario.ratings is None:
+        return {"scenario": given, "ratings_sha256": None}
+    given["ratings"] = str(scenario.ratings.absolute())
+    try:
+        return {"scenario": given, "ratings_sha256": hashlib.sha256(scenario.ratings.read_bytes()).hexdigest()}
+    except OSError as error:
+        raise InputError(f"{scenario.ratings} cannot be read ({error.strerror}); name a file of ratings") from None
+
+
+def claimed(out: Path) -> tuple[Scenario, int]:
+    """Return the scenario that an interrupted run's folder holds, and its number of seeds.
+
+    Raises
+    ------
+    InputError
+        If there is nothing to resume, or another version kept it.
+    """
+    if (out / "result.json").is_file():
+        raise InputError(f"output folder {out} holds a finished run; there is nothing to resume")
+    mark = out / FOLDER / MARK
+    try:
+        held = json.loads(mark.read_text(encoding="utf-8"))
+        found, digest = held["format"], held.get("ratings_sha256")
+        scenario = Scenario.model_validate(held["scenario"]) if found == FORMAT else None
+        repeat = int(held["repeat"])
+    except OSError as error:
+        raise InputError(f"output folder {out} holds no interrupted run ({error.strerror}: {mark.name})") from None
+    except (ValueError, KeyError, TypeError):
+        raise InputError(f"output folder {out}: {mark} is damaged; run the scenario in a new folder") from None
+    if scenario is None:
+        raise InputError(
+            f"output folder {out} was kept in format {found}, this version of blindrec reads {FORMAT}; resume with the "
+            "version that kept it"
+        )
+    if _identity(scenario)["ratings_sha256"] != digest:
+        raise InputError(f"{scenario.ratings} has changed since the run in {out} began; run it in a new folder")
+    return scenario, repeat
 
 
 def as_json_values(scenario: Scenario) -> dict[str, Any]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -99,16 +102,35 @@ def _one(
             f"rated is {filled.rated}, the file's median; it is public in this run", highlight=False, soft_wrap=True
         )
     answers = population.ratings.users * scenario.answers_per_device
-    with report.progress(console, answers, f"seed {filled.seed}") as progress:
+    earlier = journal.read() if journal else []
+    if journal and journal.damaged:
+        console.print(f"{journal.damaged} is damaged; going on from the round before it", soft_wrap=True)
+    with (
+        report.progress(console, answers, f"seed {filled.seed}") as progress,
+        _ledger(journal, session) as ledger,
+    ):
         return run(
             scenario,
             session,
             devices_per_actor=devices_per_actor,
             population=population,
             progress=progress,
-            earlier=journal.read() if journal else (),
+            earlier=earlier,
             keep=journal.keep if journal else forget,
+            ledger=ledger,
         )
+
+
+@contextmanager
+def _ledger(journal: Journal | None, session: Session) -> Iterator[Path | None]:
+    """Yield where devices keep what they spent: with the rounds that are kept, else on Ray while the run lasts."""
+    if journal is not None:
+        yield journal.ledger
+    elif session.name == "ray":
+        with tempfile.TemporaryDirectory(prefix="blindrec-ledger-") as folder:
+            yield Path(folder)
+    else:
+        yield None
 
 
 def _noiseless(last: Run, session: Session) -> Run | None:

@@ -74,13 +74,32 @@ _SINGLE = {
 
 def show(console: Console, result: Mapping[str, Any], title: str) -> None:
     """Print a result as a table; what does not apply is left out."""
+    show_lines(console, result, title, _LINES, _SINGLE)
+
+
+def show_lines(
+    console: Console, result: Mapping[str, Any], title: str, lines: Sequence[tuple[str, str]], single: Mapping[str, str]
+) -> None:
+    """Print a result as a table.
+
+    Parameters
+    ----------
+    console : Console
+    result : mapping
+        Values by name; ``intervals`` are shown beside them.
+    title : str
+    lines : sequence of (str, str)
+        Names in order, with their words; what a result does not have is left out.
+    single : mapping
+        Lines that say nothing where another value, named here, is 1.
+    """
     intervals = result.get("intervals", {})
     table = _table(title)
-    for name, words in _LINES:
-        value = None if result.get(_SINGLE.get(name, "")) == 1 else result.get(name)
+    for name, words in lines:
+        value = None if result.get(single.get(name, "")) == 1 else result.get(name)
         if value is not None:
-            reach = f"  [{_text(intervals[name][0])}, {_text(intervals[name][1])}]" if name in intervals else ""
-            table.add_row(Text(words), _text(value) + reach)  # Text: brackets are no markup
+            reach = f"  [{text_of(intervals[name][0])}, {text_of(intervals[name][1])}]" if name in intervals else ""
+            table.add_row(Text(words), text_of(value) + reach)  # Text: brackets are no markup
     console.print(table)
 
 
@@ -89,9 +108,9 @@ def show_description(console: Console, described: Mapping[str, Any], title: str)
     table = _table(title)
     for name, value in described.items():
         inner = (
-            ", ".join(f"{key} {_text(number)}" for key, number in value.items()) if isinstance(value, dict) else None
+            ", ".join(f"{key} {text_of(number)}" for key, number in value.items()) if isinstance(value, dict) else None
         )
-        told = "above each user's own mean" if value is None else inner or _text(value)
+        told = "above each user's own mean" if value is None else inner or text_of(value)
         table.add_row(name.replace("_", " "), told)
     console.print(table)
 
@@ -121,7 +140,8 @@ def _table(title: str) -> Table:
     return table
 
 
-def _text(value: Any) -> str:
+def text_of(value: Any) -> str:
+    """Return a number, a truth or a word as reports show it."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float) and not value.is_integer():
@@ -130,7 +150,7 @@ def _text(value: Any) -> str:
 
 
 @contextmanager
-def progress(console: Console, devices: int, label: str) -> Iterator[session.Progress]:
+def progress(console: Console, devices: int, label: str, done: str = "devices answered") -> Iterator[session.Progress]:
     """Show progress on ``console``: a bar on a terminal, a plain line now and then elsewhere.
 
     Yields
@@ -150,6 +170,6 @@ def progress(console: Console, devices: int, label: str) -> Iterator[session.Pro
         nonlocal said
         if time.monotonic() - said >= EVERY:
             said = time.monotonic()
-            console.print(f"{label}: {answers:,} of {devices:,} devices answered", highlight=False)
+            console.print(f"{label}: {answers:,} of {devices:,} {done}", highlight=False)
 
     yield line

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from scipy import stats
 
 from actors.ratings import BlockRatings, StoredRatings
 from coordinator.protocol.arrays import Floats
-from coordinator.protocol.budget import as_json
+from coordinator.protocol.budget import Epsilon, add, as_json
 from coordinator.protocol.coins import derive
 from coordinator.statistics import ScoreStatistic
 from scenarios.catalogue import score_advice, what_clusters_follow
@@ -21,6 +22,7 @@ from scenarios.kinds import CURATOR, DESIGNS, guarantee
 from scenarios.metrics import clustering_scores
 from scenarios.populations import class_shares, cluster_sizes
 from scenarios.predictors import predictor
+from scenarios.session import Spent
 
 SHARES = (
     "accuracy",
@@ -83,6 +85,10 @@ def record(run: Run, noiseless: Run | None = None) -> dict[str, Any]:
         "theta": scenario.theta,
         **{name: getattr(scenario, name) for name in _OWN & DESIGNS[scenario.design].own},
         "answers_per_device": scenario.answers_per_device,
+        "dropout": scenario.dropout,
+        "straggler_share": scenario.straggler_share,
+        "straggler_delay": scenario.straggler_delay,
+        "deadline": scenario.deadline,
         "epsilon": as_json(scenario.epsilon),
         "questions": asked[0].query.questions,
         "epsilon_per_question": None if trust == CURATOR else as_json(asked[0].query.epsilon_per_question),
@@ -103,12 +109,33 @@ def record(run: Run, noiseless: Run | None = None) -> dict[str, Any]:
         **known,
         "seconds": run.ran.seconds,
         "devices_per_second": statistic.asked / run.ran.seconds,
+        **_spent(run.ran.spent),
+        "bytes_per_answer": _bytes_per_answer(run),
+        "retries": run.ran.retries,
+        "restarts": run.ran.restarts,
         "releases_sha256": run.outcome.releases_sha256,
         "backend": run.backend,
         "workers": run.workers,
         "actors": run.ran.actors,
         "devices_per_actor": run.devices_per_actor,
     }
+
+
+def _spent(stretches: Sequence[Spent]) -> dict[str, Any]:
+    """Return what devices have spent, by their own ledgers [nats]: the most, and the mean."""
+    total: Epsilon = Fraction(0)
+    for first, stop, spent in stretches:
+        total = add(total, None if spent is None else (stop - first) * spent)
+    devices = sum(stop - first for first, stop, _ in stretches)
+    most = None if total is None else max((spent or Fraction(0) for _, _, spent in stretches), default=Fraction(0))
+    mean = total / devices if total is not None and devices else total
+    return {"spent_max": as_json(most), "spent_mean": as_json(mean)}
+
+
+def _bytes_per_answer(run: Run) -> float | None:
+    """Return how many bytes of messages came through the coordinator for each answer to one question."""
+    answers = run.statistic.answered * run.outcome.state.asked[0].query.questions
+    return run.outcome.size / answers if answers else None
 
 
 _OWN = frozenset({"agreement", "rated_items", "answers_per_item", "reveal_share", "vectors", "signs", "confidence"})

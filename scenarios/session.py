@@ -9,10 +9,12 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 
+from actors.absence import PRESENT, Absence
 from actors.device import Cohort
 from actors.ratings import Ratings
 from coordinator.aggregation import Statistic, aggregate, merge, no_release
@@ -24,13 +26,14 @@ from coordinator.protocol.errors import InputError, PolicyError
 from coordinator.protocol.messages import Model, Query, Release
 from coordinator.rounds import MOST_ROUNDS, Learner, Outcome, Round, conduct
 from coordinator.server import Ask, Policy, ServerState
+from scenarios.abandoning import A, R, work
 
-A = TypeVar("A")
-R = TypeVar("R")
 Progress = Callable[[int], None]
 """Told how many answers are in so far."""
 Keep = Callable[[Round], None]
 """Told every round soon after it is over."""
+Spent = tuple[int, int, Epsilon]
+"""First device, the one after the last, and what each of them has spent [nats]."""
 
 
 def forget(over: Round) -> None:
@@ -59,6 +62,10 @@ class Job:
         Rounds that an interrupted run went through.
     keep : callable
         Told every new round.
+    ledger : Path or None
+        Folder in which devices keep what they have spent; None: in memory only.
+    absence : Absence
+        Which devices drop out, or answer too late.
     """
 
     ratings: Ratings
@@ -70,6 +77,8 @@ class Job:
     most_rounds: int = MOST_ROUNDS
     earlier: Sequence[Round] = ()
     keep: Keep = forget
+    ledger: Path | None = None
+    absence: Absence = PRESENT
 
     def first_query(self) -> Query | None:
         """Return the query that the policy starts with, to compile what it needs; policies are pure."""
@@ -107,12 +116,21 @@ class Ran:
         Each advised device's own top k.
     actors : int
         Ray actors that embodied devices; 0 in process.
+    spent : sequence of (int, int, Fraction or None)
+        What devices have spent, by stretches ``(first, stop, spent)`` [nats].
+    retries : int
+        Blocks and rounds that were asked again since a process died.
+    restarts : int
+        Coordinators that were started since one died.
     """
 
     outcome: Outcome
     seconds: float
     advice: Indices2
     actors: int
+    spent: Sequence[Spent] = ()
+    retries: int = 0
+    restarts: int = 0
 
 
 class Session(Protocol):
@@ -153,7 +171,10 @@ class InProcess:
 
     def run(self, job: Job, *, advised: int, top: int, progress: Progress) -> Ran:
         """Run a job; see `Session.run`."""
-        cohorts = [Cohort(job.ratings, job.secret, first, stop, job.budget) for first, stop in job.layout.cohorts]
+        cohorts = [
+            Cohort(job.ratings, job.secret, first, stop, job.budget, ledger=job.ledger, absence=job.absence)
+            for first, stop in job.layout.cohorts
+        ]
         if query := job.first_query():
             with job.naming_policy():
                 cohorts[0].rehearse(query)
@@ -172,7 +193,13 @@ class InProcess:
                 keep=job.keep,
             )
             seconds = time.perf_counter() - start
-        return Ran(outcome=outcome, seconds=seconds, advice=_advise(cohorts, outcome.model, advised, top), actors=0)
+        return Ran(
+            outcome=outcome,
+            seconds=seconds,
+            advice=_advise(cohorts, outcome.model, advised, top),
+            actors=0,
+            spent=[stretch for cohort in cohorts for stretch in cohort.ledger.stretches()],
+        )
 
     def each(self, function: Callable[[A], R], arguments: Sequence[A]) -> Generator[tuple[int, R], None, None]:
         """Yield results as they are completed; see `Session.each`, and `stop_if_abandoned` for long functions."""
@@ -186,7 +213,7 @@ class InProcess:
         for numbered in enumerate(arguments):
             todo.put(numbered)
         count = min(self.workers, len(arguments))
-        threads = [threading.Thread(target=_work, args=(function, todo, done, stop), daemon=True) for _ in range(count)]
+        threads = [threading.Thread(target=work, args=(function, todo, done, stop), daemon=True) for _ in range(count)]
         for thread in threads:
             thread.start()
         try:
@@ -199,44 +226,6 @@ class InProcess:
             stop.set()
             for thread in threads:
                 thread.join()
-
-
-class AbandonedError(Exception):
-    """Nobody waits for the result of this call any more."""
-
-
-_own = threading.local()
-
-
-def stop_if_abandoned() -> None:
-    """End a call of `InProcess.each` whose results nobody awaits, as after Ctrl-C; for the loops of long functions.
-
-    Raises
-    ------
-    AbandonedError
-        In such a call only.
-    """
-    stop: threading.Event | None = getattr(_own, "stop", None)
-    if stop is not None and stop.is_set():
-        raise AbandonedError
-
-
-def _work(
-    function: Callable[[A], R],
-    todo: queue.SimpleQueue[tuple[int, A]],
-    done: queue.SimpleQueue[tuple[int, R | None, BaseException | None]],
-    stop: threading.Event,
-) -> None:
-    _own.stop = stop
-    while not stop.is_set():
-        try:
-            place, argument = todo.get_nowait()
-        except queue.Empty:
-            return
-        try:
-            done.put((place, function(argument), None))
-        except BaseException as error:  # raised again where results are awaited
-            done.put((place, None, error))
 
 
 class _Threads:

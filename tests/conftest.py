@@ -33,6 +33,18 @@ for shared in ("reference", "statistical", "worlds", "runs", "boundary", "tiers"
     _share(shared)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that start Ray's processes come first, and under `-n` all go to one of its workers.
+
+    So one Ray instance at a time runs beside the other tests, and the longest do not come last.
+    """
+    cluster = [item for item in items if item.get_closest_marker("cluster")]
+    for item in cluster:
+        item.add_marker(pytest.mark.xdist_group("cluster"))
+    items[:] = cluster + [item for item in items if not item.get_closest_marker("cluster")]
+
+
 @pytest.fixture
 def blindrec(capsys: pytest.CaptureFixture[str]) -> Command:
     """Run the command line in this process."""

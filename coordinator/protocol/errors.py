@@ -17,3 +17,11 @@ class PolicyError(BlindrecError):
 
 class BudgetError(BlindrecError):
     """A device was asked for more privacy than its budget holds; nothing was spent or released."""
+
+
+class LedgerError(BlindrecError):
+    """A device's ledger cannot be written or read, so that it must not answer."""
+
+
+class LostError(BlindrecError):
+    """What a run needs was lost, and came not back after all attempts; what was kept can be resumed."""

@@ -10,11 +10,12 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
+from scenarios.abandoning import stop_if_abandoned
 from scenarios.config import Scenario
 from scenarios.experiment import learner_of, run
 from scenarios.metrics import clustering_scores
 from scenarios.populations import populate
-from scenarios.session import InProcess, stop_if_abandoned
+from scenarios.session import InProcess
 from scenarios.sweep.adaptive_settings import DEVICES
 from scenarios.sweep.course import Step, steps
 from scenarios.sweep.emulated import EmulatedPrefixes, emulate

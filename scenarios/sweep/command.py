@@ -1,4 +1,4 @@
-"""The command line of sweeps: `blindrec sweep sample-complexity`; the others are registered here."""
+"""The command line of sweeps: `blindrec sweep sample-complexity`; others are registered here."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from scenarios.files import write_json
 from scenarios.records import STDOUT, check_targets, deliver, versions
 from scenarios.sweep.adaptive_command import HELP as ADAPTIVE_HELP
 from scenarios.sweep.adaptive_command import adaptive
+from scenarios.sweep.online_command import HELP as ONLINE_HELP
+from scenarios.sweep.online_command import online
 from scenarios.two_tier.sweep_command import HELP as TWO_TIER_HELP
 from scenarios.two_tier.sweep_command import two_tier_sweep
 
@@ -109,4 +111,5 @@ def sample_complexity(
 
 
 sweep.command("adaptive", help=ADAPTIVE_HELP)(adaptive)
+sweep.command("online", help=ONLINE_HELP)(online)
 sweep.command("two-tier", help=TWO_TIER_HELP)(two_tier_sweep)

@@ -8,13 +8,13 @@ from coordinator.protocol.coins import derive
 from coordinator.rounds import Outcome, conduct
 from coordinator.server import Ask
 from coordinator.statistics import ScoreStatistic
+from scenarios.abandoning import stop_if_abandoned
 from scenarios.config import Scenario
 from scenarios.emulation import EmulatedSigns
 from scenarios.experiment import asked_epsilon, learner_of
 from scenarios.metrics import ClusteringScores
 from scenarios.policies import policy_of
 from scenarios.populations import Population, class_shares, populate
-from scenarios.session import stop_if_abandoned
 from scenarios.sweep.prefixes import only_query, scores_of
 
 

@@ -16,13 +16,13 @@ from coordinator.protocol.coins import derive
 from coordinator.protocol.messages import Query
 from coordinator.rounds import Learner
 from coordinator.server import Ask, ServerState
+from scenarios.abandoning import stop_if_abandoned
 from scenarios.config import Scenario
 from scenarios.experiment import asked_epsilon, learner_of
 from scenarios.metrics import ClusteringScores, clustering_scores
 from scenarios.policies import policy_of
 from scenarios.populations import populate
 from scenarios.questions import settled
-from scenarios.session import stop_if_abandoned
 
 BLOCK = 1 << 15
 """Devices that one call asks."""

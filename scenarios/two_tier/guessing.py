@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.linear_model import LogisticRegression
+from threadpoolctl import threadpool_limits
 
 from coordinator.protocol.arrays import Bools, Floats, Floats2, Ints
 from coordinator.protocol.features import ItemFeatures
@@ -78,7 +79,8 @@ class Spy:
         belief, found = self._beliefs(target, known)
         trees = HistGradientBoostingRegressor(**TREES)
         own = self.played.dealt
-        trees.fit(self._clues(self.played, known, belief[0]), own.values - self.features.mean[own.items])
+        with threadpool_limits(limits=1):  # sums in one order; and busy cores do not wait for each other
+            trees.fit(self._clues(self.played, known, belief[0]), own.values - self.features.mean[own.items])
         guessed = trees.predict(self._clues(target, known, belief[1]))
         return self._score(target.dealt, guessed, found)
 
@@ -86,7 +88,8 @@ class Spy:
         """Return how often a rated item is told from its decoy, ties counted half."""
         own = self._rated(self.played)
         trees = HistGradientBoostingClassifier(**TREES)
-        trees.fit(np.concatenate(own), np.repeat([1, 0], len(own[0])))
+        with threadpool_limits(limits=1):
+            trees.fit(np.concatenate(own), np.repeat([1, 0], len(own[0])))
         rated, decoy = (trees.decision_function(clues) for clues in self._rated(target))
         return float((rated > decoy).mean() + (rated == decoy).mean() / 2)
 

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from statistical import hoeffding_radius, normal_radius
 
+from actors import seeds
 from actors.seeds import RELEASE, device_secrets, private_coins, ratings_streams
 from coordinator.protocol.arrays import Floats, Words
 from coordinator.protocol.coins import as_words, derive, device_streams, round_key
@@ -145,3 +146,10 @@ def test_derived_seeds_are_the_oracles_and_one_way() -> None:
     children = {derive(seed, purpose) for seed in range(50) for purpose in ("public", "devices", "world", "round 1")}
     assert len(children) == 200
     assert {len(child) for child in children} == {16}
+
+
+def test_every_purpose_has_a_number_of_its_own() -> None:
+    """Coins of different purposes must never be the same."""
+    purposes = {name: int(value) for name, value in vars(seeds).items() if name.isupper()}
+    assert len(purposes) >= 9
+    assert sorted(purposes.values()) == list(range(1, len(purposes) + 1))

@@ -258,6 +258,8 @@ def test_item_by_item_asks_about_one_item_until_it_is_decided(sets: bool) -> Non
 
 
 def test_what_a_design_cannot_do_is_told() -> None:
+    with pytest.raises(InputError, match="pool holds 0 items; ask about at least one, or stop by returning None"):
+        setting_of().query(ServerState(devices=100), pool=np.empty(0, np.int32))
     pairs = Setting(design=Pairwise(items=20, agreement="equal"), epsilon=Fraction(1), public_seed=worlds.PUBLIC)
     state = ServerState(devices=100)
     for policy in (Eliminate(setting=pairs), ItemByItem(setting=pairs)):

@@ -279,7 +279,7 @@ def test_ctrl_c_tells_how_many_rounds_are_kept(
     assert kept_rounds(out) == kept
     if kept:
         assert f"3 rounds are kept in {out}" in told.err
-        assert "the same command goes on from there" in told.err
+        assert f"the same command or blindrec resume {out} goes on" in told.err
     asked: list[int] = []
 
     def told_of(self: Journal, over: Round) -> None:

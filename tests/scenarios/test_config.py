@@ -27,6 +27,10 @@ cluster_shares = [0.5, 0.3, 0.2]
 theta = 2.5
 epsilon = 0.1
 seed = 7
+dropout = 0.1
+straggler_share = 0.2
+straggler_delay = 30
+deadline = 20
 """
 
 
@@ -63,6 +67,10 @@ def test_a_file_sets_every_name_of_the_block_model(tmp_path: Path) -> None:
         "theta": 2.5,
         "epsilon": Fraction(1, 10),
         "seed": 7,
+        "dropout": 0.1,
+        "straggler_share": 0.2,
+        "straggler_delay": 30.0,
+        "deadline": 20.0,
         "ratings": None,
         "columns": None,
         "like_from": None,
@@ -83,6 +91,10 @@ def test_flags_say_the_same_as_a_file(tmp_path: Path) -> None:
         "theta": 2.5,
         "epsilon": "0.1",
         "seed": 7,
+        "dropout": 0.1,
+        "straggler_share": 0.2,
+        "straggler_delay": 30,
+        "deadline": 20,
         "ratings": None,
     }
     assert load_scenario(None, flags) == load_scenario(written(tmp_path, FULL), {})

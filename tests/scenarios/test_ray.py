@@ -72,7 +72,7 @@ def watched(ray_session: OnRay) -> Watched:
         return actors["server"]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("scenarios.cluster.start_coordinator", recording)
+        patch.setattr("scenarios.conducting.start_coordinator", recording)
         seen.finished = run(SCENARIO, ray_session, progress=progress)
     return seen
 

@@ -77,6 +77,7 @@ def test_what_needs_a_truth_is_null_on_files(file: Path) -> None:
         "unlearned",
         "undecided",
         "policy_error",
+        "deadline",
     }
     told = json.loads(to_json(found))
     assert all(told[name] is None for name in NEEDS_TRUTH)

@@ -18,8 +18,9 @@ import pytest
 from runs import Command, Ended, holds_within, refused
 
 from scenarios import cli
+from scenarios.abandoning import stop_if_abandoned
 from scenarios.cluster import OnRay
-from scenarios.session import InProcess, stop_if_abandoned
+from scenarios.session import InProcess
 from scenarios.sweep.grid import load_grid
 from scenarios.sweep.runner import finished, run_units, units_of
 from scenarios.sweep.threshold import Measured, Unit, measure

@@ -1,0 +1,59 @@
+"""Who is missing: devices that drop out of a round, and stragglers whose answer comes after its deadline.
+
+Both follow from a device's own coin and nothing else: silence must not tell what it rated.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from actors.seeds import ABSENCE, private_coins
+from coordinator.protocol.arrays import Bits, Words
+
+_WORDS = 1 << 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Absence:
+    """How many devices are missing in a round, on average.
+
+    Attributes
+    ----------
+    dropout : float
+        Probability that a device does not answer a query at all, 0 to less than 1.
+    stragglers : float
+        Probability that one of the others is slow, 0 to 1.
+    delay : float
+        Mean of a slow device's delay, which is exponential [simulated seconds].
+    deadline : float
+        When a round ends; later answers are not waited for [simulated seconds].
+    """
+
+    dropout: float = 0.0
+    stragglers: float = 0.0
+    delay: float = 60.0
+    deadline: float = math.inf
+
+    @property
+    def late(self) -> float:
+        """Probability that a device that does not drop out answers too late."""
+        return self.stragglers * math.exp(-self.deadline / self.delay)
+
+    @property
+    def missing(self) -> float:
+        """Probability that a device's answer is missing."""
+        return self.dropout + (1 - self.dropout) * self.late
+
+    def present(self, master: Words, query_id: Words, first: int, count: int) -> Bits | None:
+        """Return which devices from ``first`` on answer in time, 0 or 1 each; None where all do."""
+        if not self.missing:
+            return None
+        coins = private_coins(master, first, count, ABSENCE, query_id, 0)
+        return (coins >= np.uint64(min(round(self.missing * _WORDS), _WORDS - 1))).astype(np.uint8)
+
+
+PRESENT = Absence()
+"""Everybody answers in time."""

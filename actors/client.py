@@ -1,0 +1,47 @@
+"""The client's device: it holds what the client likes, and answers recommendations one at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from coordinator.protocol.arrays import Bools2
+from coordinator.protocol.errors import InputError
+
+
+class Client:
+    """One client.
+
+    Parameters
+    ----------
+    number : int
+        Its public number.
+    likes : ndarray of bool, shape (T, m)
+        Which objects of every round the client likes, at least one.
+
+    Raises
+    ------
+    InputError
+        If the client likes nothing in some round.
+    """
+
+    def __init__(self, number: int, likes: Bools2) -> None:
+        nothing = np.flatnonzero(~likes.any(axis=1))
+        if nothing.size:
+            raise InputError(
+                f"round {nothing[0]}: client {number} likes none of {likes.shape[1]} objects (so in {nothing.size} "
+                "rounds); leave such rounds out"
+            )
+        self.number = number
+        self._likes = likes
+
+    def answer(self, round_number: int, chosen: int) -> bool:
+        """Return whether the client likes the object that is recommended."""
+        return bool(self._likes[round_number, chosen])
+
+    @property
+    def random_loss(self) -> float:
+        """Expected number of disliked recommendations if all objects were recommended alike; the experimenter asks."""
+        return float((1 - self._likes.mean(axis=1)).sum())
+
+    def __repr__(self) -> str:
+        return f"Client(number={self.number}, rounds={len(self._likes)})"

@@ -1,0 +1,85 @@
+"""Voters' devices: they enter a client's service if their budget holds what it exposes them to, and cast votes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from actors.ledger import Ledger
+from actors.voters import Voters
+from coordinator.protocol.arrays import Indices
+from coordinator.protocol.ballots import Ballot, Service, Votes
+from coordinator.protocol.budget import Epsilon
+from coordinator.protocol.coins import as_words
+
+
+class VoterCohort:
+    """A block of voters' devices in one place; each acts as if it were alone.
+
+    Parameters
+    ----------
+    voters : Voters
+        Opinions of the whole population; the cohort touches its own devices' only.
+    secret : bytes
+        The population's sixteen-byte master secret.
+    first, stop : int
+        The devices of this cohort, ``first`` to ``stop - 1``.
+    budget : Fraction or None
+        What all clients together may learn of each device [nats]; None for no limit.
+    ledger : Path, optional
+        Folder in which services are booked before anybody votes; see `actors.ledger.Ledger`.
+
+    Notes
+    -----
+    A voter's votes go to the coordinator, who is trusted; what is booked is what clients may learn. Services of
+    several clients compose: their epsilons add up.
+    """
+
+    def __init__(
+        self, voters: Voters, secret: bytes, first: int, stop: int, budget: Epsilon, ledger: Path | None = None
+    ) -> None:
+        if not 0 <= first <= stop <= voters.users:
+            raise IndexError(f"devices {first} to {stop - 1} are not all among the {voters.users} voters")
+        self.first, self.stop = first, stop
+        self.ledger = Ledger(first, stop, budget, ledger)
+        self._voters = voters
+        self._master = as_words(secret)
+
+    def enter(self, service: Service) -> Indices:
+        """Book a service; return the devices that take part, ascending.
+
+        One that entered it before enters again at no cost; one whose budget does not hold it stays away, whatever its
+        opinions are. The client's own device stays away, too.
+        """
+        found = np.arange(self.first, self.stop, dtype=np.int32)
+        taking = np.ones(found.size, np.bool_)
+        for start, end in self._others(service.own_device):
+            for low, high in self.ledger.charge(service, start, end):
+                taking[low - self.first : high - self.first] = False
+        others: Indices = found[taking & (found != service.own_device)]
+        return others
+
+    def _others(self, own: int | None) -> list[tuple[int, int]]:
+        """Return this cohort's devices, without one, as stretches."""
+        if own is None or not self.first <= own < self.stop:
+            return [(self.first, self.stop)]
+        return [(self.first, own), (own + 1, self.stop)]
+
+    def vote(self, ballot: Ballot, electors: Indices) -> Votes:
+        """Return what devices of this cohort vote for.
+
+        Raises
+        ------
+        PermissionError
+            If a device has not entered the service.
+        """
+        mine = electors.size == 0 or (self.first <= electors[0] and electors[-1] < self.stop)
+        if not mine or not self.ledger.holds(ballot.service, electors):
+            raise PermissionError(f"{ballot.service}: a device that is asked for a vote has not entered it")
+        return Votes(
+            service_id=ballot.service.id,
+            first=ballot.first,
+            electors=electors,
+            votes=self._voters.cast(self._master, ballot, electors),
+        )

@@ -1,0 +1,127 @@
+"""Where votes come from: planted peers, real ratings, or a table. Private until they are cast; repr shows none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+from actors.vote_kernels import vote_as_peers, vote_at_random, vote_by_rating, vote_streams
+from coordinator.protocol.arrays import Bits2, Bools2, Floats, Indices, Ints, Words
+from coordinator.protocol.ballots import Ballot
+
+
+class Voters(Protocol):
+    """What a cohort of voters needs of its devices' opinions."""
+
+    @property
+    def users(self) -> int:
+        """Number of devices."""
+        ...
+
+    def cast(self, master: Words, ballot: Ballot, electors: Indices) -> Bits2:
+        """Return what ``electors`` vote for in the ballot's rounds, uint8, shape (rounds, electors)."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlantedVoters:
+    """Voters of the random environment: each client has peers, everybody else votes at random.
+
+    Source: the spec's section 8. A peer votes for an object that its client likes, fairly between two, but in
+    ``radius`` rounds of its own for another object than the first liked one.
+
+    Attributes
+    ----------
+    client : ndarray of int32, shape (N,)
+        Whose taste each device shares; -1: nobody's.
+    taste : ndarray of uint8, shape (clients, T)
+        The object that each client likes first.
+    diverse : ndarray of bool, shape (clients, T)
+        Rounds in which it likes the next one, too.
+    objects, radius : int
+        m and R.
+    """
+
+    client: Indices = field(repr=False)
+    taste: Bits2 = field(repr=False)
+    diverse: Bools2 = field(repr=False)
+    objects: int
+    radius: int
+
+    @property
+    def users(self) -> int:
+        """Number of devices."""
+        return self.client.size
+
+    def cast(self, master: Words, ballot: Ballot, electors: Indices) -> Bits2:
+        """Return votes; see `Voters.cast`."""
+        votes = np.empty((ballot.stop - ballot.first, electors.size), np.uint8)
+        streams = vote_streams(master, electors, ballot.service.series)
+        vote_at_random(streams, ballot.first, self.objects, votes)
+        whose = self.client[electors]
+        for client in np.unique(whose[whose >= 0]):
+            columns = np.flatnonzero(whose == client)
+            taste, diverse = self.taste[client], self.diverse[client]
+            vote_as_peers(streams, columns, taste, diverse, ballot.first, self.objects, self.radius, votes)
+        return votes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RatingVoters:
+    """Voters with real ratings: each votes for the title that it rates best, by its own coin where it cannot tell.
+
+    Attributes
+    ----------
+    starts : ndarray of int64, shape (N + 1,)
+    items : ndarray of int32
+        Titles, ascending in each row.
+    values : ndarray of float64
+        Ratings.
+    """
+
+    starts: Ints = field(repr=False)
+    items: Indices = field(repr=False)
+    values: Floats = field(repr=False)
+
+    @property
+    def users(self) -> int:
+        """Number of devices."""
+        return self.starts.size - 1
+
+    def cast(self, master: Words, ballot: Ballot, electors: Indices) -> Bits2:
+        """Return votes; see `Voters.cast`."""
+        titles = ballot.service.titles
+        if titles is None:
+            raise ValueError("voters with ratings need titles to vote on")
+        streams = vote_streams(master, electors, ballot.service.series)
+        votes = np.empty((ballot.stop - ballot.first, electors.size), np.uint8)
+        asked = titles[ballot.first : ballot.stop]
+        vote_by_rating(streams, electors, self.starts, self.items, self.values, asked, ballot.first, votes)
+        return votes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableVoters:
+    """Voters whose votes are written down, a column a group of voters that vote alike.
+
+    Attributes
+    ----------
+    table : ndarray of uint8, shape (T, groups)
+    group : ndarray of int32, shape (N,)
+        Each device's column.
+    """
+
+    table: Bits2 = field(repr=False)
+    group: Indices = field(repr=False)
+
+    @property
+    def users(self) -> int:
+        """Number of devices."""
+        return self.group.size
+
+    def cast(self, master: Words, ballot: Ballot, electors: Indices) -> Bits2:  # noqa: ARG002 (no coin is needed)
+        """Return votes; see `Voters.cast`."""
+        votes: Bits2 = self.table[ballot.first : ballot.stop][:, self.group[electors]]
+        return np.ascontiguousarray(votes)

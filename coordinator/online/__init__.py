@@ -1,0 +1,1 @@
+"""Online recommendation by a trusted curator: p-REC, its rivals, and what the client learns of a voter."""

@@ -1,0 +1,61 @@
+"""Trying again where a process or a node died: bounded, with pauses that grow. Devices repeat their answers."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+import ray
+
+from coordinator.protocol.errors import LostError
+
+MOST_ATTEMPTS = 8
+"""How often a block is asked, or a round begun, before the run gives up."""
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 15.0
+"""Seconds before another attempt; the pause doubles each time."""
+LOST = (ray.exceptions.RayActorError, ray.exceptions.ObjectLostError, ray.exceptions.NodeDiedError)
+"""What Ray says where a process or a node died."""
+T = TypeVar("T")
+
+
+def pause(attempt: int, what: str, error: Exception) -> None:
+    """Wait before another attempt, longer each time.
+
+    Parameters
+    ----------
+    attempt : int
+        The one that failed, from 0.
+    what : str
+        What failed, for the error.
+    error : Exception
+        Why.
+
+    Raises
+    ------
+    LostError
+        If there were enough.
+    """
+    if attempt + 1 >= MOST_ATTEMPTS:
+        why = " ".join(str(error).split())[-200:]
+        raise LostError(
+            f"{what}, {MOST_ATTEMPTS} times ({type(error).__name__}: {why}); add a node, then resume"
+        ) from None
+    time.sleep(min(FIRST_PAUSE * 2**attempt, LONGEST_PAUSE))
+
+
+def again(attempt: Callable[[], T], what: str) -> T:
+    """Return what an attempt brings; make it again where a process died meanwhile. It must do no harm twice.
+
+    Raises
+    ------
+    LostError
+        If too many fail.
+    """
+    for number in itertools.count():
+        try:
+            return attempt()
+        except LOST as error:
+            pause(number, what, error)
+    raise AssertionError  # counting does not end

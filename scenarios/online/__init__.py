@@ -1,0 +1,1 @@
+"""Online recommendation experiments: p-REC, its rivals, adversaries, bounds and exact privacy loss."""

@@ -1,0 +1,65 @@
+"""The command line of adversaries against online recommendation: `blindrec adversary`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from scenarios.records import STDOUT, check_targets, deliver
+from scenarios.session import InProcess
+
+HELP = """Set an adversary of the p-REC paper against recommenders; print the bound beside the measurement.
+
+\b
+  theorem-6      loss: R rounds in which nobody can know, then voters halve; no algorithm loses less
+  slow-halving   loss: every split repeated until the wrong half is out, B log2(N/P)
+  claim-1        privacy: P adjacent steps between two clients, which must leak ln T together (p-rec-sim)
+  theorem-15     privacy: 2P adjacent steps between two groups of peers, and their random configuration
+  constructive   privacy: the worst environment that we can construct, a lower bound of epsilon
+
+Voters' and client's behaviour is written down in advance; recommendations are drawn, or given, and their likelihood is
+computed with the coordinator's own code.
+
+\b
+  blindrec adversary slow-halving --recommender p-rec,p-rec-lean
+  blindrec adversary theorem-15 --peers 3 --diversity 2 --radius 1 --rounds 1000
+"""
+
+
+def adversary(
+    name: Annotated[str, typer.Argument(help="theorem-6, slow-halving, claim-1, theorem-15 or constructive.")],
+    recommender: Annotated[str | None, typer.Option(help="Names, by ',' [those the adversary is about].")] = None,
+    rounds: Annotated[int | None, typer.Option(help="Rounds T [1000; theorem-6 500, constructive 10^6].")] = None,
+    objects: Annotated[int | None, typer.Option(help="Objects m of a round [2].")] = None,
+    voters: Annotated[int | None, typer.Option(help="Voters N [256; constructive 640].")] = None,
+    peers: Annotated[int | None, typer.Option(help="Peers P [4; claim-1 10, theorem-15 3, constructive 40].")] = None,
+    diversity: Annotated[int | None, typer.Option(help="D [0; theorem-15 2, constructive 8].")] = None,
+    radius: Annotated[
+        int | None, typer.Option(help="R [theorem-6 32, slow-halving 5, theorem-15 1, else 0 or 8].")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="First seed [0].")] = None,
+    repeat: Annotated[int, typer.Option(help="Runs of an adversary that is random.")] = 60,
+    json: Annotated[str | None, typer.Option(help="File for the JSON result, or - for standard output.")] = None,
+) -> None:
+    """Set an adversary against recommenders; see `HELP`."""
+    # other commands need not wait for what this one loads
+    from scenarios.online.adversary_rows import rows_against  # noqa: PLC0415
+    from scenarios.online.report import show_rows  # noqa: PLC0415
+
+    check_targets(None, json)
+    names = None if recommender is None else tuple(part.strip() for part in recommender.split(","))
+    given = {
+        "rounds": rounds,
+        "objects": objects,
+        "voters": voters,
+        "peers": peers,
+        "diversity": diversity,
+        "radius": radius,
+        "seed": seed,
+    }
+    rows = rows_against(name, names, given, repeat, InProcess(1))
+    deliver(json, {"adversary": name, "rows": rows})
+    if json != STDOUT:
+        show_rows(Console(), rows, f"blindrec adversary {name}")

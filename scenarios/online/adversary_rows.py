@@ -1,0 +1,199 @@
+"""What each adversary does to a recommender, measured beside the bound: rows that the command line prints."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from coordinator.protocol.errors import InputError
+from scenarios.online.adversaries import halving_world, slow_halving_world
+from scenarios.online.chains import Step, claim_1, theorem_15_chain
+from scenarios.online.config import OnlineScenario
+from scenarios.online.constructive import attack
+from scenarios.online.loss_bounds import loss_bound, loss_lower_bound, slow_halving_loss
+from scenarios.online.privacy_bounds import epsilon_proved
+from scenarios.online.random_settings import measure
+from scenarios.online.run import run_online
+from scenarios.online.worlds import World
+from scenarios.session import Session
+from scenarios.validation import validated
+
+Row = dict[str, Any]
+Adversary = Callable[[OnlineScenario, int, Session], Row]
+
+
+def halving(scenario: OnlineScenario, seeds: int, session: Session) -> Row:
+    """Return Theorem 6's adversary against one recommender: loss over seeds beside what no algorithm avoids."""
+    bound = loss_lower_bound(
+        scenario.rounds or 0, scenario.objects, scenario.voters or 0, scenario.peers or 0, scenario.radius or 0
+    )
+    return _loss_row(scenario, seeds, session, halving_world, {"no_algorithm_expects_less": bound})
+
+
+def slow_halving(scenario: OnlineScenario, seeds: int, session: Session) -> Row:
+    """Return slow halving against one recommender: loss over seeds beside ``B log2(N / P)``."""
+    about = slow_halving_loss(scenario.recommender, scenario.voters or 0, scenario.peers or 0, 0, scenario.radius or 0)
+    return _loss_row(scenario, seeds, session, slow_halving_world, {"strikes_times_halvings": about})
+
+
+def _loss_row(
+    scenario: OnlineScenario, seeds: int, session: Session, build: Callable[[OnlineScenario], World], bound: Row
+) -> Row:
+    losses, kicked = [], 0
+    for seed in range(scenario.seed, scenario.seed + seeds):
+        world = build(scenario.model_copy(update={"seed": seed}))
+        client = run_online(world.scenario, session, world=world).clients[0]
+        losses.append(client.served.loss)
+        kicked += int(np.count_nonzero(~client.served.alive & client.world.peer))
+    known = client.world
+    return {
+        "recommender": scenario.recommender,
+        "rounds": known.rounds,
+        "loss": float(np.mean(losses)),
+        "loss_error": float(np.std(losses, ddof=1)) / math.sqrt(seeds) if seeds > 1 else None,
+        **bound,
+        "loss_bound": loss_bound(
+            scenario.recommender,
+            rounds=known.rounds,
+            objects=known.objects,
+            voters=known.voters,
+            peers=known.peers,
+            diversity=known.diversity,
+            radius=known.radius,
+        ),
+        "seeds": seeds,
+        "peers_kicked": kicked,
+    }
+
+
+def chain_1(scenario: OnlineScenario, seeds: int, session: Session) -> Row:  # noqa: ARG001 (an adversary like the others)
+    """Return Claim 1's chain of adjacent patterns against one recommender, D = R = 0."""
+    rounds, peers = scenario.rounds or 0, scenario.peers or 0
+    steps = claim_1(rounds, peers, recommender=scenario.recommender, objects=scenario.objects)
+    proved = epsilon_proved(scenario.recommender, rounds, scenario.objects, 2 * peers, peers)
+    return {**_chain_row(scenario, steps), "log_of_rounds": math.log(rounds), "epsilon_proved": proved}
+
+
+def chain_15(scenario: OnlineScenario, seeds: int, session: Session) -> Row:  # noqa: ARG001 (an adversary like the others)
+    """Return Theorem 15's chain against one recommender, and its random configuration's divergence over seeds."""
+    rounds, peers = scenario.rounds or 0, scenario.peers or 0
+    shape = (rounds, peers, scenario.diversity or 0, scenario.radius or 0)
+    steps = theorem_15_chain(*shape, recommender=scenario.recommender, objects=scenario.objects)
+    found = measure(scenario.recommender, *shape, range(scenario.seed, scenario.seed + seeds))
+    return {
+        **_chain_row(scenario, steps),
+        "p_rec_total": sum(shape[2:]) * math.log(2 * rounds - 1),
+        "loss": found.loss,
+        "divergence": _finite(found.ratio),
+        "divergence_error": _finite(found.ratio_error),
+        "epsilon_implied": _finite(found.implied),
+        "epsilon_at_least": found.paper,
+        "epsilon_conjectured": found.conjectured,
+        "epsilon_proved": found.proved,
+        "seeds": seeds,
+    }
+
+
+def _chain_row(scenario: OnlineScenario, steps: list[Step]) -> Row:
+    largest = max(abs(step.ratio) for step in steps)
+    return {
+        "recommender": scenario.recommender,
+        "steps": len(steps),
+        "total": _finite(steps[-1].total),
+        "largest_step": _finite(largest),
+    }
+
+
+def constructed(scenario: OnlineScenario, seeds: int, session: Session) -> Row:  # noqa: ARG001 (like the others)
+    """Return the best environment that we know to construct against one recommender's privacy."""
+    shape = (scenario.rounds or 0, scenario.voters or 0, scenario.peers or 0)
+    limits = (scenario.diversity or 0, scenario.radius or 0)
+    found = attack(scenario.recommender, *shape, *limits)
+    proved = epsilon_proved(scenario.recommender, shape[0], 2, *shape[1:], *limits)
+    scale = shape[2] / math.log(shape[0])
+    return {
+        "recommender": scenario.recommender,
+        "rounds_played": found.played,
+        "epsilon_at_least": found.epsilon,
+        "epsilon_proved": proved,
+        "at_least_times_P_over_lnT": found.epsilon * scale,
+        "proved_over_at_least": None if proved is None else proved / found.epsilon,
+    }
+
+
+def _finite(value: float) -> float | str | None:
+    if math.isnan(value):
+        return None
+    return "inf" if math.isinf(value) else value
+
+
+ADVERSARIES: dict[str, tuple[Adversary, dict[str, int], tuple[str, ...], str]] = {
+    "theorem-6": (
+        halving,
+        {"rounds": 500, "radius": 32, "diversity": 0},
+        ("p-rec", "p-rec-lean", "plurality"),
+        "R rounds in which nobody can know, then voters halve: what any algorithm loses",
+    ),
+    "slow-halving": (
+        slow_halving,
+        {"radius": 5, "diversity": 0},
+        ("p-rec", "p-rec-lean"),
+        "every split repeated until the wrong half is out: B log2(N/P), which (L) cannot go below",
+    ),
+    "claim-1": (
+        chain_1,
+        {"peers": 10, "diversity": 0, "radius": 0},
+        ("p-rec-sim",),
+        "P adjacent steps that must leak ln T in all (p-rec-sim)",
+    ),
+    "theorem-15": (
+        chain_15,
+        {"peers": 3, "diversity": 2, "radius": 1},
+        ("p-rec", "p-rec-lean"),
+        "2P adjacent steps between two groups of peers; and their random configuration's divergence",
+    ),
+    "constructive": (
+        constructed,
+        {"rounds": 10**6, "voters": 640, "peers": 40, "diversity": 8, "radius": 8},
+        ("p-rec", "p-rec-lean"),
+        "ours: the worst environment that we can construct, a lower bound of epsilon",
+    ),
+}
+"""By name: the adversary, its own defaults, recommenders, and a line about it."""
+
+
+def rows_against(
+    name: str, recommenders: tuple[str, ...] | None, given: Row, seeds: int, session: Session
+) -> list[Row]:
+    """Return an adversary's rows, one a recommender.
+
+    Parameters
+    ----------
+    name : str
+        One of `ADVERSARIES`.
+    recommenders : tuple of str or None
+        Their names; None for the adversary's own.
+    given : dict
+        Values of `OnlineScenario` that are not to be the adversary's defaults; None for those that are.
+    seeds : int
+        Runs of an adversary that is random.
+    session : Session
+
+    Raises
+    ------
+    InputError
+        If there is no such adversary, or its numbers contradict each other.
+    """
+    if name not in ADVERSARIES:
+        raise InputError(f"adversary is {name!r}; choose among {', '.join(ADVERSARIES)}")
+    if seeds < 1:
+        raise InputError(f"repeat is {seeds}; it must be at least 1")
+    adversary, defaults, own, _ = ADVERSARIES[name]
+    values = {**defaults, **{key: value for key, value in given.items() if value is not None}}
+    return [
+        adversary(validated(OnlineScenario, None, {**values, "recommender": recommender}), seeds, session)
+        for recommender in recommenders or own
+    ]

@@ -1,0 +1,170 @@
+"""How many disliked recommendations are expected at most, and how many no algorithm can avoid.
+
+Source: Gilbert, Liu, Yu, Theorems 6, 9 and 16, with the constants that the spec's section 4 proves.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+
+import numpy as np
+
+from coordinator.online.recommenders import recommender_kind
+from coordinator.online.rules import NO_LIMIT
+from coordinator.online.weighting import Weighting
+from coordinator.protocol.arrays import Floats
+from coordinator.protocol.errors import InputError
+from scenarios.online.conditions import check
+
+BOUNDED = ("p-rec", "p-rec-wide", "p-rec-lean", "p-rec-sharp", "p-rec-sim")
+"""Recommenders by weight that never kick a peer out; p-rec-sim for D = R = 0 only."""
+_GRID = 400_001
+
+
+def loss_bound(
+    recommender: str, rounds: int, objects: int, voters: int, peers: int, diversity: int = 0, radius: int = 0
+) -> float | None:
+    """Return how many disliked recommendations are expected at most.
+
+    Parameters
+    ----------
+    recommender : str
+        Its name.
+    rounds, objects : int
+        T and m.
+    voters, peers : int
+        At most N voters, at least P peers.
+    diversity, radius : int
+        D and R.
+
+    Returns
+    -------
+    float or None
+        The least of what is proved: (L) of the spec (one more for p-rec-sharp), and where D = R = 0 also p-REC_sim's
+        bounds; for `random`, ``T (1 - 1/m)``; for `plurality`, (L) with m in the place of 2m and without the hidden
+        coin (ours, by the same proof). None where nothing is proved.
+
+    Raises
+    ------
+    InputError
+        If no client and no voters have these numbers.
+
+    Examples
+    --------
+    >>> round(loss_bound("p-rec", 1000, 2, 256, 4, 5, 5), 1), round(loss_bound("p-rec-lean", 1000, 2, 256, 4, 5, 5), 1)
+    (203.5, 120.3)
+    """
+    check(rounds, objects, voters, peers, diversity, radius)
+    two_objects(recommender, objects)
+    most = rounds * (1 - 1 / objects)
+    if recommender == "random":
+        return most
+    if recommender == "plurality":
+        return _credit_bound(objects, voters / peers, strikes_to_die(recommender, diversity, radius), radius)
+    if recommender not in BOUNDED or (recommender == "p-rec-sim" and diversity + radius > 0):
+        return None
+    sharp = recommender == "p-rec-sharp"
+    coin = 1 - 1 / objects
+    strikes = strikes_to_die(recommender, diversity, radius)
+    found = _credit_bound(2 * objects, voters / peers, strikes, radius) + coin + (1 if sharp else 0)
+    if diversity + radius == 0:
+        found = min(found, _first_strike_bound(rounds, objects, voters / peers, sharp=sharp))
+    return found
+
+
+def loss_lower_bound(rounds: int, objects: int, voters: int, peers: int, radius: int = 0) -> float:
+    """Return how many disliked recommendations any algorithm expects, private or not (Theorem 6).
+
+    Returns
+    -------
+    float
+        ``R (1 - 1/m) + 1/2 floor(log2(N/P))``, where T rounds suffice for that.
+
+    Examples
+    --------
+    >>> loss_lower_bound(1000, 2, 64, 1, 32)
+    19.0
+    """
+    check(rounds, objects, voters, peers, 0, radius)
+    first = min(radius, rounds)
+    halvings = min((voters // peers).bit_length() - 1, rounds - first)
+    return first * (1 - 1 / objects) + halvings / 2
+
+
+def slow_halving_loss(recommender: str, voters: int, peers: int, diversity: int = 0, radius: int = 0) -> float:
+    """Return about how much the slow-halving adversary costs p-REC: ``B log2(N/P)``, for large D (spec section 4)."""
+    check(2, 2, voters, peers, diversity, radius)
+    return strikes_to_die(recommender, diversity, radius) * math.log2(voters / peers)
+
+
+def strikes_to_die(recommender: str, diversity: int, radius: int) -> int:
+    """Return B, how many R-strikes kick a voter out.
+
+    Raises
+    ------
+    InputError
+        If no number of them does.
+    """
+    most = recommender_kind(recommender).limits(diversity, radius).radius_strikes
+    if most == NO_LIMIT:
+        raise InputError(f"recommender {recommender} kicks nobody out; choose one of {', '.join(BOUNDED)}")
+    return most + 1
+
+
+def two_objects(recommender: str, objects: int) -> None:
+    """Refuse more than two objects for the weighting that knows two only.
+
+    Raises
+    ------
+    InputError
+        If ``p-rec-sharp`` is asked for more.
+    """
+    if recommender == "p-rec-sharp" and objects != 2:
+        raise InputError(f"objects is {objects}: p-rec-sharp weighs two objects only; give 2, or take p-rec-lean")
+
+
+def _credit_bound(per_round: float, ratio: float, strikes: int, radius: int) -> float:
+    """Return (L) without the hidden coin: each loss takes ``n / per_round`` of the survivors' R-credit."""
+    return per_round * (radius + strikes * math.log(ratio))
+
+
+def _first_strike_bound(rounds: int, objects: int, ratio: float, *, sharp: bool) -> float:
+    """Return p-REC_sim's bound, with the sharp constant for two objects."""
+    factor = halving_constant(rounds, sharp=sharp) if objects == 2 else -1 / math.log1p(-1 / (2 * objects))
+    return factor * math.log(ratio) + 1 - 1 / objects
+
+
+@functools.cache
+def halving_constant(rounds: int, *, sharp: bool = False) -> float:
+    """Return c_T, the most loss that a nat of ``ln(N/P)`` costs p-REC_sim where m = 2 (spec section 4).
+
+    Parameters
+    ----------
+    rounds : int
+        T.
+    sharp : bool
+        Whether for the tuned weighting.
+
+    Returns
+    -------
+    float
+        ``sup_y q(y) / -ln(1 - y)`` over disliked fractions y, on a grid: not interval-certified.
+
+    Examples
+    --------
+    >>> round(halving_constant(100), 5)
+    1.10417
+    """
+    weighting = Weighting(rounds=rounds, objects=2, sharp=sharp)
+    # Above 1 - rho the share q is 1 and the ratio falls, so the grid may end there.
+    rho = 1 / weighting.part if weighting.part else 0.0
+    y = np.linspace(rho, 1 - rho, _GRID)[1:-1]
+    logs = log_phi(weighting, y) - log_phi(weighting, 1 - y)
+    return float((np.exp(logs - np.logaddexp(0.0, logs)) / -np.log1p(-y)).max())
+
+
+def log_phi(weighting: Weighting, share: Floats) -> Floats:
+    """Return ``ln phi(x)`` for shares above rho, as `coordinator.online.weighting.chances` computes it."""
+    rho = 1 / weighting.part if weighting.part else 0.0
+    return np.asarray(weighting.steepness * share + np.log(-np.expm1(-weighting.steepness * (share - rho))))

@@ -1,0 +1,58 @@
+"""Tables of online runs on the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from scenarios.report import show_lines, text_of
+
+_LINES: tuple[tuple[str, str], ...] = (
+    ("trust_model", "trust model"),
+    ("guarantee", "guarantee"),
+    ("clients", "clients"),
+    ("rounds", "rounds T"),
+    ("skipped", "rounds skipped (client likes nothing)"),
+    ("objects", "objects m"),
+    ("voters", "voters N"),
+    ("refused", "voters that stay away"),
+    ("peers", "peers P, promised"),
+    ("peers_measured", "  as there are"),
+    ("diversity", "diversity D"),
+    ("radius", "radius R"),
+    ("loss", "loss: disliked recommendations"),
+    ("loss_bound", "  its bound"),
+    ("loss_random", "  of random recommendations"),
+    ("epsilon_proved", "epsilon, proved [nats]"),
+    ("epsilon_exact", "epsilon, exact worst case [nats]"),
+    ("privacy_loss_of_run", "exact privacy loss of this run [nats]"),
+    ("privacy_loss_of_peers", "  peers included"),
+    ("voter_epsilon", "epsilon of a voter, all clients [nats]"),
+    ("voter_loss", "exact loss of a voter, all clients [nats]"),
+    ("budget", "budget of a voter [nats]"),
+    ("peers_alive", "peers alive at the end"),
+    ("survivors", "voters alive at the end"),
+    ("seconds", "seconds"),
+    ("recommendations_sha256", "SHA-256 of all recommendations"),
+)
+_SINGLE = {"voter_epsilon": "clients", "voter_loss": "clients"}
+
+
+def show_online(console: Console, result: Mapping[str, Any], title: str) -> None:
+    """Print a result as a table; what does not apply is left out."""
+    show_lines(console, result, title, _LINES, _SINGLE)
+
+
+def show_rows(console: Console, rows: Sequence[Mapping[str, Any]], title: str) -> None:
+    """Print rows as a table that stands on its side: names down, a column a row; what does not apply is left out."""
+    table = Table(title=Text(title), title_justify="left", show_header=False)
+    for _ in range(len(rows) + 1):
+        table.add_column()
+    for name in rows[0]:
+        if any(row[name] is not None for row in rows):
+            table.add_row(name.replace("_", " "), *("" if row[name] is None else text_of(row[name]) for row in rows))
+    console.print(table)

@@ -1,0 +1,216 @@
+"""Results of online runs: the flat record that `--json` prints, and tables that pandas opens."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from coordinator.protocol.budget import add, as_json
+from scenarios.kinds import CURATOR
+from scenarios.online.exact import epsilon_exact
+from scenarios.online.loss_bounds import loss_bound
+from scenarios.online.run import ClientRun, OnlineRun, cost, exact, privacy_losses
+
+GUARANTEE = "epsilon-differential privacy of all recommendations to one client, one voter added or removed; the "
+GUARANTEE += "coordinator sees every vote"
+NO_GUARANTEE = "none: nothing is proved of this recommender here; the coordinator sees every vote"
+WORST = (
+    "epsilon_proved",
+    "epsilon_exact",
+    "privacy_loss_of_run",
+    "privacy_loss_of_peers",
+    "voter_epsilon",
+    "voter_loss",
+)
+"""Numbers of which the largest counts: of clients, and of seeds."""
+MEASURED = (
+    "loss",
+    "loss_random",
+    "loss_share",
+    "peers_alive",
+    "survivors",
+)
+"""Numbers that a repeat reports the mean of, with an interval."""
+
+
+def record(run: OnlineRun) -> dict[str, Any]:
+    """Return a run's result: of its client, or the means over its clients.
+
+    Returns
+    -------
+    dict
+        JSON values by stable names; None where a number does not exist or was not computed.
+    """
+    rows = [client_record(run, client) for client in run.clients]
+    total = sum_of(run)
+    return {
+        "recommender": run.scenario.recommender,
+        "trust_model": CURATOR,
+        "guarantee": NO_GUARANTEE if total is None else GUARANTEE,
+        "clients": len(rows),
+        **{name: _joined(name, [row[name] for row in rows]) for name in rows[0] if name not in ("client", "seconds")},
+        "voter_epsilon": total,
+        "voter_loss": _voter_loss(run),
+        "budget": None if run.scenario.budget is None else as_json(run.scenario.budget),
+        "seed": run.scenario.seed,
+        "recommendations_sha256": digest(run),
+        "seconds": run.seconds,
+        "backend": run.backend,
+        "workers": run.workers,
+        "actors": run.actors,
+        "devices_per_actor": run.devices_per_actor,
+    }
+
+
+def client_record(run: OnlineRun, client: ClientRun) -> dict[str, Any]:
+    """Return one client's row."""
+    world, served, promise = client.world, client.served, client.promise
+    covered, largest = privacy_losses(client)
+    peers = world.peer[served.electors]
+    shape = {
+        "rounds": world.rounds,
+        "objects": world.objects,
+        "voters": world.voters,
+        "peers": promise.peers,
+        "diversity": world.diversity,
+        "radius": world.radius,
+    }
+    return {
+        "client": world.name,
+        **shape,
+        "peers_measured": world.peers,
+        "skipped": world.skipped,
+        "loss": served.loss,
+        "loss_bound": None if served.electors.size < world.voters else loss_bound(run.scenario.recommender, **shape),
+        "loss_random": world.client.random_loss,
+        "loss_share": served.loss / world.rounds,
+        "epsilon_proved": client.epsilon,
+        "epsilon_exact": epsilon_exact(run.scenario.recommender, **shape),
+        "privacy_loss_of_run": None if math.isnan(covered) else covered,
+        "privacy_loss_of_peers": None if math.isnan(largest) else largest,
+        "log_likelihood": served.log_likelihood,
+        "peers_alive": int(np.count_nonzero(served.alive & peers)),
+        "peers_kicked": int(np.count_nonzero(~served.alive & peers)),
+        "survivors": int(np.count_nonzero(served.alive)),
+        "refused": world.voters - served.electors.size,
+        "seconds": client.seconds,
+    }
+
+
+def sum_of(run: OnlineRun) -> float | str | None:
+    """Return what all clients together may learn of a voter, as proved [nats]: services compose, epsilons add up."""
+    total = exact(0.0)
+    for client in run.clients:
+        if client.epsilon is None:
+            return None
+        total = add(total, cost(run.scenario, client.epsilon))
+    budget = run.scenario.budget
+    return as_json(total if budget is None or total is None else min(total, budget))
+
+
+def _voter_loss(run: OnlineRun) -> float | str | None:
+    """Return the largest loss of a voter in all services of this run together: their likelihoods multiply."""
+    total = np.zeros(run.world.voters.users)
+    for client in run.clients:
+        total[client.served.electors] += client.served.exposure
+    return _finite(float(np.abs(total).max()))
+
+
+def digest(run: OnlineRun) -> str:
+    """Return SHA-256 of all recommendations and answers: equal for the same seed on every layout."""
+    told = hashlib.sha256()
+    for client in run.clients:
+        told.update(client.served.chosen.tobytes() + client.served.liked.tobytes())
+    return told.hexdigest()
+
+
+def clients_table(run: OnlineRun) -> pd.DataFrame:
+    """Return the clients, a row each."""
+    return pd.DataFrame([client_record(run, client) for client in run.clients])
+
+
+def rounds_table(run: OnlineRun) -> pd.DataFrame:
+    """Return all rounds: client, round, what was recommended, whether it was liked, who survived until then."""
+    parts = [
+        pd.DataFrame(
+            {
+                "client": client.world.name,
+                "round": np.arange(client.world.rounds),
+                "recommended": client.served.chosen,
+                "liked": client.served.liked,
+                "survivors": client.served.survivors,
+            }
+        )
+        for client in run.clients
+    ]
+    return pd.concat(parts, ignore_index=True)
+
+
+def voters_table(run: OnlineRun) -> pd.DataFrame:
+    """Return every voter of every client: strikes, survival, peer or not, and exact privacy loss in this run.
+
+    It is the experimenter's: in a deployment nobody but the coordinator could compute it.
+    """
+    parts = [
+        pd.DataFrame(
+            {
+                "client": client.world.name,
+                "voter": client.served.electors,
+                "peer": client.world.peer[client.served.electors],
+                "alive": client.served.alive,
+                "d_strikes": client.served.first_strikes,
+                "r_strikes": client.served.second_strikes,
+                "privacy_loss": client.served.exposure,
+            }
+        )
+        for client in run.clients
+    ]
+    return pd.concat(parts, ignore_index=True)
+
+
+def summarize(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the means over seeds, with 95 % intervals (Student) of what was measured."""
+    first, count = dict(records[0]), len(records)
+    for name in ("recommendations_sha256", "log_likelihood"):
+        del first[name]
+    intervals: dict[str, list[float]] = {}
+    for name in [name for name in first if name != "seed"]:
+        values = [row[name] for row in records]
+        first[name] = _joined(name, values)
+        if name in MEASURED and all(isinstance(value, (int, float)) for value in values):
+            measured = np.array(values, np.float64)
+            mean = float(measured.mean())
+            reach = stats.t.isf(0.025, count - 1) * float(measured.std(ddof=1)) / math.sqrt(count)
+            first[name], intervals[name] = mean, [mean - reach, mean + reach]
+    return {**first, "repeat": count, "intervals": intervals}
+
+
+def _joined(name: str, values: list[Any]) -> Any:
+    """Return what a record says of several clients or seeds: the largest of what is guaranteed, else the mean."""
+    if name not in WORST or None in values:
+        return _together(values)
+    return _finite(max(math.inf if value == "inf" else value for value in values))
+
+
+def _together(values: list[Any]) -> Any:
+    """Return a value that all clients share, or the mean."""
+    if any(value is None for value in values):
+        return None
+    if any(isinstance(value, str) and value != "inf" for value in values):
+        return values[0] if len(set(values)) == 1 else "differs"
+    numbers = [math.inf if value == "inf" else value for value in values]
+    if math.inf in numbers:
+        return "inf"
+    return numbers[0] if all(value == numbers[0] for value in numbers) else float(np.mean(numbers))
+
+
+def _finite(value: float) -> float | str | None:
+    if math.isnan(value):
+        return None
+    return "inf" if math.isinf(value) else value

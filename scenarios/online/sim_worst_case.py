@@ -1,0 +1,118 @@
+"""p-REC_sim's exact worst-case epsilon, over all voters, clients and recommendations (D = R = 0).
+
+Source: the spec's section 6. Weights depend on survivors' votes only, so the worst case is a dynamic programme over the
+number n of survivors.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from coordinator.online.weighting import Weighting, chances
+from coordinator.protocol.arrays import Floats2
+from coordinator.protocol.compiled import compiled
+from coordinator.protocol.errors import InputError
+from scenarios.online.conditions import check
+
+MOST_ROUNDS_TRIED = 3e8
+"""Ways to vote that one programme tries at most: minutes."""
+
+
+def worst_case_sim(
+    voters: int, peers: int, rounds: int, objects: int = 2, *, sharp: bool = False
+) -> tuple[float, float]:
+    """Return the largest log-likelihood ratios of any recommended sequence when one voter is added.
+
+    Parameters
+    ----------
+    voters : int
+        At most N voters without the added one.
+    peers : int
+        P of them never vote for a disliked object.
+    rounds, objects : int
+        T, in the weighting; m, 2 or 3.
+    sharp : bool
+        Whether for the tuned weighting.
+
+    Returns
+    -------
+    (float, float)
+        The most that the sequence can become likelier, and less likely [nats]; epsilon is the larger. Exact where T is
+        a few N or more; for fewer rounds an upper bound, as every worst case is granted the rounds that it takes.
+
+    Raises
+    ------
+    InputError
+        For more than three objects, or sizes that would not end.
+
+    Examples
+    --------
+    >>> [round(epsilon, 6) for epsilon in worst_case_sim(20, 5, 100)]
+    [3.057735, 2.26223]
+    """
+    check(rounds, objects, voters, peers)
+    if objects > 3 or (sharp and objects != 2):
+        raise InputError(
+            f"objects is {objects}: the exact worst case is computed for 2 (p-rec-sharp) or 2 and 3 objects"
+        )
+    tried = math.comb(voters + objects, objects) - math.comb(peers + objects - 1, objects)
+    if tried > MOST_ROUNDS_TRIED:
+        raise InputError(
+            f"voters is {voters}, objects {objects}: the exact worst case tries {tried:.1e} ways to vote, more than "
+            f"{MOST_ROUNDS_TRIED:.0e}; give fewer voters, or take the proved bound"
+        )
+    weighting = Weighting(rounds=rounds, objects=objects, sharp=sharp)
+    worst = worst_by_survivors(voters, peers, objects, float(rounds), weighting.steepness, weighting.part)
+    return float(worst[0].max()), float(worst[1].max())
+
+
+@compiled
+def worst_by_survivors(voters: int, peers: int, objects: int, rounds: float, steepness: float, part: int) -> Floats2:
+    """Return the most that a sequence can become likelier (row 0) and less likely (row 1), by n survivors.
+
+    Parameters
+    ----------
+    voters, peers, objects : int
+        Largest n, P, and m: 2 or 3.
+    rounds, steepness, part
+        As for `coordinator.online.weighting.chances`.
+
+    Returns
+    -------
+    ndarray of float64, shape (2, voters + 1)
+
+    Notes
+    -----
+    Object 0 is recommended; the added voter votes for it, or for object 1. If it is struck, the programme ends; else n
+    is what survives. P peers need one liked object: the recommended one, or another one if it is disliked. Where nobody
+    dies nothing leaks: all voters agree, or nobody votes for what is recommended.
+    """
+    worst = np.zeros((2, voters + 1))
+    sums = np.zeros(objects)
+    for n in range(peers, voters + 1):
+        for first in range(n + 1):
+            rest = n - first
+            for second in range(rest if objects == 2 else 0, rest + 1):
+                sums[0], sums[1] = first, second
+                if objects == 3:
+                    sums[2] = rest - second
+                alone = math.log(chances(sums, rounds, steepness, part)[0])
+                sums[0] += 1
+                agrees = math.log(chances(sums, rounds, steepness, part)[0]) - alone
+                sums[0] -= 1
+                sums[1] += 1
+                differs = math.log(chances(sums, rounds, steepness, part)[0]) - alone
+                may_like = first >= peers
+                may_dislike = max(second, rest - second) >= peers
+                for sign in range(2):
+                    up = agrees if sign == 0 else -agrees
+                    down = differs if sign == 0 else -differs
+                    best = worst[sign, n]
+                    if may_like:
+                        best = max(best, up + (worst[sign, first] if first < n else 0.0), down)
+                    if may_dislike:
+                        best = max(best, up, down + (worst[sign, rest] if first > 0 else 0.0))
+                    worst[sign, n] = best
+    return worst

@@ -1,0 +1,127 @@
+"""Following a job: its log as it grows, then how it ended and its result."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any
+
+import aiohttp
+
+from scenarios.submission.head import Head, LostError
+from scenarios.submission.parcel import Parcel
+
+QUIET = 20.0
+"""Seconds without a line after which the head is asked whether the job goes on."""
+PAUSE = 0.3
+TRIES = 3
+FAILED, STOPPED, KILLED = 1, 3, 128
+
+
+class Log:
+    """A job's log as it arrives: what is new is shown line by line, what carries the result is kept.
+
+    Parameters
+    ----------
+    show : callable
+        Takes text to be shown.
+    """
+
+    def __init__(self, show: Callable[[str], object]) -> None:
+        self.parcel = Parcel()
+        self._show = show
+        self._received = 0
+        self._begun = ""
+
+    def grow(self, text: str) -> None:
+        """Take the next piece, cut anywhere."""
+        self._received += len(text)
+        *whole, self._begun = (self._begun + text).split("\n")
+        for line in whole:
+            if (told := self.parcel.take(line)) or not line:
+                self._show(f"{told}\n")
+
+    def catch_up(self, text: str) -> None:
+        """Take the whole log, of which some has arrived."""
+        self.grow(text[self._received :])
+
+    def end(self) -> None:
+        """Show a last line that has no end."""
+        if self._begun:
+            self.grow("\n")
+
+    async def follow(self, pieces: Any) -> None:
+        """Take pieces that begin at the log's begin, until they end or nothing comes for a while."""
+        skip = self._received
+        try:
+            while True:
+                piece: str = await asyncio.wait_for(anext(pieces), QUIET)
+                new = piece[skip:]
+                skip = max(0, skip - len(piece))
+                self.grow(new)
+        except (StopAsyncIteration, TimeoutError):
+            return
+
+
+def follow(head: Head, job: str, log: Log) -> Any:
+    """Show a job's log until the job is over.
+
+    Parameters
+    ----------
+    head : Head
+    job : str
+        Submission id.
+    log : Log
+
+    Returns
+    -------
+    JobDetails
+
+    Raises
+    ------
+    LostError
+        If the head answers no more.
+    """
+    failures = 0
+    while not (details := head.details(job)).status.is_terminal():
+        try:
+            asyncio.run(log.follow(head.client.tail_job_logs(job)))
+            failures = 0
+        except (aiohttp.ClientError, OSError, RuntimeError) as error:
+            failures += 1
+            if failures == TRIES:
+                raise LostError(f"the log of job {job} is cut off ({error})") from None
+        time.sleep(PAUSE)
+    log.catch_up(head.log(job))
+    log.end()
+    return details
+
+
+def exit_code(details: Any) -> int:
+    """Return the exit code that a job's end stands for: its own, 3 where it was stopped, 1 where it never began."""
+    status = str(details.status)
+    if status == "STOPPED":
+        return STOPPED
+    if status == "SUCCEEDED":
+        return 0
+    code: int | None = details.driver_exit_code
+    if not code:
+        return FAILED
+    return KILLED - code if code < 0 else code
+
+
+def told(details: Any, job: str) -> str:
+    """Return in one line how a job ended that did not succeed."""
+    status, code, message = str(details.status), details.driver_exit_code, str(details.message or "")
+    if status == "STOPPED":
+        kept = (details.metadata or {}).get("out")
+        again = (
+            f"goes on from what is kept in {kept}" if kept else "begins anew, for want of an --out to keep rounds in"
+        )
+        return f"job {job} was stopped; submitted again it {again}"
+    if code:
+        lacks = "No module named" in message or code in (126, 127)
+        hint = "; its head needs blindrec's dependencies, and their python first on the path" if lacks else ""
+        return f"job {job} failed with exit code {code}{hint}"
+    return f"job {job} failed before it began ({(message.splitlines() or ['no reason given'])[0]})"

@@ -1,0 +1,190 @@
+"""A Ray head, as its dashboard's job service knows it: every request ends in time, every failure is one clear line."""
+
+from __future__ import annotations
+
+import logging
+import os
+import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import urlsplit
+
+import ray
+import requests
+from ray.job_submission import JobDetails, JobSubmissionClient
+
+from coordinator.protocol.errors import BlindrecError, InputError
+
+CONNECT, ANSWER = 5.0, 60.0
+"""Seconds to wait for a connection, and for an answer."""
+_VERSION, _METADATA = _QUICK = ("/api/version", "/api/v0/cluster_metadata")
+_REACHED = "RAY_API_SERVER_ADDRESS"
+_TOKEN = "set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN_PATH to the cluster's token file"
+
+
+class LostError(BlindrecError):
+    """A head that had answered does not any more."""
+
+
+class _Client(JobSubmissionClient):
+    """Ray's client, which by itself would wait without end."""
+
+    def _do_request(self, method: str, endpoint: str, **more: Any) -> Any:
+        wait = CONNECT if endpoint in _QUICK else ANSWER
+        return super()._do_request(method, endpoint, timeout=(CONNECT, wait), **more)
+
+    def ask(self, endpoint: str) -> dict[str, Any]:
+        """Return what the head answers to a GET; nothing where it does not know the question."""
+        answer = self._do_request("GET", endpoint)
+        value = answer.json() if answer.status_code == requests.codes.ok else {}
+        return value if isinstance(value, dict) else {}
+
+
+class Head:
+    """A head that answers, and lets us in.
+
+    Parameters
+    ----------
+    address : str
+        URL of its dashboard, e.g. ``"http://127.0.0.1:8265"``; ``http://`` may be left out.
+
+    Raises
+    ------
+    InputError
+        If nothing or something else answers there, or it wants another token.
+    """
+
+    def __init__(self, address: str) -> None:
+        self.address = _url(address)
+        for handler in logging.getLogger("ray").handlers:
+            handler.setLevel(logging.ERROR)  # Ray tells of every file that it leaves out, and every connection
+        with _explained(self.address), _only(self.address):
+            try:
+                self.client = _Client(self.address)
+            except (
+                ConnectionError,
+                requests.RequestException,
+                LookupError,
+                RuntimeError,
+                TypeError,
+                ValueError,
+            ) as error:
+                raise _unreachable(self.address, error) from None
+
+    def check_versions(self) -> None:
+        """Make sure that the cluster runs the Ray and the Python of this process.
+
+        Raises
+        ------
+        InputError
+            If not.
+        """
+        with _explained(self.address):
+            theirs = str(self.client.ask(_VERSION).get("ray_version"))
+            python = str(self.client.ask(_METADATA).get("data", {}).get("pythonVersion", ""))
+        if theirs != ray.__version__:
+            raise InputError(
+                f"Ray is {theirs} on {self.address}, {ray.__version__} here; install the same version on both"
+            )
+        if python and python.split(".")[:2] != platform.python_version().split(".")[:2]:
+            raise InputError(
+                f"Python is {python} on {self.address}, {platform.python_version()} here; use the same version on both"
+            )
+
+    def submit(self, entrypoint: str, environment: dict[str, Any], metadata: dict[str, str]) -> str:
+        """Send a job and return its submission id.
+
+        Raises
+        ------
+        InputError
+            If the working directory is too large.
+        """
+        with _explained(self.address):
+            try:
+                return self.client.submit_job(entrypoint=entrypoint, runtime_env=environment, metadata=metadata)
+            except (RuntimeError, ValueError) as error:
+                raise InputError(f"Ray at {self.address} does not take the job ({_line(error)})") from None
+
+    def details(self, job: str) -> JobDetails:
+        """Return what the head knows of a job.
+
+        Raises
+        ------
+        InputError
+            If it knows no such job.
+        """
+        with _explained(self.address), _known(self.address, job):
+            return self.client.get_job_info(job)
+
+    def log(self, job: str) -> str:
+        """Return a job's whole log."""
+        with _explained(self.address), _known(self.address, job):
+            return self.client.get_job_logs(job)
+
+    def stop(self, job: str) -> bool:
+        """Ask a job to end; return whether it was running."""
+        with _explained(self.address), _known(self.address, job):
+            return self.client.stop_job(job)
+
+
+def _url(address: str) -> str:
+    url = (address if "://" in address else f"http://{address}").rstrip("/")
+    try:
+        parts = urlsplit(url)
+        good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        good = False
+    if not good:
+        raise InputError(f"address is {address}; give the URL of a head's dashboard, e.g. http://127.0.0.1:8265")
+    return url
+
+
+def _unreachable(address: str, error: Exception) -> InputError:
+    return InputError(
+        f"no Ray head answers at {address} ({_line(error)}); give the URL of its dashboard, port 8265 if not told "
+        "otherwise, or start a head there"
+    )
+
+
+@contextmanager
+def _only(address: str) -> Iterator[None]:
+    """Let the address count that was given: Ray prefers those of the environment."""
+    before = os.environ.get(_REACHED)
+    os.environ[_REACHED] = address
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_REACHED]
+        else:
+            os.environ[_REACHED] = before
+
+
+@contextmanager
+def _explained(address: str) -> Iterator[None]:
+    """Say in one line what is wrong with the token or the line to the head."""
+    try:
+        yield
+    except requests.RequestException as error:
+        raise LostError(f"the head at {address} answers no more ({_line(error)})") from None
+    except ray.exceptions.RayError as error:  # of authentication, by whatever name this version of Ray has for it
+        raise InputError(f"the head at {address} refuses the token ({_line(error)}); {_TOKEN}") from None
+
+
+@contextmanager
+def _known(address: str, job: str) -> Iterator[None]:
+    try:
+        yield
+    except RuntimeError as error:
+        if "404" not in str(error) and "does not exist" not in str(error):
+            raise LostError(f"the head at {address} fails ({_line(error)})") from None
+        raise InputError(
+            f"job {job} is unknown to the head at {address}; `ray job list` tells those it knows"
+        ) from None
+
+
+def _line(error: Exception) -> str:
+    """Return the begin of an error's first line."""
+    first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    return first if len(first) <= 200 else f"{first[:200]} ..."

@@ -1,0 +1,82 @@
+"""What travels with a job: the working directory without data, runs and caches, and blindrec's own code."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from coordinator.protocol.errors import InputError
+
+PACKAGES = ("actors", "coordinator", "scenarios")
+_TOOLS = (
+    ".git/", ".venv/", "venv/", ".hypothesis/", ".*_cache/", "__pycache__/", "*.py[co]", "*.nb[ic]", "*.egg-info/",
+    "build/", "dist/",
+)  # fmt: skip
+_DATA = (
+    "*.csv", "*.tsv", "*.dat", "*.data", "*.parquet", "*.zip", "*.gz", "*.bz2", "*.xz", "*.tar", "*.xls", "*.xlsx",
+    "*.np[yz]", "*.pkl", "*.h5", "*.sqlite",
+)  # fmt: skip
+EXCLUDES = (*_TOOLS, *_DATA, "runs/")
+"""Patterns, as in `.gitignore`, of what is never sent; `.gitignore` and `.rayignore` of the folder count as well."""
+_NOT_WALKED = {".git", ".venv", "venv", "node_modules", "__pycache__"}
+_RUN = ("versions.json", "rounds/scenario.json", "grid.json")
+"""One of these is in the folder of every run and sweep, finished or not."""
+_DEEP = 6
+_GRACE = 20
+"""Seconds that a job that is stopped has to end by itself."""
+
+
+def environment(folder: Path) -> dict[str, Any]:
+    """Return Ray's description of what a job brings along.
+
+    The working directory goes without `EXCLUDES` and without folders that hold a run. Where it does not hold
+    blindrec's packages, they travel beside it, so that both sides are the same code.
+
+    Parameters
+    ----------
+    folder : Path
+        The working directory.
+    """
+    runs = [f"/{run.relative_to(folder).as_posix()}/" for run in run_folders(folder)]
+    described: dict[str, Any] = {
+        "working_dir": str(folder),
+        "excludes": [*EXCLUDES, *runs],
+        "env_vars": {"RAY_JOB_STOP_SIGNAL": "SIGINT", "RAY_JOB_STOP_WAIT_TIME_S": str(_GRACE)},
+    }
+    if not all((folder / name / "__init__.py").is_file() for name in PACKAGES):
+        described["py_modules"] = [str(Path(__file__).parents[2] / name) for name in PACKAGES]
+    return described
+
+
+def run_folders(folder: Path) -> Iterator[Path]:
+    """Yield the folders below ``folder`` that hold a run, finished or not."""
+    for place, names, _ in os.walk(folder):
+        names[:] = [name for name in names if name not in _NOT_WALKED]
+        here = Path(place)
+        if here != folder and any((here / mark).is_file() for mark in _RUN):
+            names.clear()
+            yield here
+        elif len(here.relative_to(folder).parts) >= _DEEP:
+            names.clear()
+
+
+def entrypoint(arguments: Sequence[str]) -> str:
+    """Return the shell command that a job runs; it refuses a Python that is not this one."""
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    return shlex.join(["exec", "python", "-m", "scenarios.submission.inside", version, *arguments])
+
+
+def check_folder(folder: Path) -> None:
+    """Refuse to send a whole disk or home.
+
+    Raises
+    ------
+    InputError
+        If the folder is one of these.
+    """
+    if folder.resolve() in (Path("/"), Path.home().resolve()):
+        raise InputError(f"the working directory {folder} would be sent whole; submit from a folder of its own")

@@ -1,0 +1,60 @@
+"""The points of an online sweep's figure: what was measured at every value of an axis, and every bound beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from scenarios.sweep.online_axes import AXES, HALVING
+
+MEASURED, AGAINST, BOUND, EXACT = "measured", "measured, halving", "upper bound", "exact worst case"
+LOWER, OWN = "lower bound, any algorithm", "lower bound, itself"
+_COLUMNS = ("axis", "kind", "recommender", "x", "y", "low", "high")
+LEFT_OUT = ("p-rec-wide", "p-rec-literal")
+"""Not drawn, but in the table: they lie on p-rec, or kick peers out."""
+
+
+def points_of(summary: Mapping[str, Any]) -> pd.DataFrame:
+    """Return every point of the figure.
+
+    Returns
+    -------
+    DataFrame
+        Columns: axis (a panel), kind, recommender ("" where a bound is for all of them), x, y, low, high. Points that
+        are not known, or not above 0 (axes are logarithmic), are left out; where there is no interval, its ends are
+        NaN.
+    """
+    points: list[dict[str, Any]] = []
+    for row in summary["points"]:
+        if row["recommender"] in LEFT_OUT:
+            continue
+        points += _leaks(row) if AXES[row["axis"]].epsilon else _losses(row)
+    table = pd.DataFrame(points, columns=list(_COLUMNS)).drop_duplicates(ignore_index=True)
+    table = table.astype(dict.fromkeys(("x", "y", "low", "high"), float))
+    drawn: pd.DataFrame = table[np.isfinite(table["y"]) & (table["y"] > 0)]
+    return drawn.reset_index(drop=True)
+
+
+def _losses(row: Mapping[str, Any]) -> list[dict[str, Any]]:
+    own = {"axis": row["axis"], "x": row["x"], "recommender": row["recommender"]}
+    bound = None if row["recommender"] == "random" else row["loss_bound"]  # the measured line hides it
+    measured = AGAINST if row["environment"] == HALVING else MEASURED
+    return [
+        {**own, "kind": measured, "y": row["loss"], "low": row["loss_low"], "high": row["loss_high"]},
+        {**own, "kind": BOUND, "y": bound},
+        {**own, "kind": EXACT, "y": row["loss_exact"]},
+        {**own, "kind": LOWER, "recommender": "", "y": row["loss_lower_bound"]},
+    ]
+
+
+def _leaks(row: Mapping[str, Any]) -> list[dict[str, Any]]:
+    own = {"axis": row["axis"], "x": row["x"], "recommender": row["recommender"]}
+    return [
+        {**own, "kind": MEASURED, "y": row["privacy_loss"]},
+        {**own, "kind": BOUND, "y": row["epsilon_proved"]},
+        {**own, "kind": EXACT, "y": row["epsilon_exact"]},
+        {**own, "kind": OWN, "y": row["epsilon_lower"]},
+    ]

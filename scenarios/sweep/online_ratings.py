@@ -1,0 +1,163 @@
+"""An online sweep on real ratings: all recommenders serve the same clients of a file, a unit each and seed."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+from rich.console import Console
+
+from coordinator.protocol.errors import InputError
+from scenarios.abandoning import stop_if_abandoned
+from scenarios.online.config import OnlineScenario
+from scenarios.online.results import client_record
+from scenarios.online.run import build_world, proved, run_online
+from scenarios.online.worlds import World
+from scenarios.session import InProcess, Session
+from scenarios.sweep.online_checks import check_seeds
+from scenarios.sweep.online_settings import SHARP, digest_of
+from scenarios.sweep.store import measure_units
+from scenarios.validation import validated
+
+COMPARED = ("p-rec", "p-rec-lean", SHARP, "plurality", "multiplicative-weights", "dsybil", "naive", "random")
+KEPT = ["client", "rounds", "voters", "peers", "diversity", "radius", "skipped", "loss", "loss_random", "loss_bound"]
+KEPT += ["epsilon_proved", "privacy_loss_of_run", "privacy_loss_of_peers", "peers_alive", "peers_kicked"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RatingsSweep:
+    """A sweep on clients of a ratings file.
+
+    Attributes
+    ----------
+    ratings, columns, like_from, clients, rounds, objects
+        As in `scenarios.online.config.OnlineScenario`.
+    sha256 : str
+        Of the file: it is known by its content, not by its name.
+    recommenders : tuple of str or None
+        None: all that apply.
+    seeds : int
+        Each draws its own clients.
+    """
+
+    ratings: Path
+    sha256: str
+    columns: tuple[str, str, str] | None
+    like_from: float | None
+    clients: int
+    rounds: int | None
+    objects: int
+    recommenders: tuple[str, ...] | None
+    seeds: int
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The recommenders that are compared."""
+        return self.recommenders or tuple(name for name in COMPARED if name != SHARP or self.objects == 2)
+
+    def scenario(self, recommender: str, seed: int) -> OnlineScenario:
+        """Return what is run."""
+        names = ("ratings", "columns", "like_from", "clients", "rounds", "objects")
+        shared = {name: getattr(self, name) for name in names}
+        return validated(OnlineScenario, None, {"recommender": recommender, "seed": seed, **shared})
+
+    def content(self) -> dict[str, Any]:
+        """Return what every unit depends on, as JSON values."""
+        shared = {name: getattr(self, name) for name in ("like_from", "clients", "rounds", "objects")}
+        columns = None if self.columns is None else list(self.columns)
+        return {"sweep": "online ratings", "ratings_sha256": self.sha256, "columns": columns, **shared}
+
+    @property
+    def digest(self) -> str:
+        """Digest of `content`: sweeps with the same one share their finished units."""
+        return digest_of(self.content())
+
+
+def sha256_of(ratings: Path) -> str:
+    """Return the digest of a file.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read.
+    """
+    try:
+        return hashlib.sha256(ratings.read_bytes()).hexdigest()
+    except OSError as error:
+        raise InputError(f"ratings file {ratings} cannot be read ({error.strerror}); name another") from None
+
+
+class Key(NamedTuple):
+    """A unit's name."""
+
+    recommender: str
+    seed: int
+
+
+class Measured(NamedTuple):
+    """What one recommender found with all clients: a row each, with the columns `KEPT`."""
+
+    clients: tuple[dict[str, Any], ...]
+    seconds: float
+
+
+Units = dict[Key, Measured]
+
+
+def check_ratings_sweep(wanted: RatingsSweep) -> None:
+    """Refuse what cannot be run, before anything runs; the first seed's clients are drawn for that.
+
+    Raises
+    ------
+    InputError
+        One line that names the value and the remedy.
+    """
+    check_seeds(wanted.seeds)
+    for recommender in wanted.names:
+        scenario = wanted.scenario(recommender, 0)
+        for client in world_of(scenario.model_copy(update={"recommender": "p-rec"})).clients:
+            proved(scenario, client, recommender)
+
+
+@functools.lru_cache(maxsize=1)
+def world_of(scenario: OnlineScenario) -> World:
+    """Return a scenario's world; the last one is kept, since all recommenders serve the same clients."""
+    return build_world(scenario)
+
+
+def measure(scenario: OnlineScenario) -> Measured:
+    """Measure one unit, in this process."""
+    begin = time.perf_counter()
+    world = world_of(scenario.model_copy(update={"recommender": "p-rec"}))
+    run = run_online(scenario, InProcess(1), world=world, over=lambda _: stop_if_abandoned())
+    rows = [client_record(run, client) for client in run.clients]
+    kept = tuple({name: row[name] for name in KEPT} for row in rows)
+    return Measured(clients=kept, seconds=time.perf_counter() - begin)
+
+
+def run_sweep(wanted: RatingsSweep, session: Session, out: Path, console: Console) -> Units:
+    """Measure every unit that the folder does not hold yet; see `store.measure_units`."""
+    units = {Key(name, seed): wanted.scenario(name, seed) for seed in range(wanted.seeds) for name in wanted.names}
+    return measure_units(units, measure, session, out, console, read=_read, write=_written)
+
+
+def _read(line: dict[str, Any]) -> tuple[Key, Measured]:
+    rows = tuple({name: row[name] for name in KEPT} for row in line["clients"])
+    return Key(str(line["recommender"]), int(line["seed"])), Measured(rows, float(line["seconds"]))
+
+
+def _written(key: Key, measured: Measured) -> dict[str, Any]:
+    return {**key._asdict(), **measured._asdict()}
+
+
+def units_table(units: Units) -> pd.DataFrame:
+    """Return every client of every unit, one row each; NaN: not computed or not proved."""
+    table = pd.DataFrame([{**key._asdict(), **row} for key, one in units.items() for row in one.clients])
+    return table.astype(
+        dict.fromkeys(("loss_bound", "epsilon_proved", "privacy_loss_of_run", "privacy_loss_of_peers"), float)
+    )

@@ -1,0 +1,127 @@
+"""The summary of an online sweep: loss and privacy loss at every point, with intervals, beside their bounds."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from scenarios.online.constructive import attack
+from scenarios.online.exact import epsilon_exact
+from scenarios.online.loss_bounds import loss_bound, loss_lower_bound
+from scenarios.online.loss_worst_case import worst_loss_sim
+from scenarios.online.privacy_bounds import epsilon_proved
+from scenarios.online.privacy_lower_bounds import own_lower_bound
+from scenarios.sweep.intervals import CONFIDENCE, mean_interval
+from scenarios.sweep.online_axes import HALVING, RANDOM, Setting
+from scenarios.sweep.online_settings import BY_WEIGHT, SHARP, SIM, OnlineSweep, Point
+from scenarios.sweep.online_units import Measured, Units
+
+MOST_STEPS = 2e9
+"""Steps of the exact loss' dynamic programme: seconds."""
+
+
+def summarize(wanted: OnlineSweep, units: Units) -> dict[str, Any]:
+    """Return what `--json` prints.
+
+    Returns
+    -------
+    dict
+        What was asked for, and ``points``: a row for every axis, value and recommender. None: not known, or not
+        proved; "inf": no finite number.
+
+    Notes
+    -----
+    ``loss`` is the mean over seeds, ``loss_se`` its standard error, ``low`` and ``high`` Student's interval.
+    ``loss_bound`` is (L) or what is sharper, ``loss_exact`` the worst case over all worlds, ``loss_lower_bound`` what
+    the adversary of Theorem 6 costs any algorithm. ``epsilon_exact`` is exact from N rounds on and an upper bound
+    before (``exact_is_bound``); ``epsilon_lower`` is the most that a constructed environment leaks, or p-REC's own
+    chain of voters. ``privacy_loss`` is the mean over runs, with ``privacy_loss_most``; ``peers_alive`` the mean,
+    ``peers_kicked`` the sum.
+    """
+    rows = [_row(point, _of(units, point)) for point in wanted.points]
+    asked = {"axes": {name: list(values) for name, values in wanted.axes.items()}, "seeds": wanted.seeds}
+    return {**wanted.content(), **asked, "interval": CONFIDENCE, "points": rows}
+
+
+def _of(units: Units, point: Point) -> list[Measured]:
+    return [one for key, one in units.items() if (key.recommender, key.setting) == (point.recommender, point.setting)]
+
+
+def _row(point: Point, every: Sequence[Measured]) -> dict[str, Any]:
+    loss, low, high = mean_interval([one.loss for one in every])
+    leaks = np.array([one.privacy_loss for one in every])
+    return {
+        "axis": point.axis,
+        "x": point.x,
+        "recommender": point.recommender,
+        **point.setting._asdict(),
+        "seeds": len(every),
+        "loss": loss,
+        "loss_se": standard_error([one.loss for one in every]),
+        "loss_low": low,
+        "loss_high": high,
+        **_bounds(point.recommender, point.setting),
+        "privacy_loss": told(float(leaks.mean())),
+        "privacy_loss_most": told(float(leaks.max())),
+        "peers_alive": float(np.mean([one.peers_alive for one in every])),
+        "peers_kicked": sum(one.peers_kicked for one in every),
+        "seconds": float(np.mean([one.seconds for one in every])),
+    }
+
+
+def _bounds(recommender: str, setting: Setting) -> dict[str, Any]:
+    shape = setting.shape()
+    radius = {name: number for name, number in shape.items() if name != "diversity"}
+    proved = epsilon_proved(recommender, **shape)
+    if recommender == "naive":  # it is given what is proved of p-rec
+        proved = epsilon_proved("p-rec", **shape)
+    exact = epsilon_exact(recommender, **shape)
+    return {
+        "loss_bound": loss_bound(recommender, **shape),
+        "loss_exact": _worst_loss(recommender, setting),
+        "loss_lower_bound": loss_lower_bound(**radius),
+        "epsilon_proved": proved,
+        "epsilon_exact": exact,
+        "exact_is_bound": recommender == SIM and exact is not None and setting.rounds < setting.voters,
+        "epsilon_lower": _lower(recommender, setting._replace(environment=RANDOM)),
+    }
+
+
+def _worst_loss(recommender: str, setting: Setting) -> float | None:
+    """Return p-REC_sim's exact worst case where the adversary of that very setting is played against."""
+    easy = setting.rounds * setting.voters**2 / 2 <= MOST_STEPS
+    if setting.environment != HALVING or recommender not in (SIM, SHARP) or setting.objects != 2 or not easy:
+        return None
+    if setting.diversity + setting.radius > 0:
+        return None
+    return worst_loss_sim(setting.voters, setting.peers, setting.rounds, sharp=recommender == SHARP)
+
+
+@functools.cache
+def _lower(recommender: str, setting: Setting) -> float | None:
+    """Return what epsilon is at least where D + R > 0: by p-REC's own chain, or a worse environment if it is found."""
+    both = setting.diversity + setting.radius
+    if recommender not in BY_WEIGHT or not 0 < both <= setting.rounds:
+        return None
+    chain = own_lower_bound(**setting.shape()) if setting.voters >= 2 * setting.peers else None
+    if setting.objects > 2:
+        return chain
+    shape = setting.shape()
+    del shape["objects"]
+    return max(chain or 0.0, attack(recommender, **shape).epsilon)
+
+
+def standard_error(values: Sequence[float]) -> float | None:
+    """Return a mean's standard error; None for a single value."""
+    return float(np.std(values, ddof=1)) / math.sqrt(len(values)) if len(values) > 1 else None
+
+
+def told(value: float) -> float | str | None:
+    """Return a number as strict JSON has it: None for NaN, "inf" for infinity."""
+    if math.isnan(value):
+        return None
+    return "inf" if math.isinf(value) else value

@@ -1,0 +1,89 @@
+"""Ledgers on disk: charged before answered, read by whoever embodies the device next, torn lines never answered."""
+
+from __future__ import annotations
+
+import os
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+import worlds
+
+from actors.device import Cohort
+from actors.ledger import Ledger
+from actors.ledger_file import Entry, read_entries
+from coordinator.pool_designs import MaxSense
+from coordinator.protocol.errors import LedgerError
+from coordinator.protocol.messages import Query
+
+WORLD = worlds.world(items=40, rated=5)
+BUDGET = Fraction(1)
+
+
+def query(number: int, epsilon: Fraction = Fraction(1, 3)) -> Query:
+    """One of several queries."""
+    return MaxSense(items=40, rated=5).query(round_number=number, public_seed=worlds.PUBLIC, epsilon=epsilon)
+
+
+def cohort(folder: Path, first: int = 0, stop: int = 60) -> Cohort:
+    """Devices that keep their ledger in a folder."""
+    return Cohort(worlds.block_ratings(WORLD), WORLD.secret, first, stop, BUDGET, ledger=folder)
+
+
+def test_who_embodies_devices_next_knows_what_they_spent(tmp_path: Path) -> None:
+    """Whatever cohorts there are then; an answer that is repeated is booked once."""
+    for first, stop in ((0, 25), (25, 60)):
+        before = cohort(tmp_path, first, stop)
+        released = before.answer(query(0), first, stop)
+        assert before.answer(query(0), first, stop) == released
+    cohort(tmp_path, 10, 40).answer(query(1), 10, 30)
+    again = cohort(tmp_path)
+    assert again.ledger.stretches() == [(0, 10, Fraction(1, 3)), (10, 30, Fraction(2, 3)), (30, 60, Fraction(1, 3))]
+    assert len(list(read_entries(tmp_path, 0, 60))) == 3
+    assert again.answer(query(0), 0, 60).refused == 0
+    assert again.answer(query(2), 0, 60).refused == 0
+    assert again.answer(query(3), 0, 60).refused == 20
+
+
+def test_nothing_is_answered_that_cannot_be_booked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    devices = cohort(tmp_path)
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(LedgerError, match=r"cannot be written \(No space left on device\); devices do not answer"):
+        devices.answer(query(0), 0, 60)
+    assert devices.ledger.spent(0) == 0
+
+
+def test_it_is_booked_before_it_is_answered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[int] = []
+
+    def sketched(*_: object) -> None:
+        seen.append(len(list(read_entries(tmp_path, 0, 60))))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Cohort, "_sketch", sketched)
+    with pytest.raises(KeyboardInterrupt):
+        cohort(tmp_path).answer(query(0), 0, 60)
+    assert seen == [1]
+
+
+def test_a_torn_line_was_never_answered_and_a_damaged_one_is_told(tmp_path: Path) -> None:
+    cohort(tmp_path).answer(query(0), 0, 60)
+    file = next(tmp_path.iterdir())
+    good = file.read_bytes()
+    for cut in range(1, len(good) - 1):
+        file.write_bytes(good[:cut])
+        assert cohort(tmp_path).ledger.spent(0) == 0
+        cohort(tmp_path).answer(query(1), 0, 60)
+        assert cohort(tmp_path).ledger.stretches() == [(0, 60, Fraction(1, 3))]
+    file.write_bytes(good[:12] + b"7" + good[13:] + Entry(bytes(16), Fraction(1), 0, 9).line())
+    with pytest.raises(LedgerError, match="is damaged on line 1; what devices spent is not known"):
+        cohort(tmp_path)
+
+
+def test_a_ledger_without_noise_is_kept_too(tmp_path: Path) -> None:
+    ledger = Ledger(0, 9, None, tmp_path)
+    ledger.charge(Entry(bytes(16), None, 0, 0), 2, 5)
+    assert Ledger(0, 9, None, tmp_path).stretches() == [(0, 2, 0), (2, 5, None), (5, 9, 0)]

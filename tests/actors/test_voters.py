@@ -1,0 +1,243 @@
+"""Where votes come from, against the oracle's streams; peers' distances, fair coins, and that the split is nobody's."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import reference
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from statistical import binomial_bounds, chi_square_fits
+
+from actors.voters import PlantedVoters, RatingVoters, TableVoters, Voters
+from coordinator.online.recommenders import RECOMMENDERS
+from coordinator.protocol.arrays import Bits2
+from coordinator.protocol.ballots import Ballot, Service
+from coordinator.protocol.coins import as_words
+
+SECRET = reference.derive(5, "devices")
+VOTE_PURPOSE, OWN_ROUNDS = 9, 1 << 31
+
+
+def announced(rounds: int, objects: int, **changes: object) -> Service:
+    """A service of client 0."""
+    told: dict[str, object] = {"client": 0, "recommender": "p-rec", "epsilon": None, **changes}
+    return Service(rounds=rounds, objects=objects, **told)  # type: ignore[arg-type] # by name
+
+
+def cast(voters: Voters, service: Service, who: Sequence[int], first: int = 0, stop: int | None = None) -> Bits2:
+    """What some voters vote for in some rounds."""
+    ballot = Ballot(service=service, first=first, stop=service.rounds if stop is None else stop)
+    return voters.cast(as_words(SECRET), ballot, np.array(who, np.int32))
+
+
+def stream_of(device: int, series: tuple[int, int] = (0, 0)) -> int:
+    """The oracle's stream of a voter's coins."""
+    return reference.siphash_words(reference.device_secret(SECRET, device), VOTE_PURPOSE, *series, 0)
+
+
+def planted(
+    *, users: int, rounds: int, objects: int, radius: int, diversity: int, peers: Sequence[int]
+) -> PlantedVoters:
+    """Voters of which some are client 0's peers, and some client 1's; others are nobody's."""
+    world = np.random.default_rng(3)
+    client = np.full(users, -1, np.int32)
+    client[list(peers)] = np.arange(len(peers)) % 2
+    diverse = np.zeros((2, rounds), np.bool_)
+    diverse[0, world.permutation(rounds)[:diversity]] = True
+    taste = world.integers(objects, size=(2, rounds), dtype=np.uint8)
+    return PlantedVoters(client=client, taste=taste, diverse=diverse, objects=objects, radius=radius)
+
+
+def own_rounds(stream: int, rounds: int, radius: int) -> list[int]:
+    """Floyd's sample without replacement (Bentley and Floyd, 1987)."""
+    drawn: list[int] = []
+    for j in range(radius):
+        last = rounds - radius + j
+        found = reference.below(stream, OWN_ROUNDS + j, last + 1)
+        drawn.append(last if found in drawn else found)
+    return drawn
+
+
+def planted_vote(voters: PlantedVoters, device: int, number: int) -> int:
+    """The oracle's vote of a planted voter."""
+    stream, client = stream_of(device), int(voters.client[device])
+    if client < 0:
+        return reference.below(stream, number, voters.objects)
+    taste = int(voters.taste[client, number])
+    step = reference.below(stream, number, 2) if voters.diverse[client, number] else 0
+    if number in own_rounds(stream, voters.taste.shape[1], voters.radius):
+        step = 1 + reference.below(stream, number, voters.objects - 1)
+    return (taste + step) % voters.objects
+
+
+@pytest.mark.parametrize(
+    ("objects", "radius", "diversity"), [(2, 0, 0), (2, 5, 9), (3, 9, 4), (7, 20, 20), (256, 3, 0)]
+)
+def test_planted_votes_are_the_oracles(objects: int, radius: int, diversity: int) -> None:
+    voters = planted(users=9, rounds=20, objects=objects, radius=radius, diversity=diversity, peers=[1, 2, 5, 7, 8])
+    votes = cast(voters, announced(20, objects), range(9))
+    assert votes.dtype == np.uint8
+    assert votes.tolist() == [[planted_vote(voters, v, number) for v in range(9)] for number in range(20)]
+
+
+SPLITS = st.lists(st.integers(0, 12), max_size=4)
+
+
+@settings(max_examples=40, deadline=None)
+@given(electors=SPLITS, rounds=SPLITS, kind=st.sampled_from(["planted", "rating", "table"]))
+def test_votes_are_the_same_in_any_split_of_electors_and_rounds(
+    electors: list[int], rounds: list[int], kind: str
+) -> None:
+    voters = opinions(kind)
+    service = announced(12, 3, titles=TITLES)
+    whole = cast(voters, service, range(12))
+    marks, ends = sorted({0, *electors, 12}), sorted({0, *rounds, 12})
+    for first, stop in itertools.pairwise(ends):
+        parts = [cast(voters, service, range(a, b), first, stop) for a, b in itertools.pairwise(marks)]
+        assert np.concatenate(parts, axis=1).tolist() == whole[first:stop].tolist()
+    some = [0, 3, 4, 9, 11]
+    assert cast(voters, service, some).tolist() == whole[:, some].tolist()
+    assert cast(voters, service, []).shape == (12, 0)
+
+
+TITLES = np.random.default_rng(8).permuted(np.tile(np.arange(30, dtype=np.int32), (12, 1)), axis=1)[:, :3]
+
+
+def rated(rows: Sequence[dict[int, float]]) -> RatingVoters:
+    """Voters with these ratings."""
+    flat = [pair for row in rows for pair in sorted(row.items())]
+    return RatingVoters(
+        starts=np.cumsum([0, *map(len, rows)]),
+        items=np.array([item for item, _ in flat], np.int32),
+        values=np.array([value for _, value in flat], np.float64),
+    )
+
+
+def raters() -> list[dict[int, float]]:
+    """Twelve users who rated between none and all of thirty titles with few different ratings, and one below 0."""
+    world = np.random.default_rng(4)
+    counts = [0, 1, 5, 10, 15, 20, 25, 30, 30, 30, 8, 3]
+    return [{int(item): float(world.integers(-1, 3)) for item in world.permutation(30)[:count]} for count in counts]
+
+
+def opinions(kind: str) -> Voters:
+    """Twelve voters of a kind."""
+    if kind == "planted":
+        return planted(users=12, rounds=12, objects=3, radius=4, diversity=3, peers=[0, 4, 5, 6, 11])
+    if kind == "rating":
+        return rated(raters())
+    return TableVoters(
+        table=np.random.default_rng(1).integers(3, size=(12, 4), dtype=np.uint8),
+        group=np.array([0, 1, 2, 3, 3, 3, 2, 1, 0, 0, 0, 2], np.int32),
+    )
+
+
+def test_rating_voters_vote_for_the_title_that_they_rate_best() -> None:
+    """Ties, and rounds of which a voter rated none, are decided by its coin of the round, in its series."""
+    service, rows = announced(12, 3, titles=TITLES), raters()
+    series = tuple(int(word) for word in service.series)
+    coins, votes = 0, cast(rated(rows), service, range(12))
+    for device, row in enumerate(rows):
+        stream = stream_of(device, series)  # type: ignore[arg-type] # two words
+        for number, asked in enumerate(TITLES.tolist()):
+            known = [row[title] for title in asked if title in row]
+            best = [place for place, title in enumerate(asked) if not known or row.get(title) == max(known)]
+            assert votes[number, device] == best[reference.below(stream, number, len(best))]
+            coins += len(best) > 1
+    assert 60 < coins < 140
+
+
+def test_coins_are_the_voters_own_and_do_not_ask_who_recommends() -> None:
+    """The same votes for every recommender, epsilon and client's address; others for other titles or clients."""
+    voters, service = opinions("rating"), announced(12, 3, titles=TITLES)
+    usual = cast(voters, service, range(12)).tolist()
+    for name in RECOMMENDERS:
+        assert cast(voters, replace(service, recommender=name, own_device=3), range(12)).tolist() == usual
+    assert cast(voters, replace(service, client=1), range(12)).tolist() != usual
+    assert not np.array_equal(replace(service, titles=TITLES[::-1]).series, service.series)
+
+
+def test_without_titles_a_voter_votes_once_whoever_is_served() -> None:
+    voters, service = opinions("planted"), announced(12, 3)
+    usual = cast(voters, service, range(12)).tolist()
+    for other in (replace(service, client=7), replace(service, recommender="random"), replace(service, own_device=1)):
+        assert cast(voters, other, range(12)).tolist() == usual
+
+
+def test_voters_with_ratings_need_titles() -> None:
+    with pytest.raises(ValueError, match="titles"):
+        cast(opinions("rating"), announced(12, 3), range(12))
+
+
+@pytest.mark.parametrize(("objects", "radius", "diversity"), [(2, 0, 0), (2, 7, 0), (4, 7, 0), (2, 7, 5), (4, 7, 30)])
+def test_peers_err_in_r_rounds_of_their_own_at_most(objects: int, radius: int, diversity: int) -> None:
+    """Exactly R where the client likes one object a round; else fewer, where a round of their own is diverse."""
+    rounds, users = 30, 400
+    voters = planted(
+        users=users, rounds=rounds, objects=objects, radius=radius, diversity=diversity, peers=range(users)
+    )
+    service = announced(rounds, objects)
+    votes, mine = cast(voters, service, range(users)), np.flatnonzero(voters.client == 0)
+    taste, diverse = voters.taste[0], voters.diverse[0]
+    other = votes[:, mine] != taste[:, None]
+    liked = ~other | (diverse[:, None] & (votes[:, mine] == (taste[:, None] + 1) % objects))
+    far = (~liked).sum(axis=0)
+    assert far.max(initial=0) == radius
+    if diversity == 0:
+        assert set(far.tolist()) == {radius}
+    assert (other[~diverse].sum(axis=0) <= radius).all()
+
+
+@pytest.mark.statistical
+def test_rounds_in_which_peers_err_are_uniform_and_so_is_the_error() -> None:
+    """False alarm 1e-6 each: every round is one of the R of T for R/T of the peers, and errors are fair."""
+    rounds, users, radius, objects = 12, 20_000, 5, 4
+    voters = planted(users=users, rounds=rounds, objects=objects, radius=radius, diversity=0, peers=range(users))
+    votes = cast(voters, announced(rounds, objects), range(users))
+    step = (votes.astype(int) - voters.taste[voters.client].T) % objects
+    low, high = binomial_bounds(users, radius / rounds, comparisons=rounds)
+    errors = (step > 0).sum(axis=1)
+    assert low <= errors.min() <= errors.max() <= high
+    assert chi_square_fits(np.bincount(step[step > 0])[1:], [1, 1, 1])
+    together = int(((step[0] > 0) & (step[1] > 0)).sum())
+    low, high = binomial_bounds(users, radius / rounds * (radius - 1) / (rounds - 1))
+    assert low <= together <= high
+    independent = binomial_bounds(users, (radius / rounds) ** 2)  # the twin: rounds drawn with replacement
+    assert not independent[0] <= together <= independent[1]
+
+
+@pytest.mark.statistical
+def test_all_others_vote_at_random() -> None:
+    """False alarm 1e-6 each: counts of votes, of pairs of rounds and of neighbours; a bias of 5 % would be noticed."""
+    objects = 3
+    voters = planted(users=20_000, rounds=6, objects=objects, radius=0, diversity=0, peers=[])
+    votes = cast(voters, announced(6, objects), range(20_000)).astype(int)
+    assert chi_square_fits(np.bincount(votes.ravel()), np.ones(objects))
+    assert chi_square_fits(np.bincount((votes[::2] * objects + votes[1::2]).ravel()), np.ones(objects**2))
+    assert chi_square_fits(np.bincount((votes[:, ::2] * objects + votes[:, 1::2]).ravel()), np.ones(objects**2))
+    assert not chi_square_fits(np.bincount(votes.ravel()), [1.05, 0.975, 0.975])
+
+
+@pytest.mark.statistical
+def test_peers_choose_fairly_between_two_liked_objects() -> None:
+    """False alarm 1e-6; a coin of 0.52 would be noticed."""
+    voters = planted(users=20_000, rounds=4, objects=3, radius=0, diversity=4, peers=range(20_000))
+    votes = cast(voters, announced(4, 3), range(20_000))[:, voters.client == 0]
+    first = int((votes == voters.taste[0][:, None]).sum())
+    low, high = binomial_bounds(votes.size, 0.5)
+    assert low <= first <= high
+    low, high = binomial_bounds(votes.size, 0.52)
+    assert not low <= first <= high
+
+
+@pytest.mark.parametrize("kind", ["planted", "rating", "table"])
+def test_opinions_are_not_shown(kind: str) -> None:
+    voters = opinions(kind)
+    assert voters.users == 12
+    assert "array" not in repr(voters)
+    assert not any(digit in repr(voters) for digit in "[{")

@@ -1,0 +1,209 @@
+"""A client's service: check values of the spec to all digits, ballots, coins, and what is refused."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+import reference
+
+from coordinator.online import service
+from coordinator.online.recommenders import RECOMMENDERS, Promise
+from coordinator.online.service import Pick, Served, by_coin, by_sequence, serve
+from coordinator.protocol.arrays import Bits2, Bools2, Indices
+from coordinator.protocol.ballots import Ballot, Service
+from coordinator.protocol.errors import InputError
+
+Rows = Sequence[Sequence[int]]
+
+
+class Written:
+    """Voters and a client whose votes and likes are written down; ``addresses`` are the voters that take part."""
+
+    def __init__(self, votes: Rows, likes: Rows, addresses: Sequence[int] | None = None) -> None:
+        self.votes: Bits2 = np.array(votes, np.uint8).reshape(len(votes), -1)
+        self.likes: Bools2 = np.array(likes, np.bool_)
+        self.addresses = np.array(range(self.votes.shape[1]) if addresses is None else addresses, np.int32)
+        self.ballots: list[tuple[int, int, list[int]]] = []
+
+    def enter(self, service: Service) -> Indices:  # noqa: ARG002 (a protocol)
+        return self.addresses
+
+    def vote(self, ballot: Ballot, electors: Indices) -> Bits2:
+        self.ballots.append((ballot.first, ballot.stop, electors.tolist()))
+        return self.votes[ballot.first : ballot.stop][:, np.searchsorted(self.addresses, electors)]
+
+    def offer(self, client: int, round_number: int, chosen: int) -> bool:  # noqa: ARG002 (a protocol)
+        return bool(self.likes[round_number, chosen])
+
+
+def liking(objects: int, *liked: Sequence[int]) -> list[list[int]]:
+    """The liked objects of every round as rows of 0 and 1."""
+    return [[int(k in row) for k in range(objects)] for row in liked]
+
+
+def served(name: str, written: Written, pick: Pick | Sequence[int], **told: Any) -> Served:
+    """A service that is over."""
+    rounds, objects = written.likes.shape
+    promise = Promise(**{"rounds": rounds, "objects": objects, **told})
+    announced = Service(client=0, recommender=name, rounds=rounds, objects=objects, epsilon=None)
+    drawn = pick if callable(pick) else by_sequence(np.array(pick, np.uint8))
+    return serve(announced, promise, written, drawn)
+
+
+VOTES = [[0, 0, 1, 1, 1], [0, 1, 0, 0, 1], [0, 1, 1, 0, 0], [1, 1, 0, 1, 0]]
+WITH_EXTRA = [[*row, extra] for row, extra in zip(VOTES, [1, 0, 1, 1], strict=True)]
+SIM_LIKES, PREC_LIKES = liking(2, [0], [0], [0], [1]), liking(2, [0, 1], [0], [0], [1])
+
+
+@pytest.mark.parametrize(
+    ("sequence", "log_likelihood", "survivors", "loss", "privacy_loss"),
+    [
+        ((0, 0, 0, 1), -2.311155170482, [5, 2, 1, 1], 0, -0.417642407907),
+        ((1, 0, 0, 0), -3.205868481536, [5, 2, 1, 1], 2, 0.112727302508),
+        ((0, 1, 1, 1), -4.257065319537, [5, 2, 1, 1], 2, -0.417642407907),
+    ],
+)
+def test_check_values_of_p_rec_sim(
+    sequence: Sequence[int], log_likelihood: float, survivors: list[int], loss: int, privacy_loss: float
+) -> None:
+    """Section 9, item 2: to all twelve digits."""
+    without = served("p-rec-sim", Written(VOTES, SIM_LIKES), sequence)
+    extra = served("p-rec-sim", Written(WITH_EXTRA, SIM_LIKES), sequence)
+    assert without.log_likelihood == pytest.approx(log_likelihood, abs=5.1e-13)
+    assert without.survivors.tolist() == survivors
+    assert without.loss == loss
+    assert np.flatnonzero(without.alive).tolist() == [0]
+    assert extra.log_likelihood - without.log_likelihood == pytest.approx(privacy_loss, abs=5.1e-13)
+    assert extra.exposure[-1] == pytest.approx(privacy_loss, abs=5.1e-13)
+
+
+@pytest.mark.parametrize(
+    ("name", "sequence", "log_likelihood", "privacy_loss", "first", "second", "alive"),
+    [
+        ("p-rec", (0, 0, 0, 1), -2.250190304688, -0.585586616780, [0, 2, 3, 1, 3], [0] * 5, [1] * 5),
+        ("p-rec", (0, 1, 1, 0), -5.403780818693, -0.595129199607, [0, 0, 1, 1, 1], [0, 2, 2, 0, 2], [1] * 5),
+        ("p-rec-lean", (0, 1, 1, 0), -4.745982794579, -0.835284815814, None, None, [1, 0, 0, 1, 0]),
+    ],
+)
+def test_check_values_of_p_rec(
+    name: str,
+    sequence: Sequence[int],
+    log_likelihood: float,
+    privacy_loss: float,
+    first: list[int] | None,
+    second: list[int] | None,
+    alive: list[int],
+) -> None:
+    """Section 9, item 2: to all twelve digits, with strikes."""
+    without = served(name, Written(VOTES, PREC_LIKES), sequence, diversity=1, radius=1)
+    extra = served(name, Written(WITH_EXTRA, PREC_LIKES), sequence, diversity=1, radius=1)
+    assert without.log_likelihood == pytest.approx(log_likelihood, abs=5.1e-13)
+    assert extra.log_likelihood - without.log_likelihood == pytest.approx(privacy_loss, abs=5.1e-13)
+    assert extra.exposure[-1] == pytest.approx(privacy_loss, abs=5.1e-13)
+    assert without.alive.tolist() == [bool(one) for one in alive]
+    if first is not None:
+        assert (without.first_strikes.tolist(), without.second_strikes.tolist()) == (first, second)
+
+
+@pytest.mark.parametrize(("name", "alive"), [("p-rec-literal", [0, 1, 1]), ("p-rec", [1, 1, 1])])
+def test_check_values_of_the_counter_example(name: str, alive: list[int]) -> None:
+    """Section 9, item 7: the literal rule kicks a peer out that spent its distance."""
+    over = served(name, Written([[1, 0, 0]], liking(2, [0])), (0,), rounds=2, radius=1)
+    assert over.alive.tolist() == [bool(one) for one in alive]
+
+
+def lively(seed: int) -> Written:
+    """A world in which voters die all the time."""
+    world = np.random.default_rng(seed)
+    votes, liked = world.integers(3, size=(17, 12)), world.integers(3, size=17)
+    votes[:, :4] = np.where(world.random((17, 4)) < 0.8, liked[:, None], votes[:, :4])
+    return Written(votes.tolist(), liking(3, *liked[:, None].tolist()))
+
+
+def numbers_of(name: str, written: Written) -> list[object]:
+    """All that a service leaves behind."""
+    over = served(name, written, by_coin(bytes(range(16))), diversity=1, radius=2)
+    exposure = None if np.isnan(over.exposure).any() else over.exposure.tolist()
+    parts = [over.chosen, over.liked, over.survivors, over.alive, over.first_strikes, over.second_strikes]
+    return [over.log_likelihood, exposure, *(part.tolist() for part in parts)]
+
+
+@pytest.mark.parametrize("most", [1, 7, 40, 1 << 22])
+@pytest.mark.parametrize("name", ["p-rec", "p-rec-lean", "plurality", "multiplicative-weights"])
+def test_the_size_of_ballots_never_changes_the_result(name: str, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    for written in map(lively, range(5)):
+        usual = numbers_of(name, written)
+        with monkeypatch.context() as patch:
+            patch.setattr(service, "MOST_VOTES", most)
+            patch.setattr(service, "MOST_ROUNDS", 5)
+            written.ballots.clear()
+            assert numbers_of(name, written) == usual
+        assert [number for first, stop, _ in written.ballots for number in range(first, stop)] == list(range(17))
+        assert all(stop - first <= max(1, min(5, most // max(len(who), 1))) for first, stop, who in written.ballots)
+
+
+def test_only_survivors_are_asked_by_their_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
+    addresses = [2, 3, 5, 11, 20]
+    written = Written(VOTES, SIM_LIKES, addresses)
+    monkeypatch.setattr(service, "MOST_ROUNDS", 1)
+    over = served("p-rec-sim", written, (0, 0, 0, 1))
+    assert over.electors.tolist() == addresses
+    assert [who for _, _, who in written.ballots] == [addresses, [2, 3], [2], [2]]
+
+
+@pytest.mark.parametrize("name", RECOMMENDERS)
+def test_where_nobody_votes_any_object_is_recommended(name: str) -> None:
+    objects, rounds = 2, 6
+    written = Written([[]] * rounds, liking(objects, *[[0]] * rounds))
+    over = served(name, written, (0, 1, 0, 1, 1, 1), epsilon=1.0)
+    assert over.log_likelihood == pytest.approx(-rounds * math.log(objects), abs=1e-12)
+    assert (over.loss, over.exposure.size, over.survivors.sum()) == (4, 0, 0)
+
+
+def test_a_vote_for_no_object_names_round_voter_and_range() -> None:
+    votes = [[0, 1, 1], [1, 0, 2], [0, 0, 0]]
+    with pytest.raises(InputError, match=r"^round 1: voter 2 votes for object 2, .* from 0 to 1$"):
+        served("p-rec", Written(votes, liking(2, [0], [0], [0])), (0, 0, 0), radius=3)
+
+
+def test_a_wrong_vote_is_the_voters_at_its_address() -> None:
+    """Where not all devices take part, a voter's place among the others is not its address."""
+    votes = [[0, 1, 1], [1, 0, 2], [0, 0, 0]]
+    with pytest.raises(InputError, match=r"^round 1: voter 9 votes for object 2"):
+        served("p-rec", Written(votes, liking(2, [0], [0], [0]), [4, 7, 9]), (0, 0, 0), radius=3)
+
+
+def test_a_vote_of_the_dead_is_not_looked_at() -> None:
+    """Ballots ask for several rounds ahead, so votes of voters that die meanwhile are there, too."""
+    votes = [[0, 0, 1], [0, 0, 200]]
+    over = served("p-rec-sim", Written(votes, liking(2, [0], [0])), (0, 0))
+    assert over.survivors.tolist() == [3, 2]
+
+
+def test_progress_is_told_ballot_by_ballot(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service, "MOST_ROUNDS", 3)
+    told: list[int] = []
+    written = Written(VOTES, SIM_LIKES)
+    announced = Service(client=0, recommender="random", rounds=4, objects=2, epsilon=None)
+    serve(announced, Promise(rounds=4, objects=2), written, by_coin(bytes(16)), over=told.append)
+    assert told == [3, 4]
+
+
+def test_coins_are_the_coordinators_stream_lane_by_lane() -> None:
+    """Round t's recommendation inverts lane t of SplitMix64 of the coin's words; drawn again, it is the same."""
+    coin = reference.derive(7, "a coin")
+    low, high = reference.as_key(coin)
+    chances = np.array([0.2, 0.5, 0.3])
+    points = [(reference.draw(low ^ high, number) >> 11) / 2**53 for number in range(300)]
+    drawn = [by_coin(coin)(number, chances) for number in reversed(range(300))][::-1]
+    assert drawn == [0 if point < 0.2 else 1 if point < 0.7 else 2 for point in points]
+    assert drawn != [by_coin(reference.derive(8, "a coin"))(number, chances) for number in range(300)]
+
+
+def test_an_object_without_probability_is_never_recommended() -> None:
+    pick = by_coin(bytes(16))
+    assert {pick(number, np.array([0.0, 1.0, 0.0])) for number in range(200)} == {1}

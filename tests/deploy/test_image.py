@@ -1,0 +1,52 @@
+"""The Dockerfile copies what exists, installs what is pinned, and is of a Python that the project allows."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+LINES = (ROOT / "deploy" / "Dockerfile").read_text(encoding="utf-8").splitlines()
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+
+
+def told(instruction: str) -> list[str]:
+    """What follows an instruction, a line each."""
+    return [line.removeprefix(f"{instruction} ") for line in LINES if line.startswith(f"{instruction} ")]
+
+
+def test_its_python_is_one_that_the_project_allows() -> None:
+    (base,) = told("FROM")
+    found = re.fullmatch(r"python:3\.(\d+)-slim", base)
+    assert found
+    assert PROJECT["project"]["requires-python"] == ">=3.11,<3.14"
+    assert found[1] == PROJECT["tool"]["mypy"]["python_version"].removeprefix("3.")
+
+
+@pytest.mark.parametrize("line", told("COPY"))
+def test_what_is_copied_exists(line: str) -> None:
+    *sources, _ = line.split()
+    assert all((ROOT / source).exists() for source in sources), line
+
+
+def test_all_that_the_project_needs_to_be_installed_is_copied() -> None:
+    copied = {source for line in told("COPY") for source in line.split()[:-1]}
+    packages = {name.removesuffix("*") for name in PROJECT["tool"]["setuptools"]["packages"]["find"]["include"]}
+    project = PROJECT["project"]
+    assert packages | {"pyproject.toml", "constraints.txt", project["readme"], *project["license-files"]} == copied
+
+
+def test_it_installs_what_is_pinned_and_runs_as_nobody_special() -> None:
+    assert any("-c constraints.txt" in line for line in told("RUN"))
+    assert told("USER") == ["ray"]
+
+
+@pytest.mark.parametrize("name", ["raycluster.yaml", "rayjob.yaml", "README.md"])
+def test_the_image_is_called_the_same_everywhere(name: str) -> None:
+    wanted = f"blindrec:{PROJECT['project']['version']}"
+    text = (ROOT / "deploy" / name).read_text(encoding="utf-8")
+    assert set(re.findall(r"\bblindrec:[0-9][\w.]*", text)) == {wanted}
+    assert wanted in LINES[0]

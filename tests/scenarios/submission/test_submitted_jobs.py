@@ -1,0 +1,146 @@
+"""Jobs on a head started as the deploy page says: the result comes back, the exit code too, a stopped one says so."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import pytest
+import requests
+from runs import Ended, alive, below, here, holds_within, small
+
+pytestmark = [pytest.mark.cluster, pytest.mark.slow]
+ROOT = Path(__file__).parents[3]
+PATIENCE = 300.0
+"""Seconds that a busy machine may take for a job; no test depends on how fast it is."""
+ENDLESS = ["run", "--users", "4000000000", "--items", "2000", "--backend", "inprocess", "--workers", "1"]
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A head, and a working directory to submit from."""
+
+    address: str
+    folder: Path
+    environment: dict[str, str]
+
+    def start(self, *words: str, **environment: str) -> subprocess.Popen[str]:
+        """Start the command in the folder."""
+        return subprocess.Popen(
+            [sys.executable, "-m", "scenarios", *words, "--address", self.address],
+            cwd=self.folder,
+            env=self.environment | environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def blindrec(self, *words: str, **environment: str) -> Ended:
+        """Run the command in the folder."""
+        with self.start(*words, **environment) as process:
+            out, err = process.communicate(timeout=PATIENCE)
+        return Ended(process.returncode, out, err)
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports where nothing listens."""
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(closing(socket.socket())) for _ in range(count)]
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]
+
+
+def answers(url: str) -> bool:
+    """Whether a dashboard is up; to whom it answers is its own matter."""
+    try:
+        return requests.get(f"{url}/api/version", timeout=2).status_code in (200, 401)
+    except requests.RequestException:
+        return False
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A head of two CPUs with a dashboard and a token of its own; the folder's name is short, as sockets need it."""
+    place = tmp_path_factory.mktemp("submission")
+    (place / "key").write_text(secrets.token_hex(32))
+    (place / "other").write_text(secrets.token_hex(32))
+    (place / "work").mkdir()
+    (place / "work" / "small.toml").write_text("items = 40\nrated = 5\nusers = 3001\n")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+    environment = kept | {
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": str(ROOT),
+        "NO_PROXY": "127.0.0.1",
+        "RAY_AUTH_MODE": "token",
+        "RAY_AUTH_TOKEN_PATH": str(place / "key"),
+        "RAY_USAGE_STATS_ENABLED": "0",
+    }
+    port, dashboard, client, agent = free_ports(4)
+    flags = ["--num-cpus=2", "--dashboard-host=127.0.0.1", "--disable-usage-stats", "--node-ip-address=127.0.0.1"]
+    ports = [f"--port={port}", f"--dashboard-port={dashboard}", f"--ray-client-server-port={client}"]
+    with tempfile.TemporaryDirectory(prefix="ray") as folder, tempfile.TemporaryFile() as said:
+        command = [str(Path(sys.executable).with_name("ray")), "start", "--head", "--block", f"--temp-dir={folder}"]
+        # jobs must get blindrec by submission, not from the head's own path
+        bare = {name: value for name, value in environment.items() if name != "PYTHONPATH"}
+        whole = [*command, *flags, *ports, f"--dashboard-agent-listen-port={agent}"]
+        with subprocess.Popen(whole, stdout=said, stderr=said, env=bare, cwd=folder) as process:
+            mine = psutil.Process(process.pid)
+            try:
+                url = f"http://127.0.0.1:{dashboard}"
+                assert holds_within(PATIENCE, lambda: answers(url))
+                yield Cluster(url, place / "work", environment)
+            finally:
+                started = below(mine)
+                process.terminate()
+                process.wait(PATIENCE)
+                assert holds_within(20, lambda: not alive(started))
+
+
+def test_a_job_runs_on_the_cluster_and_its_result_comes_here(cluster: Cluster) -> None:
+    said = cluster.blindrec("submit", "run", "small.toml", "--workers", "1", "--json", "-")
+    assert (said.code, "Traceback" in said.err) == (0, False), said.err
+    result = json.loads(said.out)
+    assert (result["backend"], result["workers"], result["answered"]) == ("ray", 1, 3001)
+    assert result["releases_sha256"] == here(small()).outcome.releases_sha256
+    assert "blindrec run, maxsense, ray" in said.err
+
+
+def test_a_failing_jobs_exit_code_comes_back(cluster: Cluster) -> None:
+    said = cluster.blindrec("submit", "run", "small.toml", "--epsilon", "-3")
+    assert said.code == 2
+    assert "\nblindrec: epsilon is -3; it must be above 0" in said.out
+    assert said.err.splitlines()[-1].endswith("failed with exit code 2")
+
+
+def test_a_job_is_left_looked_at_and_stopped(cluster: Cluster) -> None:
+    left = cluster.blindrec("submit", *ENDLESS, "--detach")
+    assert (left.code, left.err) == (0, "")
+    (job,) = left.out.split()
+
+    with cluster.start("status", job, "--follow") as following:
+        assert following.stdout
+        assert any("devices answered" in line for line in following.stdout)  # up to the first such line
+        assert cluster.blindrec("stop", job).out == f"job {job} is stopping\n"
+        rest, told = following.communicate(timeout=PATIENCE)
+    assert following.returncode == 3
+    assert "blindrec: interrupted; " in rest  # it had the time to say so
+    assert told.startswith(f"blindrec: job {job} was stopped")
+
+
+def test_another_token_is_refused(cluster: Cluster) -> None:
+    other = cluster.folder.parent / "other"
+    said = cluster.blindrec("submit", "run", "small.toml", RAY_AUTH_TOKEN_PATH=str(other))
+    assert (said.code, said.out) == (2, "")
+    assert said.err.startswith(f"blindrec: the head at {cluster.address} refuses the token")
+    assert said.err.count("\n") == 1

@@ -1,0 +1,73 @@
+"""`blindrec resume`: an interrupted run's folder is all that it takes, and what it cannot use is told in a line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from runs import Command, refused, small
+
+from actors.ledger_file import read_entries
+from scenarios.experiment import run
+from scenarios.journal import FOLDER, Journal
+from scenarios.records import claim
+from scenarios.session import InProcess
+
+SCENARIO = small(users=500, design="sign", policy="fixed", rounds=4, seed=3)
+FLAGS = ["--backend", "inprocess", "--json", "-"]
+WHOLE = ["run", "--items", "40", "--rated", "5", "--users", "500", "--design", "sign", "--policy", "fixed"]
+WHOLE += ["--rounds", "4", "--seed", "3", *FLAGS]
+LASTING = ("releases_sha256", "accuracy", "spent_max", "spent_mean", "answered", "rounds")
+
+
+def interrupted(out: Path, kept: int = 2) -> Path:
+    """A folder of a run that was killed while devices answered its third round: they have booked it, nobody kept it."""
+    claim(out, SCENARIO)
+    journal = Journal(out, 3)
+    whole = run(SCENARIO, InProcess(1), ledger=journal.ledger, keep=journal.keep)
+    assert len(whole.outcome.state.asked) == 4
+    for number in range(kept, 4):
+        (journal.folder / f"{number:06d}.npz").unlink()
+    return out
+
+
+def test_a_resumed_run_ends_as_if_nothing_had_happened(blindrec: Command, tmp_path: Path) -> None:
+    resumed = blindrec("resume", interrupted(tmp_path / "out"), *FLAGS)
+    assert (resumed.code, resumed.err) == (0, "")
+    whole = blindrec(*WHOLE).result
+    assert {name: resumed.result[name] for name in LASTING} == {name: whole[name] for name in LASTING}
+    assert not (tmp_path / "out" / FOLDER).exists()
+
+
+def test_a_resumed_run_books_nothing_twice(tmp_path: Path) -> None:
+    out = interrupted(tmp_path / "out")
+    journal = Journal(out, 3)
+    before = list(read_entries(journal.ledger, 0, 500))
+    again = run(SCENARIO, InProcess(1), ledger=journal.ledger, earlier=journal.read())
+    assert list(read_entries(journal.ledger, 0, 500)) == before
+    assert {spent for _, _, spent in again.ran.spent} == {SCENARIO.epsilon}
+
+
+@pytest.mark.parametrize("kept", [0, 1])
+def test_a_damaged_round_is_asked_again(kept: int, blindrec: Command, tmp_path: Path) -> None:
+    out = interrupted(tmp_path / "out", kept=2)
+    (Journal(out, 3).folder / f"{kept:06d}.npz").write_bytes(b"half a rou")
+    resumed = blindrec("resume", out, *FLAGS)
+    assert resumed.code == 0
+    assert f"{kept:06d}.npz is damaged; going on from the round before it" in " ".join(resumed.err.split())
+    assert resumed.result["releases_sha256"] == blindrec(*WHOLE).result["releases_sha256"]
+
+
+def test_what_cannot_be_resumed_is_refused(blindrec: Command, tmp_path: Path) -> None:
+    assert "holds no interrupted run" in refused(blindrec, "resume", tmp_path / "nowhere", *FLAGS)
+    out = interrupted(tmp_path / "out")
+    mark = out / FOLDER / "scenario.json"
+    held = json.loads(mark.read_text())
+    mark.write_text(json.dumps({**held, "format": 1}))
+    assert "was kept in format 1, this version of blindrec reads 2" in refused(blindrec, "resume", out, *FLAGS)
+    mark.write_text(json.dumps(held)[:-9])
+    assert "scenario.json is damaged" in refused(blindrec, "resume", out, *FLAGS)
+    mark.write_text(json.dumps(held))
+    assert blindrec("resume", out, *FLAGS).code == 0
+    assert "holds a finished run; there is nothing to resume" in refused(blindrec, "resume", out, *FLAGS)

@@ -1,0 +1,50 @@
+"""Processes of a run are killed in the middle of a round: it ends with the same releases, and nobody spends more."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+import pytest
+from runs import below, here, small
+
+from scenarios.cluster import OnRay
+from scenarios.experiment import Run, run
+
+pytestmark = pytest.mark.cluster
+SCENARIO = small(items=300, rated=40, users=2_000_000, design="sign", policy="fixed", rounds=2, seed=11)
+
+
+@dataclass
+class Killer:
+    """Kills a process of each kind, one after the other, as soon as so many answers are in."""
+
+    victims: list[tuple[int, str]]
+    killed: list[str] = field(default_factory=list)
+
+    def __call__(self, answers: int) -> None:
+        if self.victims and answers >= self.victims[0][0]:
+            for one, line in below(psutil.Process()).items():
+                if line.startswith(self.victims[0][1]):
+                    one.kill()
+                    self.killed.append(self.victims.pop(0)[1])
+                    return
+
+
+def spent(one: Run) -> set[object]:
+    """What devices spent; all of them were asked alike."""
+    return {amount for _, _, amount in one.ran.spent}
+
+
+def test_processes_that_are_killed_change_nothing(ray_session: OnRay, tmp_path: Path) -> None:
+    """Releases, model, advice and what devices spent are those of an undisturbed run."""
+    killer = Killer([(1, "ray::DeviceHost"), (600_000, "ray::Aggregator"), (1_200_000, "ray::Coordinator")])
+    survived = run(SCENARIO, ray_session, progress=killer, ledger=tmp_path)
+    assert killer.killed == ["ray::DeviceHost", "ray::Aggregator", "ray::Coordinator"]
+    undisturbed = here(SCENARIO, workers=2)
+    assert survived.outcome.releases_sha256 == undisturbed.outcome.releases_sha256
+    assert survived.outcome.model.score.tolist() == undisturbed.outcome.model.score.tolist()
+    assert survived.ran.advice.tolist() == undisturbed.ran.advice.tolist()
+    assert spent(survived) == spent(undisturbed) == {SCENARIO.epsilon}
+    assert survived.ran.restarts == 1

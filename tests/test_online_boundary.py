@@ -1,0 +1,300 @@
+"""The trust boundary of online recommendation: who imports whom, and all that crosses, held against a list.
+
+The coordinator is trusted with votes, and with nothing else: not with tastes, ratings, peers or secrets.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import pickle
+import subprocess
+import sys
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pytest
+from boundary import SEED, shows_a_secret
+from runs import planted_ratings, write_movielens
+
+from actors.client import Client
+from actors.electors import VoterCohort
+from actors.voters import PlantedVoters
+from coordinator.layout import plan_layout
+from coordinator.online import service as serving
+from coordinator.online.recommenders import Promise
+from coordinator.online.service import Served, serve
+from coordinator.protocol.arrays import Indices
+from coordinator.protocol.ballots import Ballot, Service, Votes
+from scenarios.online import on_ray, stage
+from scenarios.online.config import OnlineScenario
+from scenarios.online.run import OnlineRun, run_online
+from scenarios.online.stage import Cast
+from scenarios.online.worlds import planted_world
+from scenarios.session import InProcess
+
+IMPORT = """
+import importlib, json, sys
+for name in sys.argv[1:]:
+    importlib.import_module(name)
+print(json.dumps([name for name in sys.modules if name.partition(".")[0] in {"actors", "coordinator", "scenarios"}]))
+"""
+ONLINE = ["electorate", "kernels", "recommenders", "remote", "rules", "service", "weighting"]
+ARRAYS = ["chosen", "liked", "electors", "survivors", "exposure", "alive", "first_strikes", "second_strikes"]
+ALLOWED: dict[type, dict[str, tuple[type, ...]]] = {
+    Service: {
+        "client": (int,),
+        "recommender": (str,),
+        "rounds": (int,),
+        "objects": (int,),
+        "epsilon": (Fraction, type(None)),
+        "titles": (np.ndarray, type(None)),
+        "own_device": (int, type(None)),
+    },
+    Ballot: {"service": (Service,), "first": (int,), "stop": (int,)},
+    Votes: {"service_id": (bytes,), "first": (int,), "electors": (np.ndarray,), "votes": (np.ndarray,)},
+    Promise: {
+        **dict.fromkeys(["rounds", "objects", "diversity", "radius", "peers", "voters"], (int,)),
+        "epsilon": (float,),
+    },
+    Served: {**dict.fromkeys(ARRAYS, (np.ndarray,)), "log_likelihood": (float,)},
+}
+"""What may cross, the names of its fields and what they hold."""
+
+
+def check(value: object) -> None:
+    """Fail at a type, a field or a field's content that is not on the list."""
+    fields = ALLOWED[type(value)]
+    assert {field.name for field in dataclasses.fields(value)} == set(fields)  # type: ignore[arg-type] # on the list
+    assert not hasattr(value, "__dict__"), "something could be put beside the fields"
+    for name, kinds in fields.items():
+        part = getattr(value, name)
+        assert type(part) in kinds, f"{type(value).__name__}.{name} is a {type(part)}"
+        if type(part) in ALLOWED:
+            check(part)
+
+
+def loaded_with(*modules: str) -> set[str]:
+    """All of our modules that a fresh interpreter holds once it has imported these."""
+    said = subprocess.run([sys.executable, "-c", IMPORT, *modules], capture_output=True, text=True, check=True)
+    return set(json.loads(said.stdout))
+
+
+def test_the_coordinator_loads_neither_voters_nor_experiments() -> None:
+    ours = loaded_with(*(f"coordinator.online.{name}" for name in ONLINE))
+    assert {"coordinator.online.service", "coordinator.online.remote", "coordinator.protocol.ballots"} <= ours
+    assert all(name.partition(".")[0] == "coordinator" for name in ours), ours
+    known = {path.stem for path in Path(serving.__file__).parent.glob("*.py")} - {"__init__"}
+    assert known == set(ONLINE), "every module was imported"
+
+
+def test_voters_and_clients_load_of_the_coordinator_what_is_public() -> None:
+    ours = loaded_with(
+        "actors.electors", "actors.voters", "actors.client", "actors.vote_kernels", "actors.online_remote"
+    )
+    others = {name for name in ours if name.partition(".")[0] != "actors"} - {"coordinator", "coordinator.protocol"}
+    assert all(name.startswith("coordinator.protocol.") for name in others), others
+
+
+class Wire:
+    """All that crossed: what voters and clients were asked and answered, and what the coordinator was handed."""
+
+    def __init__(self) -> None:
+        self.asked: list[Any] = []
+        self.answered: list[Any] = []
+        self.offered: list[tuple[int, int, int, bool]] = []
+        self.handed: list[Any] = []
+
+
+@pytest.fixture
+def wire(monkeypatch: pytest.MonkeyPatch) -> Wire:
+    """A tap on both sides of every run in this process."""
+    tap = Wire()
+
+    class Tapped(VoterCohort):
+        def enter(self, service: Service) -> Indices:
+            found = super().enter(service)
+            tap.asked.append(service)
+            tap.answered.append(found)
+            return found
+
+        def vote(self, ballot: Ballot, electors: Indices) -> Votes:
+            votes = super().vote(ballot, electors)
+            tap.asked += [ballot, electors]
+            tap.answered.append(votes)
+            return votes
+
+    truly = Client.answer
+
+    def answer(self: Client, round_number: int, chosen: int) -> bool:
+        liked = truly(self, round_number, chosen)
+        tap.offered.append((self.number, round_number, chosen, liked))
+        return liked
+
+    def tapped(service: Service, promise: Promise, transport: Any, pick: Any, **others: Any) -> Served:
+        served = serve(service, promise, transport, pick, **others)
+        tap.handed += [service, promise, served]
+        return served
+
+    monkeypatch.setattr(stage, "VoterCohort", Tapped)
+    monkeypatch.setattr(stage, "serve", tapped)
+    monkeypatch.setattr(Client, "answer", answer)
+    return tap
+
+
+def here(**changes: Any) -> OnlineRun:
+    """A run in this process whose seed would be recognised."""
+    scenario = OnlineScenario.model_validate({"seed": SEED, **changes})
+    return run_online(scenario, InProcess(2), devices_per_actor=60)
+
+
+@pytest.fixture(params=["planted", "ratings"])
+def run(request: pytest.FixtureRequest, wire: Wire, tmp_path: Path) -> OnlineRun:
+    """Two clients served."""
+    if request.param == "planted":
+        return here(rounds=70, clients=2, voters=200, budget=1000)
+    file = write_movielens(tmp_path / "ratings.csv", planted_ratings(users=150, items=60, each=55))
+    return here(ratings=file, clients=2)
+
+
+def test_nothing_crosses_but_what_is_on_the_list(run: OnlineRun, wire: Wire) -> None:
+    assert {type(value) for value in wire.asked} == {Service, Ballot, np.ndarray}
+    assert {type(value) for value in wire.answered} == {Votes, np.ndarray}
+    assert {type(value) for value in wire.handed} == {Service, Promise, Served}
+    for value in [*wire.asked, *wire.answered, *wire.handed]:
+        if type(value) is np.ndarray:
+            assert (value.dtype, value.ndim) == (np.int32, 1), "addresses"
+            assert (np.diff(value) > 0).all()
+            assert value.max(initial=0) < run.world.voters.users
+        else:
+            check(value)
+
+
+def test_a_vote_is_one_object_a_round_and_no_more(run: OnlineRun, wire: Wire) -> None:
+    ballots = {(one.service.id, one.first): one for one in wire.asked if type(one) is Ballot}
+    for votes in (value for value in wire.answered if type(value) is Votes):
+        ballot = ballots[votes.service_id, votes.first]
+        assert votes.votes.dtype == np.uint8
+        assert votes.votes.shape == (ballot.stop - ballot.first, votes.electors.size)
+        assert votes.votes.max(initial=0) < run.scenario.objects
+
+
+def test_a_client_is_shown_a_recommendation_a_round_and_answers_it(run: OnlineRun, wire: Wire) -> None:
+    """The coordinator learns what the client says of the object that it recommended, and of no other."""
+    expected = [
+        (client.world.client.number, number, chosen, liked)
+        for client in run.clients
+        for number, (chosen, liked) in enumerate(
+            zip(client.served.chosen.tolist(), client.served.liked.tolist(), strict=True)
+        )
+    ]
+    assert wire.offered == expected
+    assert all(type(part) in {int, bool} for offer in wire.offered for part in offer)
+
+
+def private_parts(run: OnlineRun) -> Iterator[bytes]:
+    """What only voters, clients and the experimenter know, as bytes."""
+    for client in run.clients:
+        rounds, objects = client.world.rounds, client.world.objects
+        likes = [[client.world.client.answer(t, k) for k in range(objects)] for t in range(rounds)]
+        yield np.array(likes).tobytes()
+    voters = run.world.voters
+    if isinstance(voters, PlantedVoters):
+        yield from (voters.client.tobytes(), voters.taste[0].tobytes(), voters.diverse[0].tobytes())
+    else:
+        yield from (getattr(voters, name).tobytes() for name in ("items", "values", "starts"))
+
+
+def peers_of(run: OnlineRun) -> Iterator[bytes]:
+    """Who the peers are, as bytes; at the end they may be the only survivors, which is no secret of the coordinator."""
+    for client in run.clients:
+        peers = np.flatnonzero(client.world.peer)
+        yield from (client.world.peer.tobytes(), peers.tobytes(), peers.astype(np.int32).tobytes())
+
+
+def test_no_taste_no_rating_no_peer_and_no_secret_is_in_what_crosses(run: OnlineRun, wire: Wire) -> None:
+    crossed = [*wire.asked, *wire.answered, *wire.handed, *wire.offered]
+    stream = pickle.dumps(crossed)
+    assert not shows_a_secret(crossed, SEED)
+    assert not shows_a_secret([repr(value) for value in crossed], SEED)
+    for secret in private_parts(run):
+        assert secret not in stream
+    handed = pickle.dumps([value for value in wire.handed if type(value) is not Served])
+    assert not any(peers in handed for peers in peers_of(run))
+    assert run.world.secret not in stream
+    for client in run.clients:
+        assert client.world.name.encode() not in stream
+    assert str(run.scenario.ratings).encode() not in stream or run.scenario.ratings is None
+
+
+def test_the_search_would_find_them(run: OnlineRun) -> None:
+    stream = pickle.dumps([run.world, [client.world for client in run.clients]])
+    assert shows_a_secret([run.scenario, run.world.secret], SEED)
+    assert any(secret in stream for secret in private_parts(run))
+    assert any(peers in stream for peers in peers_of(run))
+
+
+def test_coins_of_the_coordinator_are_not_shown_to_anyone(
+    run: OnlineRun, wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    coins: list[bytes] = []
+
+    def tossed(coin: bytes) -> serving.Pick:
+        coins.append(coin)
+        return serving.by_coin(coin)
+
+    monkeypatch.setattr(stage, "by_coin", tossed)
+    run_online(run.scenario, InProcess(1))
+    stream = pickle.dumps([*wire.asked, *wire.answered, *wire.offered])
+    assert len(coins) == len(set(coins)) == 2
+    assert not any(coin in stream or shows_a_secret(coin, SEED) for coin in coins)
+
+
+def test_strangers_are_stopped(run: OnlineRun) -> None:
+    client, smuggled = run.clients[0], cast("Any", run.clients[0].world.client)
+    for stranger in (run.world, run.world.voters, client.world, client.world.client, run.scenario):
+        with pytest.raises(KeyError):
+            check(stranger)
+    with pytest.raises(AssertionError):
+        check(dataclasses.replace(client.world.service("p-rec", None), client=smuggled))
+
+
+def test_on_ray_the_coordinator_is_handed_addresses_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Opinions and secret go to voters' hosts, likes to the clients' host; the coordinator gets three handles."""
+    started: dict[str, list[Any]] = {"voters": [], "clients": [], "coordinator": [], "killed": []}
+
+    class Store:
+        """What is used of Ray."""
+
+        def put(self, value: object) -> tuple[str, int]:
+            return "reference", id(value)
+
+        def kill(self, actor: str) -> None:
+            started["killed"].append(actor)
+
+    def starting(name: str) -> Any:
+        def start(*arguments: Any) -> str:
+            started[name].append(arguments)
+            return f"handle of {name} {len(started[name])}"
+
+        return start
+
+    monkeypatch.setattr(on_ray, "ray", Store())
+    for name in ("voters", "clients"):
+        monkeypatch.setattr(on_ray, f"start_{name}", starting(name))
+    monkeypatch.setattr(on_ray, "start_online_coordinator", starting("coordinator"))
+    world = planted_world(OnlineScenario(seed=SEED, rounds=50, voters=100))
+    layout = plan_layout(devices=100, workers=2, devices_per_actor=30)
+    clients = [one.client for one in world.clients]
+    everything = Cast(voters=world.voters, secret=world.secret, clients=clients, budget=None, layout=layout)
+    with on_ray.stage_on_ray(everything, 2) as ready:
+        assert ready.actors == 4
+    hosts = [f"handle of voters {number}" for number in range(1, 5)]
+    assert started["coordinator"] == [(hosts, [30, 60, 90, 100], "handle of clients 1")]
+    assert not shows_a_secret(started["coordinator"], SEED)
+    assert all(arguments[2] == world.secret for arguments in started["voters"])
+    assert sorted(started["killed"]) == sorted([*hosts, "handle of clients 1", "handle of coordinator 1"])
+    assert "voters" not in repr(everything)
