@@ -17,7 +17,7 @@ from statistical import rate_fits
 
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import ItemFeatures, residuals_many
-from scenarios.two_tier.attack import Guessed, attack
+from scenarios.two_tier.attack import Asked, Guessed, attack
 from scenarios.two_tier.attack_figure import draw_attack, show_attack
 from scenarios.two_tier.clues import deal
 from scenarios.two_tier.guessing import clustered_error
@@ -57,11 +57,11 @@ def world() -> tuple[ItemFeatures, Rows, Rows]:
 
 @functools.cache
 def guessed() -> dict[tuple[str, int], Guessed]:
-    attacked = [
-        ("none", None), ("pmc", None), ("pmd", None), ("pmc-rr", Fraction(1, 100)), ("laplace", Fraction(5)),
-        ("exact", None),
-    ]  # fmt: skip
-    rows = attack(*world(), 0, attacked=attacked, known=(0, 1, 8), played=200)
+    """All that the tests look at: three mechanisms with more and more known ratings, three with none."""
+    dial: list[Asked] = [("none", None), ("pmc", None), ("pmd", None)]
+    alone: list[Asked] = [("pmc-rr", Fraction(1, 100)), ("laplace", Fraction(5)), ("exact", None)]
+    rows = attack(*world(), 0, attacked=dial, known=(0, 1, 8), played=200)
+    rows += attack(*world(), 0, attacked=alone, known=(0,), played=200)
     return {(one.mechanism, one.known): one for one in rows}
 
 
