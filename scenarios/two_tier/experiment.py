@@ -217,6 +217,9 @@ def result_of(world: World, fitting: Fitting, course: Course, alone: Course) -> 
         "seconds_per_iteration": float(np.median([step.seconds for step in course.model.steps])),
         "objective": last.objective,
         "change": last.change,
+        "convergence": [
+            {"objective": step.objective, "error": step.error, "change": step.change} for step in course.model.steps
+        ],
         "models": len(course.announced),
         "model_digest": course.features.digest.hex(),
         "releases_sha256": course.releases_sha256,

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+import tempfile
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
 
 from actors.second_order.crowd import Devices, LocalDevices, cohort_bounds
 from actors.second_order.ratings import PrivateRatings
 from coordinator.completion.cohorts import Crowd, LocalCrowd
+from coordinator.protocol.features import ItemFeatures
+from coordinator.protocol.second_order import SecondOrderQuery, SecondOrderRelease
 from scenarios.session import Session
 from scenarios.two_tier.sparse import Rows
+
+T = TypeVar("T")
+UNREACHABLE = "private devices cannot be reached"
 
 
 @contextmanager
@@ -33,5 +42,45 @@ def open_devices(rows: Rows, secret: bytes, session: Session) -> Iterator[Device
         return
     from actors.second_order.remote import devices_on_ray  # noqa: PLC0415 (importing Ray takes a second)
 
-    with devices_on_ray(ratings, secret, cohort_bounds(rows.users), session.workers) as devices:
-        yield devices
+    with (
+        tempfile.TemporaryDirectory(prefix="blindrec-answers-") as folder,
+        devices_on_ray(ratings, secret, cohort_bounds(rows.users), session.workers, Path(folder)) as devices,
+    ):
+        yield Recovering(devices)
+
+
+class Recovering:
+    """Private devices whose processes may die: they are asked again, and repeat what they answered.
+
+    Parameters
+    ----------
+    devices : Devices
+        Where they are; a process that was started anew knows its answers, not what was announced to it.
+    """
+
+    def __init__(self, devices: Devices) -> None:
+        self._devices, self._announced = devices, list[tuple[bytes, int, int]]()
+
+    def pin(self, model: bytes, first: int, stop: int) -> None:
+        """Announce a model's digest; see `actors.second_order.crowd.Devices.pin`."""
+        self._again(lambda: self._devices.pin(model, first, stop))
+        self._announced.append((model, first, stop))
+
+    def answer(
+        self, query: SecondOrderQuery, features: ItemFeatures, first: int, stop: int
+    ) -> list[SecondOrderRelease]:
+        """Let devices answer; see `actors.second_order.crowd.Devices.answer`."""
+        return self._again(lambda: self._devices.answer(query, features, first, stop))
+
+    def _again(self, call: Callable[[], T]) -> T:
+        from coordinator.retrying import again  # noqa: PLC0415 (importing Ray takes a second)
+
+        tries = itertools.count()
+
+        def attempt() -> T:
+            if next(tries):
+                for announced in self._announced:
+                    self._devices.pin(*announced)
+            return call()
+
+        return again(attempt, UNREACHABLE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -64,6 +65,16 @@ def test_all_users_may_be_public(blindrec: Command) -> None:
     result = blindrec(*PLANTED, *flags, "--iterations", "3", "--json", "-").result
     assert (result["public"], result["private"], result["unseen_items"]) == (120, 0, 0)
     assert "hit_rate" not in result
+
+
+def test_convergence_is_told_iteration_by_iteration(blindrec: Command) -> None:
+    """EM with the exact M-step never rises, and S~ moves less and less."""
+    result = told(blindrec, "--mechanism", "none", "--m-step", "prox")
+    steps = result["convergence"]
+    assert isinstance(steps, list)
+    assert len(steps) == result["iterations"]
+    assert all(later["objective"] <= step["objective"] * (1 + 1e-12) for step, later in pairwise(steps))
+    assert result["change"] == steps[-1]["change"] < steps[5]["change"] / 3
 
 
 def test_settings_that_are_not_given_are_validated_on_public_users(blindrec: Command) -> None:

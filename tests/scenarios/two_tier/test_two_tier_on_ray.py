@@ -6,9 +6,12 @@ from typing import Any
 
 import psutil
 import pytest
+import ray
 from runs import alive, below, holds_within
 
+from actors.second_order.remote import HostedDevices
 from coordinator.completion.cohorts import cut_users
+from coordinator.protocol.second_order import SecondOrderRelease
 from scenarios.cluster import OnRay
 from scenarios.session import InProcess, Session
 from scenarios.two_tier.config import two_tier_of
@@ -18,8 +21,18 @@ pytestmark = pytest.mark.cluster
 VARIES = {"seconds", "seconds_per_iteration", "peak_memory_mb", "backend", "workers"}
 
 
-def test_ray_gives_the_result_of_this_process(ray_session: OnRay, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Public users' completed rows come from several cohorts, behind two workers and behind one."""
+def kill_one(host: str) -> None:
+    """End the process of one of the actors as a fault would."""
+    next(process for process, words in below(psutil.Process()).items() if host in words).kill()
+
+
+def test_ray_gives_the_result_of_this_process_though_actors_die(
+    ray_session: OnRay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Public users' completed rows come from several cohorts, behind two workers and behind one.
+
+    After the first batch has answered, a process of private devices dies; after the second one, one of public users.
+    """
     monkeypatch.setattr("coordinator.completion.cohorts.RATINGS_A_COHORT", 300)
     flags = {"planted": "150,70,6000", "public": 40, "private": 13, "rank": 3, "regularisation": 2, "iterations": 4}
     wanted = two_tier_of({**flags, "mechanism": "pmd", "weight": 0.5, "batch": 7})
@@ -30,9 +43,21 @@ def test_ray_gives_the_result_of_this_process(ray_session: OnRay, monkeypatch: p
         found = run(wanted.model_copy(update={"mechanism": mechanism}), session)
         return {name: value for name, value in found.items() if name not in VARIES}
 
-    before = set(below(psutil.Process()))
+    before, answer, hosts = set(below(psutil.Process())), HostedDevices.answer, ["PublicHost", "PrivateHost"]
+
+    def lost(self: HostedDevices, *asked: Any) -> list[SecondOrderRelease]:
+        releases = answer(self, *asked)
+        if hosts:
+            kill_one(hosts[-1])
+            if hosts.pop() == "PrivateHost":
+                raise ray.exceptions.RayActorError  # before the answers, which are kept, have arrived
+        return releases
+
     here = told(InProcess(1))
-    assert told(ray_session) == here
+    with monkeypatch.context() as patch:
+        patch.setattr(HostedDevices, "answer", lost)
+        assert told(ray_session) == here
+    assert not hosts
     assert told(OnRay(1), "none")["rmse_public_only"] == here["rmse_public_only"] != here["rmse"]
     new = [one for one, words in below(psutil.Process()).items() if one not in before and "Host" in words]
     assert holds_within(20, lambda: not alive(new))
