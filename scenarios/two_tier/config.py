@@ -33,10 +33,13 @@ DEFAULT_EPSILON = "1"
 def _share(value: Any) -> Any:
     """Read ``"100"``, ``"0.05"`` or ``"5%"``."""
     text = str(value).strip()
+    percent = text.endswith("%")
     try:
-        number = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+        number = float(text.removesuffix("%")) / (100 if percent else 1)
     except ValueError:
         raise ValueError(f"{value!r} is neither a number of users, nor a share like 0.05 or 5%") from None
+    if percent and number >= 1:
+        raise ValueError(f"{value!r}; give less than 100%, or all users by their number")
     if not math.isfinite(number) or number <= 0 or (number > 1 and number != round(number)):
         raise ValueError(f"{value!r}; give a whole number from 1, or a share above 0 and below 1")
     return number if number < 1 and not text.isdigit() else round(number)

@@ -97,6 +97,8 @@ def test_a_table_for_people_names_the_guarantee(blindrec: Command) -> None:
 BAD: dict[str, list[str]] = {
     "--public 0": ["public", "0", "whole number"],
     "--public 1.5": ["public", "1.5", "share"],
+    "--public 100%": ["public", "'100%'", "by their number"],
+    "--public 200%": ["public", "'200%'", "less than 100%"],
     "--public many": ["public", "'many'", "5%"],
     "--public 200": ["public is 200", "120 users"],
     "--public 120 --private 1": ["private is 1", "120 users"],

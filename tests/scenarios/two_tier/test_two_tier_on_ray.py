@@ -31,7 +31,7 @@ def test_ray_gives_the_result_of_this_process_though_actors_die(
 ) -> None:
     """Public users' completed rows come from several cohorts, behind two workers and behind one.
 
-    After the first batch has answered, a process of private devices dies; after the second one, one of public users.
+    A process of private devices dies before its first answers have arrived, and one of public users soon after.
     """
     monkeypatch.setattr("coordinator.completion.cohorts.RATINGS_A_COHORT", 300)
     flags = {"planted": "150,70,6000", "public": 40, "private": 13, "rank": 3, "regularisation": 2, "iterations": 4}
