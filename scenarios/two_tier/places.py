@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -28,8 +28,11 @@ def open_crowd(rows: Rows, session: Session) -> Iterator[Crowd]:
         yield LocalCrowd(rows.starts, rows.items, rows.values, rows.count, session.workers)
         return
     from coordinator.completion.remote import crowd_on_ray  # noqa: PLC0415 (importing Ray takes a second)
+    from scenarios.cluster import quiet  # noqa: PLC0415
 
-    with crowd_on_ray(rows.starts, rows.items, rows.values, rows.count, session.workers) as crowd:
+    with ExitStack() as stack:
+        with quiet():
+            crowd = stack.enter_context(crowd_on_ray(rows.starts, rows.items, rows.values, rows.count, session.workers))
         yield crowd
 
 
@@ -41,11 +44,14 @@ def open_devices(rows: Rows, secret: bytes, session: Session) -> Iterator[Device
         yield LocalDevices(ratings, secret, session.workers)
         return
     from actors.second_order.remote import devices_on_ray  # noqa: PLC0415 (importing Ray takes a second)
+    from scenarios.cluster import quiet  # noqa: PLC0415
 
-    with (
-        tempfile.TemporaryDirectory(prefix="blindrec-answers-") as folder,
-        devices_on_ray(ratings, secret, cohort_bounds(rows.users), session.workers, Path(folder)) as devices,
-    ):
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="blindrec-answers-")))
+        with quiet():
+            devices = stack.enter_context(
+                devices_on_ray(ratings, secret, cohort_bounds(rows.users), session.workers, folder)
+            )
         yield Recovering(devices)
 
 

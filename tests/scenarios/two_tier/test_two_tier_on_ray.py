@@ -27,7 +27,7 @@ def kill_one(host: str) -> None:
 
 
 def test_ray_gives_the_result_of_this_process_though_actors_die(
-    ray_session: OnRay, monkeypatch: pytest.MonkeyPatch
+    ray_session: OnRay, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Public users' completed rows come from several cohorts, behind two workers and behind one.
 
@@ -61,3 +61,4 @@ def test_ray_gives_the_result_of_this_process_though_actors_die(
     assert told(OnRay(1), "none")["rmse_public_only"] == here["rmse_public_only"] != here["rmse"]
     new = [one for one, words in below(psutil.Process()).items() if one not in before and "Host" in words]
     assert holds_within(20, lambda: not alive(new))
+    assert "max_restarts" not in capfd.readouterr().err
