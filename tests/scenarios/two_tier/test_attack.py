@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import io
 import json
+from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from statistical import rate_fits
 
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import ItemFeatures, residuals_many
+from scenarios.two_tier import guessing
 from scenarios.two_tier.attack import Asked, Guessed, attack
 from scenarios.two_tier.attack_figure import draw_attack, show_attack
 from scenarios.two_tier.clues import deal
@@ -36,6 +38,14 @@ def planted(users: int, seed: int) -> Rows:
     told = np.clip(np.round(np.take_along_axis(values, items, axis=1)), 1, 5)
     starts = np.arange(users + 1, dtype=np.int64) * EACH
     return Rows(starts=starts, items=items.ravel().astype(np.int32), values=told.ravel(), count=ITEMS)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_trees() -> Iterator[None]:
+    """So many are enough for this little world."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(guessing.TREES, "max_iter", 40)
+        yield
 
 
 @functools.cache

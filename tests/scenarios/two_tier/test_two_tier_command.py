@@ -78,7 +78,7 @@ def test_convergence_is_told_iteration_by_iteration(blindrec: Command) -> None:
 
 
 def test_settings_that_are_not_given_are_validated_on_public_users(blindrec: Command) -> None:
-    ended = blindrec(*PLANTED, "--public", "30", "--private", "5", "--mechanism", "laplace", "--json", "-")
+    ended = blindrec(*PLANTED, "--public", "16", "--private", "5", "--mechanism", "laplace", "--json", "-")
     result = ended.result
     tried = result["validated"]
     assert len(tried) >= 3
