@@ -61,7 +61,7 @@ def equation_2(of: Planted, mean: Floats, fit: Floats2, kappa: float) -> float:
     return float(np.square(error).sum() + 2 * kappa * np.linalg.svd(fit, compute_uv=False).sum())
 
 
-def soft_impute(of: Planted, mean: Floats, kappa: float, iterations: int = 3000) -> Floats2:
+def soft_impute(of: Planted, mean: Floats, kappa: float, iterations: int = 1200) -> Floats2:
     """Equation 2's optimum by dense soft-thresholded singular values (Mazumder, Hastie and Tibshirani, 2010)."""
     fit = np.zeros(of.truth.shape)
     for _ in range(iterations):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Protocol
 
 from actors.second_order.cohort import PrivateCohort
@@ -69,10 +70,13 @@ class LocalDevices:
         ]
 
 
-def cohort_of(ratings: PrivateRatings, secret: bytes, bounds: tuple[int, int]) -> PrivateCohort:
-    """Return the cohort of devices ``bounds[0]`` to ``bounds[1] - 1``."""
-    own = ratings.block(*bounds)
-    return PrivateCohort(own.starts, own.items, own.values, secret, bounds[0])
+def cohort_of(
+    ratings: PrivateRatings, secret: bytes, bounds: tuple[int, int], folder: Path | None = None
+) -> PrivateCohort:
+    """Return the cohort of devices ``bounds[0]`` to ``bounds[1] - 1``; it keeps answers in its own part of a folder."""
+    own, first = ratings.block(*bounds), bounds[0]
+    kept = None if folder is None else folder / str(first)
+    return PrivateCohort(own.starts, own.items, own.values, secret, first, folder=kept)
 
 
 def cohort_bounds(devices: int) -> list[tuple[int, int]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import ray
@@ -26,10 +27,15 @@ class PrivateHost:
         The population's master secret.
     bounds : list of (int, int)
         Its cohorts, ``[first, stop)`` each.
+    folder : Path or None
+        Where answers are kept: an actor that is started anew, after its process died, finds there what its devices
+        have answered.
     """
 
-    def __init__(self, ratings: PrivateRatings, secret: bytes, bounds: list[tuple[int, int]]) -> None:
-        self._cohorts: dict[int, PrivateCohort] = {one[0]: cohort_of(ratings, secret, one) for one in bounds}
+    def __init__(
+        self, ratings: PrivateRatings, secret: bytes, bounds: list[tuple[int, int]], folder: Path | None = None
+    ) -> None:
+        self._cohorts: dict[int, PrivateCohort] = {one[0]: cohort_of(ratings, secret, one, folder) for one in bounds}
 
     def answer(
         self, query: SecondOrderQuery, features: ItemFeatures, cohort: int, first: int, stop: int
@@ -45,9 +51,12 @@ class PrivateHost:
 class HostedDevices:
     """Private devices behind actors; see `actors.second_order.crowd.Devices`.
 
+    Where an actor's process dies Ray starts it again; calls are not repeated by Ray, and what was announced is
+    forgotten.
+
     Parameters
     ----------
-    ratings, secret
+    ratings, secret, folder
         As for `PrivateHost`.
     bounds : list of (int, int)
         All cohorts, ascending.
@@ -55,10 +64,19 @@ class HostedDevices:
         Actors at most.
     """
 
-    def __init__(self, ratings: PrivateRatings, secret: bytes, bounds: list[tuple[int, int]], workers: int) -> None:
-        self._bounds, shared = bounds, ray.put(ratings)
-        actor: Any = ray.remote(num_cpus=0)(PrivateHost)
-        self.hosts = [actor.remote(shared, secret, bounds[k::workers]) for k in range(min(workers, len(bounds)))]
+    def __init__(
+        self,
+        ratings: PrivateRatings,
+        secret: bytes,
+        bounds: list[tuple[int, int]],
+        workers: int,
+        folder: Path | None = None,
+    ) -> None:
+        self._bounds, self._ratings = bounds, ray.put(ratings)  # held: a host that is started anew reads them
+        actor: Any = ray.remote(num_cpus=0, max_restarts=-1)(PrivateHost)
+        self.hosts = [
+            actor.remote(self._ratings, secret, bounds[k::workers], folder) for k in range(min(workers, len(bounds)))
+        ]
 
     def pin(self, model: bytes, first: int, stop: int) -> None:
         """Announce a model's digest to devices; see `actors.second_order.crowd.Devices.pin`."""
@@ -80,10 +98,10 @@ class HostedDevices:
 
 @contextmanager
 def devices_on_ray(
-    ratings: PrivateRatings, secret: bytes, bounds: list[tuple[int, int]], workers: int
+    ratings: PrivateRatings, secret: bytes, bounds: list[tuple[int, int]], workers: int, folder: Path | None = None
 ) -> Iterator[HostedDevices]:
     """Yield `HostedDevices`; their actors end at exit."""
-    devices = HostedDevices(ratings, secret, bounds, workers)
+    devices = HostedDevices(ratings, secret, bounds, workers, folder)
     try:
         yield devices
     finally:

@@ -20,7 +20,7 @@ from coordinator.protocol.caps import CapChannel, cap_channel
 from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.features import ItemFeatures
 from coordinator.protocol.grid_noise import grid_laplace
-from coordinator.protocol.second_order import SecondOrderQuery, basis_of
+from coordinator.protocol.second_order import SecondOrderQuery, basis_of, sslp_clip
 
 
 class Asked(NamedTuple):
@@ -67,8 +67,8 @@ def laplace(residuals: Floats2, asked: Asked) -> list[bytes]:
 
 
 def sslp(residuals: Floats2, asked: Asked) -> list[bytes]:
-    """Release a corner of the cube; see `rivals.corners`. Its bound M is the width of the range of ratings."""
-    shares = residuals / (asked.features.highest - asked.features.lowest)
+    """Release a corner of the cube; see `rivals.corners`. Its bound M is half the width of the range of ratings."""
+    shares = residuals / sslp_clip(asked.features)
     return _packed(corners(shares, bit_channel(asked.query.epsilon), asked.coins))
 
 

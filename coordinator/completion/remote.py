@@ -1,7 +1,8 @@
-"""The Ray edge of completion: actors that hold cohorts of public users, asked all at once."""
+"""The Ray edge of completion: actors that hold cohorts of public users, asked all at once, again where one died."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -10,6 +11,9 @@ import ray
 
 from coordinator.completion.cohorts import cohort_of, cut_users
 from coordinator.protocol.arrays import Floats, Indices, Ints
+from coordinator.retrying import again
+
+UNREACHABLE = "public users' cohorts cannot be reached"
 
 
 class PublicHost:
@@ -46,15 +50,27 @@ class RayCrowd:
         self.items, self.users, self.ratings = count, int(starts.size) - 1, int(items.size)
         bounds = cut_users(starts)
         each = -(-len(bounds) // workers)
-        shared = [ray.put(array) for array in (starts, items, values)]
-        actor: Any = ray.remote(num_cpus=0)(PublicHost)
+        self._ratings = [ray.put(array) for array in (starts, items, values)]  # held: a host started anew reads them
+        self._expected: list[Any] = []
+        actor: Any = ray.remote(num_cpus=0, max_restarts=-1)(PublicHost)
         self.hosts = [
-            actor.remote(*shared, count, bounds[first : first + each]) for first in range(0, len(bounds), each)
+            actor.remote(*self._ratings, count, bounds[first : first + each]) for first in range(0, len(bounds), each)
         ]
 
     def ask(self, method: str, *arguments: Any) -> list[Any]:
         """Call a method of every cohort; see `coordinator.completion.cohorts.Crowd.ask`."""
-        shared = [ray.put(argument) for argument in arguments]
+        shared, tries = [ray.put(argument) for argument in arguments], itertools.count()
+        if method == "expect":
+            self._expected = shared
+
+        def attempt() -> list[Any]:
+            if next(tries) and self._expected:
+                self._call("expect", self._expected)  # a host started anew knows nothing of the E-step
+            return self._call(method, shared)
+
+        return again(attempt, UNREACHABLE)
+
+    def _call(self, method: str, shared: list[Any]) -> list[Any]:
         answers = ray.get([host.ask.remote(method, *shared) for host in self.hosts])
         return [one for answer in answers for one in answer]
 

@@ -218,16 +218,20 @@ def pmd_factors(features: ItemFeatures) -> Floats:
     return factors
 
 
+def sslp_clip(features: ItemFeatures) -> float:
+    """Return M, half the width of the range of ratings: SSLP clips residuals to ``[-M, M]``."""
+    return (features.highest - features.lowest) / 2
+
+
 def sslp_bound(features: ItemFeatures, epsilon: Epsilon) -> float:
     """Return B, the size of SSLP's coordinates that makes the release unbiased (Duchi, Jordan and Wainwright, 2013).
 
-    ``B = M (e^eps + 1) / (e^eps - 1) 2^(m - 1) / binom(m - 1, floor(m / 2))``, where residuals are clipped to
-    ``[-M, M]``; M is the width of the range of ratings.
+    ``B = M (e^eps + 1) / (e^eps - 1) 2^(m - 1) / binom(m - 1, floor(m / 2))``, M of `sslp_clip`; what is estimated is
+    the clipped vector.
     """
-    count, bound = features.items, features.highest - features.lowest
-    half = count // 2
+    count, half = features.items, features.items // 2
     log_central = (count - 1) * math.log(2) - (math.lgamma(count) - math.lgamma(half + 1) - math.lgamma(count - half))
-    return bound / math.tanh(as_float(epsilon) / 2) * math.exp(log_central)
+    return sslp_clip(features) / math.tanh(as_float(epsilon) / 2) * math.exp(log_central)
 
 
 def basis_of(features: ItemFeatures) -> Floats2:

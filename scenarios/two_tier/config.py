@@ -25,19 +25,21 @@ GUARANTEES = {
 """What a private device is promised, by mechanism."""
 PRIVATE = 400
 """Private devices that answer, as in the paper."""
-WEIGHTS_SET = {"pmd": 0.5, "pmc": 0.5, "exact": 0.5, FULL: 0.5, NONE: 0.5, "privunit": 0.05}
-"""Weight of a release against a public user's row: the paper's 1/2. PrivUnit's is small, since validation cannot tell
-it: what it releases lies in the announced model's directions. Others' weight is validated."""
+WEIGHTS_SET = {"pmd": 0.5, "pmc": 0.5, "exact": 0.5, FULL: 0.5, NONE: 0.5}
+"""Weight of a release against a public user's row: the paper's 1/2. Others' weight is validated."""
 DEFAULT_EPSILON = "1"
 
 
 def _share(value: Any) -> Any:
     """Read ``"100"``, ``"0.05"`` or ``"5%"``."""
     text = str(value).strip()
+    percent = text.endswith("%")
     try:
-        number = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+        number = float(text.removesuffix("%")) / (100 if percent else 1)
     except ValueError:
         raise ValueError(f"{value!r} is neither a number of users, nor a share like 0.05 or 5%") from None
+    if percent and number >= 1:
+        raise ValueError(f"{value!r}; give less than 100%, or all users by their number")
     if not math.isfinite(number) or number <= 0 or (number > 1 and number != round(number)):
         raise ValueError(f"{value!r}; give a whole number from 1, or a share above 0 and below 1")
     return number if number < 1 and not text.isdigit() else round(number)

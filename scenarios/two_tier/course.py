@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -97,7 +98,7 @@ def start(plan: Plan, crowd: Crowd) -> Model:
     return iterate(model, crowd, plan.fitting, plan.wanted.iterations)
 
 
-def follow(plan: Plan, session: Session, score: Score) -> Course:
+def follow(plan: Plan, session: Session, score: Score, crowd: Crowd | None = None) -> Course:
     """Run a mechanism, or its rival ``full`` or ``none``.
 
     Parameters
@@ -107,6 +108,8 @@ def follow(plan: Plan, session: Session, score: Score) -> Course:
         Where cohorts and devices are.
     score : callable
         Told every model that is scored.
+    crowd : Crowd, optional
+        The public users, where they are open already.
 
     Returns
     -------
@@ -115,11 +118,11 @@ def follow(plan: Plan, session: Session, score: Score) -> Course:
     """
     if plan.wanted.mechanism == FULL:
         return _follow_full(plan, session, score)
-    with open_crowd(plan.public, session) as crowd:
+    with nullcontext(crowd) if crowd is not None else open_crowd(plan.public, session) as here:
         if plan.wanted.mechanism == NONE:
-            return _Walk(plan, crowd, None, score).go()
+            return _Walk(plan, here, None, score).go()
         with open_devices(plan.private, plan.secret, session) as devices:
-            return _Walk(plan, crowd, devices, score).go()
+            return _Walk(plan, here, devices, score).go()
 
 
 class _Walk:

@@ -21,6 +21,7 @@ from scenarios.two_tier.advice import MOST_DEVICES, advice_scores
 from scenarios.two_tier.config import GUARANTEES, NONE, WEIGHTS_SET, TwoTier
 from scenarios.two_tier.course import Course, Plan, Weigh, follow
 from scenarios.two_tier.memory import peak_memory
+from scenarios.two_tier.places import open_crowd
 from scenarios.two_tier.planted import FEWEST, Shape, planted_ratings
 from scenarios.two_tier.rates import overlap
 from scenarios.two_tier.scale import PUBLISHED, Scale, check_levels, onto_scale, scale_of
@@ -151,13 +152,7 @@ def run(wanted: TwoTier, session: Session, table: RatingTable | None = None) -> 
     with peak_memory() as peak:
         world = world_of(wanted, table or read_table(wanted))
         fitting, tried = settle(world, session)
-        course = follow(plan_of(world, fitting, session), session, lambda features: score_of(world, session, features))
-        alone = course
-        if wanted.mechanism != NONE:
-            nothing = replace(world, wanted=wanted.model_copy(update={"mechanism": NONE, "epsilon": None}))
-            alone = follow(
-                plan_of(nothing, fitting, session), session, lambda features: score_of(world, session, features)
-            )
+        course, alone = _both(world, fitting, session)
         told = result_of(world, fitting, course, alone)
     return {
         **told,
@@ -167,6 +162,21 @@ def run(wanted: TwoTier, session: Session, table: RatingTable | None = None) -> 
         "seconds": time.perf_counter() - start,
         "peak_memory_mb": peak.megabytes,
     }
+
+
+def _both(world: World, fitting: Fitting, session: Session) -> tuple[Course, Course]:
+    """Return the mechanism's course, and that of public users alone with as many iterations."""
+    wanted = world.wanted
+    nothing = replace(world, wanted=wanted.model_copy(update={"mechanism": NONE, "epsilon": None}))
+
+    def score(features: ItemFeatures) -> float:
+        return score_of(world, session, features)
+
+    with open_crowd(world.split.public_rows, session) as crowd:
+        alone = follow(plan_of(nothing, fitting, session), session, score, crowd)
+        if wanted.mechanism == NONE:
+            return alone, alone
+        return follow(plan_of(world, fitting, session), session, score, crowd), alone
 
 
 def result_of(world: World, fitting: Fitting, course: Course, alone: Course) -> dict[str, Any]:
@@ -207,6 +217,9 @@ def result_of(world: World, fitting: Fitting, course: Course, alone: Course) -> 
         "seconds_per_iteration": float(np.median([step.seconds for step in course.model.steps])),
         "objective": last.objective,
         "change": last.change,
+        "convergence": [
+            {"objective": step.objective, "error": step.error, "change": step.change} for step in course.model.steps
+        ],
         "models": len(course.announced),
         "model_digest": course.features.digest.hex(),
         "releases_sha256": course.releases_sha256,

@@ -76,12 +76,11 @@ class Spy:
 
     def guess(self, target: Lesson, known: int) -> Scores:
         """Guess the targets' ratings, knowing so many ratings of each user."""
-        belief, found = self._beliefs(target, known)
-        trees = HistGradientBoostingRegressor(**TREES)
-        own = self.played.dealt
-        with threadpool_limits(limits=1):  # sums in one order; and busy cores do not wait for each other
+        trees, own = HistGradientBoostingRegressor(**TREES), self.played.dealt
+        with threadpool_limits(limits=1):  # sums in one order; and threads do not wait for each other on busy cores
+            belief, found = self._beliefs(target, known)
             trees.fit(self._clues(self.played, known, belief[0]), own.values - self.features.mean[own.items])
-        guessed = trees.predict(self._clues(target, known, belief[1]))
+            guessed = trees.predict(self._clues(target, known, belief[1]))
         return self._score(target.dealt, guessed, found)
 
     def tells_rated(self, target: Lesson) -> float:
@@ -90,7 +89,7 @@ class Spy:
         trees = HistGradientBoostingClassifier(**TREES)
         with threadpool_limits(limits=1):
             trees.fit(np.concatenate(own), np.repeat([1, 0], len(own[0])))
-        rated, decoy = (trees.decision_function(clues) for clues in self._rated(target))
+            rated, decoy = (trees.decision_function(clues) for clues in self._rated(target))
         return float((rated > decoy).mean() + (rated == decoy).mean() / 2)
 
     def _rated(self, of: Lesson) -> tuple[Floats2, Floats2]:

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import itertools
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TypeVar
 
 from actors.second_order.crowd import Devices, LocalDevices, cohort_bounds
 from actors.second_order.ratings import PrivateRatings
 from coordinator.completion.cohorts import Crowd, LocalCrowd
+from coordinator.protocol.features import ItemFeatures
+from coordinator.protocol.second_order import SecondOrderQuery, SecondOrderRelease
 from scenarios.session import Session
 from scenarios.two_tier.sparse import Rows
+
+T = TypeVar("T")
+UNREACHABLE = "private devices cannot be reached"
 
 
 @contextmanager
@@ -19,8 +28,11 @@ def open_crowd(rows: Rows, session: Session) -> Iterator[Crowd]:
         yield LocalCrowd(rows.starts, rows.items, rows.values, rows.count, session.workers)
         return
     from coordinator.completion.remote import crowd_on_ray  # noqa: PLC0415 (importing Ray takes a second)
+    from scenarios.cluster import quiet  # noqa: PLC0415
 
-    with crowd_on_ray(rows.starts, rows.items, rows.values, rows.count, session.workers) as crowd:
+    with ExitStack() as stack:
+        with quiet():
+            crowd = stack.enter_context(crowd_on_ray(rows.starts, rows.items, rows.values, rows.count, session.workers))
         yield crowd
 
 
@@ -32,6 +44,49 @@ def open_devices(rows: Rows, secret: bytes, session: Session) -> Iterator[Device
         yield LocalDevices(ratings, secret, session.workers)
         return
     from actors.second_order.remote import devices_on_ray  # noqa: PLC0415 (importing Ray takes a second)
+    from scenarios.cluster import quiet  # noqa: PLC0415
 
-    with devices_on_ray(ratings, secret, cohort_bounds(rows.users), session.workers) as devices:
-        yield devices
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="blindrec-answers-")))
+        with quiet():
+            devices = stack.enter_context(
+                devices_on_ray(ratings, secret, cohort_bounds(rows.users), session.workers, folder)
+            )
+        yield Recovering(devices)
+
+
+class Recovering:
+    """Private devices whose processes may die: they are asked again, and repeat what they answered.
+
+    Parameters
+    ----------
+    devices : Devices
+        Where they are; a process that was started anew knows its answers, not what was announced to it.
+    """
+
+    def __init__(self, devices: Devices) -> None:
+        self._devices, self._announced = devices, list[tuple[bytes, int, int]]()
+
+    def pin(self, model: bytes, first: int, stop: int) -> None:
+        """Announce a model's digest; see `actors.second_order.crowd.Devices.pin`."""
+        self._again(lambda: self._devices.pin(model, first, stop))
+        self._announced.append((model, first, stop))
+
+    def answer(
+        self, query: SecondOrderQuery, features: ItemFeatures, first: int, stop: int
+    ) -> list[SecondOrderRelease]:
+        """Let devices answer; see `actors.second_order.crowd.Devices.answer`."""
+        return self._again(lambda: self._devices.answer(query, features, first, stop))
+
+    def _again(self, call: Callable[[], T]) -> T:
+        from coordinator.retrying import again  # noqa: PLC0415 (importing Ray takes a second)
+
+        tries = itertools.count()
+
+        def attempt() -> T:
+            if next(tries):
+                for announced in self._announced:
+                    self._devices.pin(*announced)
+            return call()
+
+        return again(attempt, UNREACHABLE)

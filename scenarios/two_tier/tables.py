@@ -32,6 +32,8 @@ _LINES: tuple[tuple[str, str], ...] = (
     ("popularity_ndcg", "  by popularity"),
     ("evaluated", "devices with held-out likes"),
     ("overlap_gamma_median", "gamma of rated items (Theorem 3.5), median"),
+    ("iterations", "EM iterations"),
+    ("change", "  change of S~ in the last one"),
     ("seconds", "seconds"),
     ("seconds_per_iteration", "  an EM iteration, median"),
     ("peak_memory_mb", "peak memory, all processes [MB]"),

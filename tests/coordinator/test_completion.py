@@ -119,11 +119,11 @@ def test_planted_data_seen_in_full_are_recovered(mstep: str) -> None:
 
 def test_unseen_entries_of_planted_data_are_recovered_from_half_of_it() -> None:
     half = planted(80, 60, rank=2, share=0.5, noise=0.0)
-    model = fitted(half, Fitting(rank=6, kappa=1e-3, mstep="prox"), 500)
+    model = fitted(half, Fitting(rank=6, kappa=1e-3, mstep="prox"), 300)
     hidden = ~half.seen
     error = (fit_of(half, model.features) + model.features.mean - half.truth)[hidden]
     assert np.sqrt(np.square(error).mean()) < 0.03
-    few = fitted(half, Fitting(rank=1, kappa=1e-3, mstep="prox"), 500)
+    few = fitted(half, Fitting(rank=1, kappa=1e-3, mstep="prox"), 50)
     wrong = (fit_of(half, few.features) + few.features.mean - half.truth)[hidden]
     assert np.sqrt(np.square(wrong).mean()) > 0.3
 

@@ -33,8 +33,9 @@ def test_the_largest_log_ratio_is_epsilon(epsilon: Fraction) -> None:
     channel = grid_laplace(epsilon)
     assert float(epsilon) * (1 - 1e-6) <= channel.epsilon <= float(epsilon)
     for place in (0, channel.steps // 3, channel.steps):
-        assert sum(channel.row(place)) == 1
-        assert min(channel.row(place)) > 0
+        row = channel.row(place)
+        assert sum(row) == 1
+        assert min(row) > 0
 
 
 def test_the_noise_is_the_two_sided_geometric_one() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -12,9 +13,10 @@ import tiers
 from statistical import chi_square_fits
 
 from actors.second_order.rivals import corners
+from actors.second_order.speakers import Asked, sslp
 from coordinator.protocol.arrays import Floats, Floats2
 from coordinator.protocol.channels import bit_channel
-from coordinator.protocol.second_order import sslp_bound
+from coordinator.protocol.second_order import SecondOrderQuery, sslp_bound, sslp_clip
 
 EPSILON = Fraction(3, 2)
 
@@ -38,12 +40,12 @@ def law(shares: Floats, epsilon: float) -> Floats:
 def test_the_release_is_unbiased_and_its_second_moment_tells_nothing(d: int, epsilon: Fraction) -> None:
     """``E Z = r'`` and ``E Z Z^T = B^2 I`` for every vector, so it carries no second-order information at all."""
     model = tiers.features(items=d, rank=1)
-    width, bound = model.highest - model.lowest, sslp_bound(model, epsilon)
+    clip, bound = sslp_clip(model), sslp_bound(model, epsilon)
     points = cube(d)
     for private in (*np.random.default_rng(d).uniform(-1, 1, (3, d)), np.ones(d), np.zeros(d)):
         chances = law(private, float(epsilon))
         assert chances.sum() == pytest.approx(1)
-        np.testing.assert_allclose(bound * points.T @ chances, private * width, atol=1e-12 * bound)
+        np.testing.assert_allclose(bound * points.T @ chances, private * clip, atol=1e-12 * bound)
         second = (points * chances[:, None]).T @ points
         np.testing.assert_allclose(second, np.eye(d), atol=1e-12)
 
@@ -72,6 +74,21 @@ def test_the_sampler_follows_the_law(shares: tuple[float, ...]) -> None:
     found = counts(private, EPSILON, 200_000)
     assert chi_square_fits(found, law(private, 1.5))
     assert not chi_square_fits(found, law(private, 1.575))
+
+
+def test_the_bound_is_the_specifications_at_movielens_10m() -> None:
+    """Half stars, m = 10,677, epsilon 5: B = 295."""
+    stars = replace(tiers.features(items=10_677, rank=1), lowest=0.5, highest=5.0)
+    assert sslp_bound(stars, Fraction(5)) == pytest.approx(295, abs=0.5)
+
+
+def test_a_device_clips_its_residuals_at_half_the_range() -> None:
+    """A residual of M moves as one of 2 M does, and one of M / 2 does not."""
+    model = tiers.features(items=5, rank=1)
+    asked = Asked(SecondOrderQuery(model=model.digest, mechanism="sslp", epsilon=EPSILON), model, tiers.coins(300))
+    half, edge, far = (sslp(np.full((300, 5), size * sslp_clip(model)), asked) for size in (0.5, 1.0, 2.0))
+    assert edge == far
+    assert half != edge
 
 
 def test_vectors_beyond_the_bound_are_clipped() -> None:

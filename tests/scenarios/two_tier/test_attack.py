@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import io
 import json
+from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
 
@@ -17,7 +18,8 @@ from statistical import rate_fits
 
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import ItemFeatures, residuals_many
-from scenarios.two_tier.attack import Guessed, attack
+from scenarios.two_tier import guessing
+from scenarios.two_tier.attack import Asked, Guessed, attack
 from scenarios.two_tier.attack_figure import draw_attack, show_attack
 from scenarios.two_tier.clues import deal
 from scenarios.two_tier.guessing import clustered_error
@@ -36,6 +38,14 @@ def planted(users: int, seed: int) -> Rows:
     told = np.clip(np.round(np.take_along_axis(values, items, axis=1)), 1, 5)
     starts = np.arange(users + 1, dtype=np.int64) * EACH
     return Rows(starts=starts, items=items.ravel().astype(np.int32), values=told.ravel(), count=ITEMS)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_trees() -> Iterator[None]:
+    """So many are enough for this little world."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(guessing.TREES, "max_iter", 40)
+        yield
 
 
 @functools.cache
@@ -57,11 +67,11 @@ def world() -> tuple[ItemFeatures, Rows, Rows]:
 
 @functools.cache
 def guessed() -> dict[tuple[str, int], Guessed]:
-    attacked = [
-        ("none", None), ("pmc", None), ("pmd", None), ("pmc-rr", Fraction(1, 100)), ("laplace", Fraction(5)),
-        ("exact", None),
-    ]  # fmt: skip
-    rows = attack(*world(), 0, attacked=attacked, known=(0, 1, 8), played=200)
+    """All that the tests look at: three mechanisms with more and more known ratings, three with none."""
+    dial: list[Asked] = [("none", None), ("pmc", None), ("pmd", None)]
+    alone: list[Asked] = [("pmc-rr", Fraction(1, 100)), ("laplace", Fraction(5)), ("exact", None)]
+    rows = attack(*world(), 0, attacked=dial, known=(0, 1, 8), played=200)
+    rows += attack(*world(), 0, attacked=alone, known=(0,), played=200)
     return {(one.mechanism, one.known): one for one in rows}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -66,8 +67,18 @@ def test_all_users_may_be_public(blindrec: Command) -> None:
     assert "hit_rate" not in result
 
 
+def test_convergence_is_told_iteration_by_iteration(blindrec: Command) -> None:
+    """EM with the exact M-step never rises, and S~ moves less and less."""
+    result = told(blindrec, "--mechanism", "none", "--m-step", "prox")
+    steps = result["convergence"]
+    assert isinstance(steps, list)
+    assert len(steps) == result["iterations"]
+    assert all(later["objective"] <= step["objective"] * (1 + 1e-12) for step, later in pairwise(steps))
+    assert result["change"] == steps[-1]["change"] < steps[5]["change"] / 3
+
+
 def test_settings_that_are_not_given_are_validated_on_public_users(blindrec: Command) -> None:
-    ended = blindrec(*PLANTED, "--public", "30", "--private", "5", "--mechanism", "laplace", "--json", "-")
+    ended = blindrec(*PLANTED, "--public", "16", "--private", "5", "--mechanism", "laplace", "--json", "-")
     result = ended.result
     tried = result["validated"]
     assert len(tried) >= 3
@@ -86,6 +97,8 @@ def test_a_table_for_people_names_the_guarantee(blindrec: Command) -> None:
 BAD: dict[str, list[str]] = {
     "--public 0": ["public", "0", "whole number"],
     "--public 1.5": ["public", "1.5", "share"],
+    "--public 100%": ["public", "'100%'", "by their number"],
+    "--public 200%": ["public", "'200%'", "less than 100%"],
     "--public many": ["public", "'many'", "5%"],
     "--public 200": ["public is 200", "120 users"],
     "--public 120 --private 1": ["private is 1", "120 users"],

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from runs import Command, refused
+
+from scenarios.two_tier import guessing, sweep_attack
+from scenarios.two_tier.attack import attack
 
 SWEEP = ["sweep", "two-tier", "--backend", "inprocess", "--workers", "1", "--planted", "80,30,2000"]
 SETTLED = ["--rank", "2", "--regularisation", "1", "--public", "20", "--private", "20", "--every", "20"]
@@ -45,7 +49,12 @@ def test_all_figures_stand_in_the_folder_with_intervals_over_seeds(folder: Path,
     assert (most["most"] <= most["random"]).all()
 
 
-def test_a_sweep_goes_on_with_what_it_has_and_attacks(folder: Path, blindrec: Command) -> None:
+def test_a_sweep_goes_on_with_what_it_has_and_attacks(
+    folder: Path, blindrec: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server plays fewer releases and grows fewer trees: one known rating tells PMC's side all the same."""
+    monkeypatch.setattr(sweep_attack, "attack", partial(attack, known=(0, 1), played=100))
+    monkeypatch.setitem(guessing.TREES, "max_iter", 10)
     before = (folder / "units.jsonl").read_bytes()
     figures = ["--figures", "2,attack", "--seeds", "2"]
     ended = blindrec(*SWEEP, *SETTLED, *CURVES, *figures, "--out", folder, "--json", "-")

@@ -18,7 +18,7 @@ def test_the_error_of_the_second_moment_falls_with_the_root_of_the_users() -> No
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_the_error_of_completion_falls_with_the_ratings_as_the_bound_does(seed: int) -> None:
-    points = completion_errors([0.15, 0.3, 0.6], size=150, rank=3, noise=0.5, seed=seed)
+    points = completion_errors([0.15, 0.3, 0.6], size=120, rank=3, noise=0.5, seed=seed)
     assert -0.70 <= slope(points) <= -0.45
 
 
