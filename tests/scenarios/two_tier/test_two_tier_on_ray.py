@@ -6,8 +6,9 @@ from typing import Any
 
 import psutil
 import pytest
-from runs import alive, below, holds_within
+from runs import holds_within
 
+from benchmarks.victims import alive, below
 from scenarios.cluster import OnRay
 from scenarios.session import InProcess, Session
 from scenarios.two_tier.config import two_tier_of
