@@ -10,12 +10,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import psutil
 
@@ -24,11 +24,16 @@ from benchmarks.victims import actors_below
 
 LOOK = 0.01
 """Seconds between two looks at how far a run is."""
-PATIENCE = 300.0
+ATTEMPTS = 5
+PATIENCE = 600.0
+"""Seconds that a run may take, on a busy machine."""
 QUICK = {"health_check_period_ms": 1000, "health_check_failure_threshold": 3, "health_check_timeout_ms": 2000}
 """Settings of the cluster: a node that died is missed after some seconds."""
 FLAGS = ["--design", "sign", "--policy", "fixed", "--rounds", "3", "--answers-per-device", "3", "--items", "300"]
 FLAGS += ["--rated", "40", "--epsilon", "3"]
+
+
+T = TypeVar("T")
 
 
 class Kill(NamedTuple):
@@ -77,6 +82,16 @@ class Survived:
     complaint: str = ""
 
 
+def _patiently(start: Callable[[], T]) -> T:
+    """Start a node; Ray gives it half a minute, which a busy machine may not keep: then it is started again."""
+    for _ in range(ATTEMPTS - 1):
+        try:
+            return start()
+        except Exception as error:  # Ray raises no other type
+            sys.stderr.write(f"a node did not start ({error}); again\n")
+    return start()
+
+
 def booked(out: Path, users: int) -> int:
     """Return how many answers the devices of a run in ``out``, of seed 0, have booked so far."""
     ledger = out / "rounds" / "ledger" / "seed-0"
@@ -99,13 +114,13 @@ class Cluster:
         self._stack = ExitStack()
         (folder / "token").write_text(secrets.token_hex(32))
         os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(folder / "token")}
-        os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_raylet_start_wait_time_s": "120"}
+        os.environ |= {"RAY_USAGE_STATS_ENABLED": "0"}
 
     def __enter__(self) -> Cluster:
         from ray.cluster_utils import Cluster as Nodes  # noqa: PLC0415 (Ray reads the environment when it is imported)
 
         head = {"num_cpus": 2, "include_dashboard": False, "_system_config": QUICK}
-        self._nodes: Any = Nodes(initialize_head=True, head_node_args=head)
+        self._nodes: Any = _patiently(lambda: Nodes(initialize_head=True, head_node_args=head))
         self._stack.callback(self._nodes.shutdown)
         return self
 
@@ -117,8 +132,8 @@ class Cluster:
     def undisturbed(self) -> Survived:
         """Run once with nothing killed; how many answers there are is known from then on."""
         out = self._next()
-        with self._start(["run", *FLAGS, "--users", str(self._users), "--out", str(out)]) as driver:
-            driver.wait(PATIENCE)
+        with self._blindrec("run", *FLAGS, "--users", str(self._users), "--out", str(out)):
+            pass
         survived = self._read(out)
         self._answers = json.loads((out / "result.json").read_text())["asked"] if survived.end else 0
         return survived
@@ -126,7 +141,7 @@ class Cluster:
     def disturbed(self, kill: Kill) -> Survived:
         """Run once, kill what is to be killed, and resume the run where it stopped."""
         out = self._next()
-        other = self._nodes.add_node(num_cpus=1) if kill.kind == "node" else None
+        other = _patiently(lambda: self._nodes.add_node(num_cpus=1)) if kill.kind == "node" else None
         try:
             return self._disturbed(kill, out, other)
         finally:
@@ -135,26 +150,34 @@ class Cluster:
             self._settle()
 
     def _disturbed(self, kill: Kill, out: Path, other: Any) -> Survived:
-        with self._start(["run", *FLAGS, "--users", str(self._users), "--out", str(out)]) as driver:
+        with self._blindrec("run", *FLAGS, "--users", str(self._users), "--out", str(out)) as driver:
             seconds, answers = self._wait_for(out, driver, kill.share * self._answers)
             victim = self._kill(kill, driver, other) if driver.poll() is None else ""
-            driver.wait(PATIENCE)
         resumed = 0
         if not (out / "result.json").exists():
             resumed = 1
-            with self._start(["resume", str(out)]) as driver:
-                driver.wait(PATIENCE)
+            with self._blindrec("resume", str(out)):
+                pass
         return self._read(out, victim=victim, seconds=seconds, answers=answers, resumed=resumed)
 
     def _next(self) -> Path:
         self._number += 1
         return self._folder / f"run-{self._number}"
 
-    def _start(self, arguments: Sequence[str]) -> subprocess.Popen[bytes]:
+    @contextmanager
+    def _blindrec(self, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+        """Start blindrec on the cluster, and wait at exit until it ends; it is killed where that takes too long."""
         command = [sys.executable, "-m", "scenarios", *arguments, "--workers", "2", "--address", self._nodes.address]
         self._said = self._folder / f"run-{self._number}.log"
-        with self._said.open("ab") as said:
-            return subprocess.Popen(command, stdout=said, stderr=said)
+        with self._said.open("ab") as said, subprocess.Popen(command, stdout=said, stderr=said) as driver:
+            try:
+                yield driver
+                driver.wait(PATIENCE)
+            except subprocess.TimeoutExpired:
+                driver.kill()
+            except BaseException:
+                driver.kill()
+                raise
 
     def _wait_for(self, out: Path, driver: subprocess.Popen[bytes], wanted: float) -> tuple[float, int]:
         """Wait until so many answers are booked; return the seconds since the first one, and the number."""
