@@ -122,6 +122,9 @@ class Cluster:
         head = {"num_cpus": 2, "include_dashboard": False, "_system_config": QUICK}
         self._nodes: Any = _patiently(lambda: Nodes(initialize_head=True, head_node_args=head))
         self._stack.callback(self._nodes.shutdown)
+        os.environ["RAY_ADDRESS"] = (
+            self._nodes.address
+        )  # so joined, nodes use the code that lies here, compiled already
         return self
 
     def __exit__(
@@ -167,7 +170,7 @@ class Cluster:
     @contextmanager
     def _blindrec(self, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
         """Start blindrec on the cluster, and wait at exit until it ends; it is killed where that takes too long."""
-        command = [sys.executable, "-m", "scenarios", *arguments, "--workers", "2", "--address", self._nodes.address]
+        command = [sys.executable, "-m", "scenarios", *arguments, "--workers", "2"]
         self._said = self._folder / f"run-{self._number}.log"
         with self._said.open("ab") as said, subprocess.Popen(command, stdout=said, stderr=said) as driver:
             try:

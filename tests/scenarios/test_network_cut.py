@@ -58,7 +58,7 @@ class Nodes:
         (folder / "said.log").touch()
         auth = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(folder / "token")}
         self._environment = {**os.environ, **auth, "RAY_USAGE_STATS_ENABLED": "0"}
-        self._environment.pop("RAY_ADDRESS", None)
+        self._environment.pop("RAY_ADDRESS", None)  # nodes start without; blindrec is told by it
 
     def __enter__(self) -> Nodes:
         short = tempfile.TemporaryDirectory(prefix="ray", ignore_cleanup_errors=True)  # as sockets need it
@@ -133,7 +133,8 @@ class Nodes:
 
     def blindrec(self, *arguments: str) -> subprocess.Popen[bytes]:
         """Start blindrec on the head's side."""
-        return self._inside(self._head, sys.executable, "-m", "scenarios", *arguments, "--address", f"{HEAD}:{PORT}")
+        told = ["env", f"RAY_ADDRESS={HEAD}:{PORT}"]
+        return self._inside(self._head, *told, sys.executable, "-m", "scenarios", *arguments)
 
     def link(self, how: str) -> None:
         """Let the link be ``up`` or ``down``."""
