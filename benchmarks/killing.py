@@ -95,7 +95,10 @@ def _patiently(start: Callable[[], T]) -> T:
 def booked(out: Path, users: int) -> int:
     """Return how many answers the devices of a run in ``out``, of seed 0, have booked so far."""
     ledger = out / "rounds" / "ledger" / "seed-0"
-    return sum(entry.stop - entry.first for entry in read_entries(ledger, 0, users))
+    try:
+        return sum(entry.stop - entry.first for entry in read_entries(ledger, 0, users))
+    except FileNotFoundError:  # the run has ended meanwhile
+        return 0
 
 
 class Cluster:
@@ -113,8 +116,8 @@ class Cluster:
         self._folder, self._users, self._number, self._answers = folder, users, 0, 0
         self._stack = ExitStack()
         (folder / "token").write_text(secrets.token_hex(32))
-        os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(folder / "token")}
-        os.environ |= {"RAY_USAGE_STATS_ENABLED": "0"}
+        key = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(folder / "token")}
+        os.environ |= {**key, "RAY_USAGE_STATS_ENABLED": "0"}
 
     def __enter__(self) -> Cluster:
         from ray.cluster_utils import Cluster as Nodes  # noqa: PLC0415 (Ray reads the environment when it is imported)
@@ -122,9 +125,7 @@ class Cluster:
         head = {"num_cpus": 2, "include_dashboard": False, "_system_config": QUICK}
         self._nodes: Any = _patiently(lambda: Nodes(initialize_head=True, head_node_args=head))
         self._stack.callback(self._nodes.shutdown)
-        os.environ["RAY_ADDRESS"] = (
-            self._nodes.address
-        )  # so joined, nodes use the code that lies here, compiled already
+        os.environ["RAY_ADDRESS"] = self._nodes.address  # joined so, nodes use the code that lies here, compiled
         return self
 
     def __exit__(
