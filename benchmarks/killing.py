@@ -92,6 +92,11 @@ def _patiently(start: Callable[[], T]) -> T:
     return start()
 
 
+def _name(actor: psutil.Process) -> str:
+    """Return the class of an actor's process, `ray::Class.method` and blanks."""
+    return " ".join(actor.cmdline()).partition("::")[2].partition(".")[0].strip()
+
+
 def booked(out: Path, users: int) -> int:
     """Return how many answers the devices of a run in ``out``, of seed 0, have booked so far."""
     ledger = out / "rounds" / "ledger" / "seed-0"
@@ -198,7 +203,7 @@ class Cluster:
         """Kill it; tell what it was."""
         if other is not None:
             raylet = psutil.Process(other.all_processes["raylet"][0].process.pid)
-            held = [" ".join(one.cmdline()).partition("::")[2].partition(".")[0] for one in actors_below(raylet)]
+            held = [_name(one) for one in actors_below(raylet)]
             self._nodes.remove_node(other, allow_graceful=False)
             return f"a node with {', '.join(sorted(held)) or 'no actor'}"
         if kill.kind == "driver":
