@@ -167,3 +167,12 @@ def test_a_file_system_that_cannot_synchronize_folders_is_used_all_the_same(
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match="No space left"):
         durable.sync_folder(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "command", ["online --rounds 10 --voters 20", "sweep sample-complexity maxsense-items --seeds 1"]
+)
+def test_other_commands_hold_their_folder_too(command: str, blindrec: Command, tmp_path: Path) -> None:
+    with sole(tmp_path):
+        line = refused(blindrec, *command.split(), "--backend", "inprocess", "--out", tmp_path)
+    assert f"output folder {tmp_path} is in use by another blindrec" in line
