@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks import kills
 from benchmarks.killing import End, Kill, Survived
-from benchmarks.kills import EARLIEST, KINDS, LATEST, measure, plan, rows
+from benchmarks.kills import ATTEMPTS, EARLIEST, KINDS, LATEST, measure, plan, rows
 
 END = End(releases_sha256="ab", model_sha256="cd", spent_max=3.0, spent_mean=3.0, answered=6)
 OTHERS = [
@@ -73,7 +73,9 @@ def test_a_run_that_ends_otherwise_or_not_at_all_does_not(end: End | None) -> No
 
 
 def test_a_run_in_which_nothing_was_killed_shows_nothing() -> None:
-    (row,) = rows(plan(1, 0), Played(END, victim=""))
+    arena = Played(END, victim="")
+    (row,) = rows(plan(1, 0), arena)
+    assert arena.killed == plan(1, 0) * ATTEMPTS
     assert (row["identical"], row["victim"]) == (False, "none: the run was over")
 
 
