@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
+from actors.durable import make_folder, sync_folder
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import LedgerError
 
@@ -54,7 +55,7 @@ class LedgerFile:
     def __init__(self, folder: Path, first: int) -> None:
         self._path = folder / f"{first:012d}{SUFFIX}"
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            make_folder(folder)
         except OSError as error:
             raise LedgerError(f"ledger folder {folder} cannot be made ({error.strerror})") from None
 
@@ -68,11 +69,14 @@ class LedgerFile:
         """
         try:
             with self._path.open("ab") as file:
-                if file.tell() and not _ends_whole(self._path):
+                is_new = not file.tell()
+                if not is_new and not _ends_whole(self._path):
                     file.truncate(self._path.read_bytes().rfind(b"\n") + 1)
                 file.write(b"".join(entry.line() for entry in entries))
                 file.flush()
                 os.fsync(file.fileno())
+            if is_new:
+                sync_folder(self._path.parent)
         except OSError as error:
             raise LedgerError(
                 f"ledger {self._path} cannot be written ({error.strerror}); devices do not answer what they cannot book"

@@ -20,6 +20,7 @@ from scenarios.datasets import read_ratings, three_columns
 from scenarios.journal import drop, kept_rounds
 from scenarios.kinds import DESIGNS
 from scenarios.likes import describe
+from scenarios.locking import sole
 from scenarios.online.adversary_command import HELP as ADVERSARY_HELP
 from scenarios.online.adversary_command import adversary
 from scenarios.online.command import HELP as ONLINE_HELP
@@ -125,9 +126,10 @@ def run(
     check_targets(None, json)
     if ":" in wanted.policy:
         import_policy(wanted.policy)  # what cannot be imported is told before Ray starts
-    with open_session(backend, address=address, workers=workers) as session:
-        finished = _keeping(out, wanted, session, repeat, devices_per_actor)
-    _finish(finished, out, json, f"blindrec run, {finished.scenario.design}, {session.name}")
+    with sole(out):
+        with open_session(backend, address=address, workers=workers) as session:
+            finished = _keeping(out, wanted, session, repeat, devices_per_actor)
+        _finish(finished, out, json, f"blindrec run, {finished.scenario.design}, {session.name}")
 
 
 @app.command()
@@ -148,9 +150,10 @@ def resume(
     wanted, repeat = claimed(folder)
     if ":" in wanted.policy:
         import_policy(wanted.policy)
-    with open_session(backend, address=address, workers=workers) as session:
-        finished = _keeping(folder, wanted, session, repeat, devices_per_actor)
-    _finish(finished, folder, json, f"blindrec resume, {finished.scenario.design}, {session.name}")
+    with sole(folder):
+        with open_session(backend, address=address, workers=workers) as session:
+            finished = _keeping(folder, wanted, session, repeat, devices_per_actor)
+        _finish(finished, folder, json, f"blindrec resume, {finished.scenario.design}, {session.name}")
 
 
 def _keeping(
@@ -164,17 +167,20 @@ def _keeping(
             wanted, session, repeat=repeat, devices_per_actor=devices_per_actor, console=_stderr(), out=out
         )
     except KeyboardInterrupt:
-        if out is None or not (kept := kept_rounds(out)):
+        if out is None or not kept_rounds(out):
             if out is not None:
                 drop(out)
             raise
-        _stop(
-            f"interrupted; {kept} rounds are kept in {out}, the same command or blindrec resume {out} goes on",
-            INTERRUPTED,
-        )
+        _stop(f"interrupted; {_kept(out)}", INTERRUPTED)
     except (LedgerError, LostError) as error:
-        kept = 0 if out is None else kept_rounds(out)
-        _stop(f"{error}; {kept} rounds are kept in {out}" if kept else str(error), RESUMABLE if kept else BAD_INPUT)
+        if out is None or not kept_rounds(out):
+            _stop(str(error), BAD_INPUT)
+        _stop(f"{error}; {_kept(out)}", RESUMABLE)
+
+
+def _kept(out: Path) -> str:
+    """Tell what can be gone on with."""
+    return f"{kept_rounds(out)} rounds are kept in {out}, the same command or blindrec resume {out} goes on"
 
 
 @app.command()
@@ -253,7 +259,10 @@ def _stderr() -> Console:
 
 def _finish(finished: Finished, out: Path | None, json: str | None, title: str) -> None:
     if out is not None:
-        write_out(out, finished.scenario, finished.result, finished.first)
+        try:
+            write_out(out, finished.scenario, finished.result, finished.first)
+        except OSError as error:
+            _stop(f"results cannot be written to {out} ({error.strerror}); {_kept(out)}", RESUMABLE)
     deliver(json, finished.result)
     if json != STDOUT:
         report.show(Console(), finished.result, title)

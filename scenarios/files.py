@@ -8,6 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from actors.durable import make_folder, sync_folder
 from coordinator.protocol.errors import InputError
 
 _UMASK = os.umask(0)
@@ -24,7 +25,7 @@ def try_folder(folder: Path) -> None:
     """
     complaint = f"output folder {folder} cannot be made"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
     except OSError as error:
         raise InputError(f"{complaint} ({error.strerror}); name another one") from None
     try_file(folder / "result.json", complaint, "name another one")
@@ -71,6 +72,7 @@ def write_bytes(target: Path, content: bytes) -> None:
             os.fsync(file.fileno())
             Path(file.name).chmod(0o666 & ~_UMASK)
             Path(file.name).replace(place)
+            sync_folder(place.parent)
         except BaseException:
             Path(file.name).unlink(missing_ok=True)
             raise

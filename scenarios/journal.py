@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from actors.durable import make_folder
 from coordinator.aggregation import Statistic
 from coordinator.pair_statistics import PairStatistic
 from coordinator.protocol.errors import InputError, LostError
@@ -97,7 +98,7 @@ class Journal:
             If it cannot be written, as on a full disk: what was kept before can be resumed.
         """
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
+            make_folder(self.folder)
             write_bytes(self._path(over.ask.query.round), to_bytes(over))
         except OSError as error:
             raise LostError(

@@ -12,9 +12,10 @@ from typing import Any
 
 import pandas as pd
 
+from actors.durable import make_folder
 from actors.ledger_file import SUFFIX
 from coordinator.protocol.budget import as_json
-from coordinator.protocol.errors import InputError
+from coordinator.protocol.errors import InputError, LostError
 from scenarios.config import Scenario
 from scenarios.experiment import Run
 from scenarios.files import to_json, try_file, try_folder, write_bytes, write_json
@@ -60,15 +61,20 @@ def claim(out: Path, scenario: Scenario, repeat: int = 1) -> None:
     Raises
     ------
     InputError
-        If the folder holds anything else, or cannot be written.
+        If the folder holds anything else.
+    LostError
+        If it cannot be written, as on a full disk.
     """
     mark, wanted = out / FOLDER / MARK, {"format": FORMAT, **_identity(scenario)}
     if not mark.is_file():
         check_targets(out, None)
-        mark.parent.mkdir()
     elif _used(out) and {name: value for name, value in _marked(mark).items() if name != "repeat"} != wanted:
         raise InputError(f"output folder {out} holds part of another run; name a new one, or the same scenario")
-    write_json(mark, {**wanted, "repeat": repeat})
+    try:
+        make_folder(mark.parent)
+        write_json(mark, {**wanted, "repeat": repeat})
+    except OSError as error:
+        raise LostError(f"output folder {out} cannot be written ({error.strerror}); free space there") from None
 
 
 def _used(out: Path) -> bool:
@@ -202,4 +208,7 @@ def deliver(json_target: str | None, result: dict[str, Any]) -> None:
     if json_target == STDOUT:
         sys.stdout.write(to_json(result))
     elif json_target is not None:
-        write_json(Path(json_target), result)
+        try:
+            write_json(Path(json_target), result)
+        except OSError as error:
+            raise InputError(f"json file {json_target} cannot be written ({error.strerror}); name another") from None

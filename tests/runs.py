@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import psutil
 import pytest
 
 from scenarios.config import Scenario
@@ -110,19 +109,3 @@ def holds_within(seconds: float, condition: Callable[[], bool]) -> bool:
     while not (held := condition()) and time.monotonic() < end:
         time.sleep(0.1)
     return held
-
-
-def below(process: psutil.Process) -> dict[psutil.Process, str]:
-    """All processes that stem from ``process`` and live, with their command lines."""
-    found: dict[psutil.Process, str] = {}
-    for child in process.children(recursive=True):
-        try:
-            found[child] = " ".join(child.cmdline())
-        except psutil.Error:
-            continue
-    return found
-
-
-def alive(processes: Iterable[psutil.Process]) -> list[psutil.Process]:
-    """Those that still run; a process id that was given anew does not count, nor does a zombie."""
-    return [one for one in processes if one.is_running() and one.status() != psutil.STATUS_ZOMBIE]

@@ -14,6 +14,7 @@ from coordinator.protocol.errors import InputError
 from scenarios.backends import check_backend, open_session
 from scenarios.datasets import three_columns
 from scenarios.files import write_bytes, write_json
+from scenarios.locking import sole
 from scenarios.records import STDOUT, check_targets, deliver, versions
 from scenarios.validation import validated
 
@@ -84,16 +85,17 @@ def online(
     if repeat < 1:
         raise InputError(f"repeat is {repeat}; it must be at least 1")
     check_targets(out, json)
-    with open_session(backend, address=address, workers=workers) as session:
-        first, result = run_online_seeds(
-            wanted, session, repeat=repeat, devices_per_actor=devices_per_actor, console=Console(stderr=True)
-        )
-    if out is not None:
-        for name, table in (("clients", clients_table), ("rounds", rounds_table), ("voters", voters_table)):
-            write_bytes(out / f"{name}.parquet", table(first).to_parquet(index=False))
-        write_json(out / "scenario.json", first.scenario.model_dump(mode="json"))
-        write_json(out / "versions.json", versions())
-        write_json(out / "result.json", result)
+    with sole(out):
+        with open_session(backend, address=address, workers=workers) as session:
+            first, result = run_online_seeds(
+                wanted, session, repeat=repeat, devices_per_actor=devices_per_actor, console=Console(stderr=True)
+            )
+        if out is not None:
+            for name, table in (("clients", clients_table), ("rounds", rounds_table), ("voters", voters_table)):
+                write_bytes(out / f"{name}.parquet", table(first).to_parquet(index=False))
+            write_json(out / "scenario.json", first.scenario.model_dump(mode="json"))
+            write_json(out / "versions.json", versions())
+            write_json(out / "result.json", result)
     deliver(json, result)
     if json != STDOUT:
         show_online(Console(), result, f"blindrec online, {wanted.recommender}, {first.backend}")

@@ -13,6 +13,7 @@ from rich.console import Console
 
 from coordinator.protocol.errors import InputError
 from scenarios.files import write_json
+from scenarios.locking import sole
 from scenarios.records import check_targets
 from scenarios.session import Session
 from scenarios.sweep.progress import counted
@@ -128,9 +129,24 @@ def measure_units(
 
     Raises
     ------
+    InputError
+        If another sweep is at work in the folder.
     SweepInterruptedError
         On Ctrl-C. What is finished is on disk.
     """
+    with sole(out):
+        return _measured(units, measure, session, out, console, read, write)
+
+
+def _measured(
+    units: Mapping[K, U],
+    measure: Callable[[U], M],
+    session: Session,
+    out: Path,
+    console: Console,
+    read: Reader[K, M],
+    write: Writer[K, M],
+) -> dict[K, M]:
     found = read_units(out, read)
     done = {key: found[key] for key in units if key in found}
     try:

@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 import psutil
 import pytest
-from runs import Command, alive, below, holds_within, refused, small
+from runs import Command, holds_within, refused, small
 
+from benchmarks.victims import alive, below
 from coordinator import aggregation
 from coordinator.protocol.errors import InputError
 from coordinator.rounds import Round

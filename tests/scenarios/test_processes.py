@@ -16,7 +16,9 @@ from pathlib import Path
 
 import psutil
 import pytest
-from runs import alive, below, here, holds_within, small
+from runs import here, holds_within, small
+
+from benchmarks.victims import alive, below
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 BLINDREC = [sys.executable, "-m", "scenarios"]

@@ -13,8 +13,9 @@ import pytest
 import ray
 import worlds
 from boundary import SEED, leaves, shows_a_secret
-from runs import alive, below, here, holds_within, small
+from runs import here, holds_within, small
 
+from benchmarks.victims import alive, below
 from coordinator.layout import plan_layout
 from coordinator.protocol.coins import derive
 from coordinator.protocol.errors import InputError

@@ -8,11 +8,13 @@ from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
+import ray
 from runs import Command, refused
 
-from coordinator.protocol.errors import InputError
+from coordinator.protocol.errors import InputError, LostError
 from scenarios import cluster
 from scenarios.cluster import on_ray
+from scenarios.conducting import room_for
 
 pytestmark = pytest.mark.usefixtures("nobody_asks")
 
@@ -75,3 +77,20 @@ def test_more_workers_than_an_instance_has_are_refused(monkeypatch: pytest.Monke
         on_ray(address="head:1", workers=3).__enter__()
     with on_ray(address="head:1", workers=None) as session:
         assert session.workers == 2
+
+
+def test_a_cluster_without_a_cpu_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "_join", lambda _, ship_code: ship_code)
+    monkeypatch.setattr(cluster, "cpus_of_cluster", lambda: 0.0)
+    monkeypatch.setattr("ray.shutdown", lambda: None)
+    with pytest.raises(InputError, match=r"^Ray at head:1 has no CPU for a single worker; add a node to it$"):
+        on_ray(address="head:1", workers=None).__enter__()
+
+
+def test_a_cluster_whose_cpus_others_hold_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    def waited(_: object, timeout: float) -> None:
+        raise ray.exceptions.GetTimeoutError(f"{timeout} s")
+
+    monkeypatch.setattr("ray.get", waited)
+    with pytest.raises(LostError, match="had no room for the run's actors for 600 s; free CPUs, add a node or lower"):
+        room_for([])

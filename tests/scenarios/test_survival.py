@@ -7,8 +7,9 @@ from pathlib import Path
 
 import psutil
 import pytest
-from runs import below, here, small
+from runs import here, small
 
+from benchmarks.victims import actors_below
 from scenarios.cluster import OnRay
 from scenarios.experiment import Run, run
 
@@ -25,11 +26,9 @@ class Killer:
 
     def __call__(self, answers: int) -> None:
         if self.victims and answers >= self.victims[0][0]:
-            for one, line in below(psutil.Process()).items():
-                if line.startswith(self.victims[0][1]):
-                    one.kill()
-                    self.killed.append(self.victims.pop(0)[1])
-                    return
+            for one in actors_below(psutil.Process(), self.victims[0][1])[:1]:
+                one.kill()
+                self.killed.append(self.victims.pop(0)[1])
 
 
 def spent(one: Run) -> set[object]:
@@ -39,9 +38,9 @@ def spent(one: Run) -> set[object]:
 
 def test_processes_that_are_killed_change_nothing(ray_session: OnRay, tmp_path: Path) -> None:
     """Releases, model, advice and what devices spent are those of an undisturbed run."""
-    killer = Killer([(1, "ray::DeviceHost"), (600_000, "ray::Aggregator"), (1_200_000, "ray::Coordinator")])
+    killer = Killer([(1, "devices"), (600_000, "worker"), (1_200_000, "coordinator")])
     survived = run(SCENARIO, ray_session, progress=killer, ledger=tmp_path)
-    assert killer.killed == ["ray::DeviceHost", "ray::Aggregator", "ray::Coordinator"]
+    assert killer.killed == ["devices", "worker", "coordinator"]
     undisturbed = here(SCENARIO, workers=2)
     assert survived.outcome.releases_sha256 == undisturbed.outcome.releases_sha256
     assert survived.outcome.model.score.tolist() == undisturbed.outcome.model.score.tolist()

@@ -6,8 +6,8 @@ from fractions import Fraction
 
 import psutil
 import pytest
-from runs import below
 
+from benchmarks.victims import below
 from scenarios.cluster import OnRay
 from scenarios.online.config import OnlineScenario
 from scenarios.online.results import record

@@ -17,7 +17,9 @@ from pathlib import Path
 import psutil
 import pytest
 import requests
-from runs import Ended, alive, below, here, holds_within, small
+from runs import Ended, here, holds_within, small
+
+from benchmarks.victims import alive, below
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 ROOT = Path(__file__).parents[3]

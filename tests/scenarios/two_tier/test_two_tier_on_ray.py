@@ -7,9 +7,10 @@ from typing import Any
 import psutil
 import pytest
 import ray
-from runs import alive, below, holds_within
+from runs import holds_within
 
 from actors.second_order.remote import HostedDevices
+from benchmarks.victims import alive, below
 from coordinator.completion.cohorts import cut_users
 from coordinator.protocol.second_order import SecondOrderRelease
 from scenarios.cluster import OnRay

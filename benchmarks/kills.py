@@ -1,0 +1,132 @@
+"""Runs with one random process killed at a random time, each compared with a run that nothing disturbs.
+
+``python -m benchmarks.kills`` kills, with SIGKILL, an aggregator, an actor of devices, the coordinator, the driver
+(then resumes the run) or a whole node, at a random share of the run's answers. Kind, victim and time follow from the
+seed. Releases, model and what devices spent must be the same in all runs; else the exit code is 1.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, Protocol
+
+import numpy as np
+import typer
+
+from benchmarks.killing import Cluster, Kill, Survived
+from benchmarks.victims import ACTORS
+from coordinator.protocol.coins import derive
+
+KINDS = (*ACTORS, "driver", "node")
+AT_LEAST = 3
+"""Runs of each kind, where there are enough runs."""
+ATTEMPTS = 3
+"""How often a run is made at most in which nothing was killed, since it was over too soon."""
+EARLIEST, LATEST = 0.02, 0.95
+"""Shares of a run's answers between which something is killed."""
+COLUMNS = ("kind", "seconds", "answers", "retries", "restarts", "resumed", "identical", "victim")
+
+
+class Arena(Protocol):
+    """Where runs are disturbed; see `benchmarks.killing.Cluster`."""
+
+    def undisturbed(self) -> Survived:
+        """Run once with nothing killed."""
+        ...
+
+    def disturbed(self, kill: Kill) -> Survived:
+        """Run once and kill something."""
+        ...
+
+
+def plan(runs: int, seed: int) -> list[Kill]:
+    """Return what is killed in each run, and when.
+
+    Parameters
+    ----------
+    runs : int
+        Each kind gets `AT_LEAST` of them or its equal share, whichever is less; the others are drawn.
+    seed : int
+        Everything follows from it.
+    """
+    coins = np.random.default_rng(int.from_bytes(derive(seed, "kills"), "little"))
+    sure = list(KINDS) * min(AT_LEAST, runs // len(KINDS))
+    kinds = coins.permutation([*sure, *coins.choice(KINDS, runs - len(sure))])
+    return [Kill(str(kind), int(coins.integers(1 << 16)), float(coins.uniform(EARLIEST, LATEST))) for kind in kinds]
+
+
+def rows(kills: list[Kill], arena: Arena) -> Iterator[dict[str, Any]]:
+    """Run once undisturbed, then once a kill; yield what became of each.
+
+    A run is ``identical`` if something was killed in it and it ended with the same releases, model and privacy spent.
+
+    Raises
+    ------
+    RuntimeError
+        If the undisturbed run did not end.
+    """
+    whole = arena.undisturbed()
+    if whole.end is None:
+        raise RuntimeError(f"the undisturbed run did not end: {whole.complaint}")
+    for kill in kills:
+        found = arena.disturbed(kill)
+        for _ in range(ATTEMPTS - 1):
+            if not found.victim:  # on a busy machine a short run may be over before it is looked at
+                found = arena.disturbed(kill)
+        yield {
+            "kind": kill.kind,
+            "share": kill.share,
+            "victim": found.victim or "none: the run was over",
+            "seconds": found.seconds,
+            "answers": found.answers,
+            "retries": found.retries,
+            "restarts": found.restarts,
+            "resumed": found.resumed,
+            "identical": bool(found.victim) and found.end == whole.end,
+            "complaint": found.complaint,
+            "undisturbed": whole.end._asdict(),
+            "end": found.end._asdict() if found.end else None,
+        }
+
+
+def line(number: int, row: dict[str, Any]) -> str:
+    """Return a row of the table."""
+    cells = [row["kind"], f"{row['seconds']:.2f}", f"{row['answers']:,}", row["retries"], row["restarts"]]
+    cells += ["yes" if row["resumed"] else "no", "yes" if row["identical"] else "NO", row["victim"]]
+    return f"| {number} | {' | '.join(str(cell) for cell in cells)} | {row['complaint']}".rstrip()
+
+
+def measure(runs: int, seed: int, arena: Arena) -> dict[str, Any]:
+    """Run all, print the table as it grows, and return the figures."""
+    print(f"| run | {' | '.join(COLUMNS)} |\n|{'---|' * (len(COLUMNS) + 1)}")
+    begin, found = time.perf_counter(), list[dict[str, Any]]()
+    for row in rows(plan(runs, seed), arena):
+        found.append(row)
+        print(line(len(found), row), flush=True)
+    same = sum(row["identical"] for row in found)
+    seconds = time.perf_counter() - begin
+    print(f"{same} of {runs} identical to the undisturbed run, {seconds:.0f} s")
+    return {"runs": runs, "seed": seed, "identical": same, "seconds": seconds, "rows": found}
+
+
+def main(
+    runs: Annotated[int, typer.Option(help="Runs in which something is killed.")] = 20,
+    seed: Annotated[int, typer.Option(help="What is killed, and when, follows from it.")] = 0,
+    users: Annotated[int, typer.Option(help="Devices of a run; each answers three times.")] = 2_000_000,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures here too.")] = None,
+) -> None:
+    """Kill random processes of runs at random times; exit code 1 where one ends with another result."""
+    with tempfile.TemporaryDirectory(prefix="kills") as folder, Cluster(Path(folder), users) as cluster:
+        figures = measure(runs, seed, cluster)
+    if json_file:
+        json_file.write_text(json.dumps({**figures, "users": users}, indent=2) + "\n", encoding="utf-8")
+    sys.exit(figures["identical"] < runs)
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,178 @@
+"""An output folder belongs to one run at a time, a full disk is told in a line, and nothing that was kept is lost."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from runs import Command, holds_within, refused
+
+from actors import durable
+from actors.durable import make_folder
+from actors.ledger_file import Entry, LedgerFile
+from coordinator.protocol.errors import InputError
+from scenarios import files, records
+from scenarios.journal import Journal, kept_rounds
+from scenarios.locking import sole
+
+RUN = ["run", "--items", "40", "--rated", "5", "--users", "500", "--design", "sign", "--policy", "fixed"]
+RUN += ["--rounds", "4", "--backend", "inprocess", "--json", "-"]
+WAITING = """
+import signal, sys
+from scenarios import journal
+from scenarios.cli import main
+keep = journal.Journal.keep
+def waiting(self, over):
+    keep(self, over)
+    if over.ask.query.round == 1:
+        signal.pause()
+journal.Journal.keep = waiting
+main(sys.argv[1:])
+"""
+
+
+@pytest.fixture
+def live(tmp_path: Path) -> Iterator[tuple[Path, subprocess.Popen[bytes]]]:
+    """A run that has kept two rounds and waits, and its folder."""
+    out = tmp_path / "out"
+    with subprocess.Popen([sys.executable, "-c", WAITING, *RUN, "--out", str(out)], stdout=subprocess.DEVNULL) as run:
+        try:
+            assert holds_within(120, lambda: kept_rounds(out) == 2)
+            yield out, run
+        finally:
+            run.kill()
+
+
+def test_a_second_run_is_refused_while_the_first_one_lives(
+    live: tuple[Path, subprocess.Popen[bytes]], blindrec: Command
+) -> None:
+    """Nor can it be resumed; a killed one leaves no lock behind."""
+    out, run = live
+    for second in ([*RUN, "--out", out], ["resume", out, "--backend", "inprocess"]):
+        assert refused(blindrec, *second) == (
+            f"output folder {out} is in use by another blindrec that still runs; wait for it, or name another one\n"
+        )
+    assert kept_rounds(out) == 2
+    run.send_signal(signal.SIGKILL)
+    run.wait()
+    resumed = blindrec("resume", out, "--backend", "inprocess", "--json", "-")
+    assert (resumed.code, resumed.result["rounds"]) == (0, 4)
+    assert resumed.result["releases_sha256"] == blindrec(*RUN).result["releases_sha256"]
+
+
+def test_a_folder_is_free_again_whatever_happened(tmp_path: Path) -> None:
+    for _ in range(2):
+        with pytest.raises(KeyError), sole(tmp_path / "out"):
+            raise KeyError
+    with sole(tmp_path / "out"), sole(tmp_path / "other"), sole(None), pytest.raises(InputError, match="in use"):
+        sole(tmp_path / "out").__enter__()
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def full(*_: object) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def full_from_round(number: int) -> Callable[[Path, bytes], None]:
+    """A disk that holds so many rounds."""
+
+    def write(target: Path, content: bytes) -> None:
+        if target.name == f"{number:06d}.npz":
+            full()
+        files.write_bytes(target, content)
+
+    return write
+
+
+def test_a_disk_that_fills_up_leaves_what_was_kept(
+    blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While rounds are kept, then while results are written: each time it can be resumed, and ends as it would have."""
+    out = tmp_path / "out"
+    monkeypatch.setattr("scenarios.journal.write_bytes", full_from_round(2))
+    ended = blindrec(*RUN, "--out", out)
+    assert (ended.code, ended.out) == (3, "")
+    assert ended.err.splitlines()[-1] == (
+        f"blindrec: round 2 cannot be kept in {Journal(out, 0).folder} (No space left on device); "
+        f"2 rounds are kept in {out}, the same command or blindrec resume {out} goes on"
+    )
+    monkeypatch.undo()
+    monkeypatch.setattr(records, "write_bytes", full)
+    ended = blindrec("resume", out, "--backend", "inprocess")
+    assert (ended.code, ended.out) == (3, "")
+    assert f"results cannot be written to {out} (No space left on device); 4 rounds are kept" in ended.err
+    monkeypatch.undo()
+    resumed = blindrec("resume", out, "--backend", "inprocess", "--json", "-")
+    assert resumed.result["releases_sha256"] == blindrec(*RUN).result["releases_sha256"]
+
+
+def test_a_disk_that_is_full_from_the_start_is_told(
+    blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(records, "write_json", full)
+    line = refused(blindrec, *RUN, "--out", tmp_path / "out")
+    assert line == f"output folder {tmp_path / 'out'} cannot be written (No space left on device); free space there\n"
+    line = refused(blindrec, *RUN[:-1], tmp_path / "result.json")
+    assert f"json file {tmp_path / 'result.json'} cannot be written (No space left on device)" in line
+
+
+def test_a_ledger_that_cannot_be_written_stops_the_run_where_it_can_be_resumed(
+    blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append, out = LedgerFile.append, tmp_path / "out"
+
+    def fills_up(self: LedgerFile, entries: list[Entry]) -> None:
+        with monkeypatch.context() as patch:
+            if kept_rounds(out) == 3:
+                patch.setattr(os, "fsync", full)
+            append(self, entries)
+
+    monkeypatch.setattr(LedgerFile, "append", fills_up)
+    ended = blindrec(*RUN, "--out", out)
+    assert (ended.code, ended.out) == (3, "")
+    assert "(No space left on device); devices do not answer what they cannot book; 3 rounds are kept" in ended.err
+    monkeypatch.undo()
+    resumed = blindrec("resume", out, "--backend", "inprocess", "--json", "-")
+    assert resumed.result["releases_sha256"] == blindrec(*RUN).result["releases_sha256"]
+
+
+def test_names_of_files_and_folders_are_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file's content alone would not survive a power cut under a name."""
+    synced: list[Path] = []
+    for module in ("actors.durable", "actors.ledger_file", "scenarios.files"):
+        monkeypatch.setattr(f"{module}.sync_folder", synced.append)
+    make_folder(tmp_path / "a" / "b")
+    assert set(synced) == {tmp_path, tmp_path / "a"}
+    synced.clear()
+    files.write_bytes(tmp_path / "a" / "file", b"told")
+    assert synced == [tmp_path / "a"]
+    synced.clear()
+    ledger = LedgerFile(tmp_path / "a", 0)
+    for _ in range(2):
+        ledger.append([Entry(b"query", None, 0, 1)])
+    assert synced == [tmp_path / "a"]
+
+
+def test_a_file_system_that_cannot_synchronize_folders_is_used_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "fsync", lambda _: (_ for _ in ()).throw(OSError(errno.EINVAL, "Invalid argument")))
+    durable.sync_folder(tmp_path)
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        durable.sync_folder(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "command", ["online --rounds 10 --voters 20", "sweep sample-complexity maxsense-items --seeds 1"]
+)
+def test_other_commands_hold_their_folder_too(command: str, blindrec: Command, tmp_path: Path) -> None:
+    with sole(tmp_path):
+        line = refused(blindrec, *command.split(), "--backend", "inprocess", "--out", tmp_path)
+    assert f"output folder {tmp_path} is in use by another blindrec" in line
