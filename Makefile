@@ -4,13 +4,19 @@ VENV := .venv
 BIN := $(VENV)/bin
 ENV := RAY_USAGE_STATS_ENABLED=0
 
-.PHONY: demo test check fix bench clean
+.PHONY: demo test cluster-tests other-tests check fix bench clean
 
 demo: $(VENV)/.runtime            ## set up, then run the main job on an embedded default
 	$(ENV) $(BIN)/blindrec demo
 
 test: check                       ## set up, then lint, type-check, import contracts, all tests
-	$(ENV) $(BIN)/python -m pytest -n 2 --dist loadgroup
+	$(MAKE) --no-print-directory --jobs 2 cluster-tests other-tests
+
+cluster-tests: $(VENV)/.dev       ## tests that start Ray, one after the other
+	$(ENV) $(BIN)/python -m pytest -m cluster
+
+other-tests: $(VENV)/.dev         ## all others, on two processes
+	$(ENV) $(BIN)/python -m pytest -m "not cluster" -n 2
 
 check: $(VENV)/.dev
 	$(BIN)/ruff format --check .
