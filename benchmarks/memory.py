@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import psutil
 
-EVERY = 0.5
+EVERY, SHARE = 0.5, 0.02
+"""Seconds between two samples at least, and the share of the time that samples may take: reading the maps of a dozen
+large processes costs tens of milliseconds, which the run would miss."""
 
 
 class Peak:
@@ -50,8 +53,11 @@ def watch() -> Iterator[Peak]:
     peak, done, root = Peak(), threading.Event(), psutil.Process()
 
     def sample() -> None:
-        while not done.wait(EVERY):
+        pause = EVERY
+        while not done.wait(pause):
+            begin = time.perf_counter()
             peak.look(root)
+            pause = max(EVERY, (time.perf_counter() - begin) / SHARE)
 
     watcher = threading.Thread(target=sample, daemon=True)
     watcher.start()

@@ -15,6 +15,31 @@ from coordinator.statistics import ScoreStatistic
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Centred:
+    """A round about centred ratings.
+
+    Attributes
+    ----------
+    query : Query
+        What was asked.
+    inside : ScoreStatistic
+        What came back about the M items of its pool alone: counts of shape (M,).
+    """
+
+    query: Query
+    inside: ScoreStatistic
+
+    def whole(self) -> ScoreStatistic:
+        """Return the round's statistic of all items."""
+        return replace(self.inside, sensed=self._spread(self.inside.sensed), scores=self._spread(self.inside.scores))
+
+    def _spread(self, values: Ints) -> Ints:
+        whole = np.zeros(self.query.items, np.int64)
+        whole[self.query.pool] = values
+        return whole
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Readings:
     """Rounds so far, apart by whether what is learned later changes how they are read.
 
@@ -22,12 +47,12 @@ class Readings:
     ----------
     settled : Estimates or None
         Of all rounds that tell the same for ever, their sum.
-    centred : tuple of (Query, ScoreStatistic)
-        Rounds about centred ratings, in order; of their statistics the items of the pool alone, shape (M,).
+    centred : tuple of Centred
+        Rounds about centred ratings, in order.
     """
 
     settled: Estimates | None = None
-    centred: tuple[tuple[Query, ScoreStatistic], ...] = ()
+    centred: tuple[Centred, ...] = ()
 
     def and_of(self, query: Query, statistic: Statistic, told: Estimates | None) -> Readings:
         """Return the readings with a round more, which ``told`` these estimates when it came in."""
@@ -37,23 +62,16 @@ class Readings:
             return replace(self, settled=told if self.settled is None else self.settled + told)
         assert isinstance(statistic, ScoreStatistic)  # only sign sensing has centres
         inside = replace(statistic, sensed=statistic.sensed[query.pool], scores=statistic.scores[query.pool])
-        return replace(self, centred=(*self.centred, (query, inside)))
+        return replace(self, centred=(*self.centred, Centred(query=query, inside=inside)))
 
     def anew(self, design: PoolDesign, expected: Floats) -> Estimates:
         """Return the estimates of all rounds, at least one, where items are liked as is ``expected``, shape (N,)."""
         total = self.settled
-        for query, inside in self.centred:
-            whole = replace(inside, sensed=_spread(query, inside.sensed), scores=_spread(query, inside.scores))
-            told = design.read(query, whole, expected)
+        for one in self.centred:
+            told = design.read(one.query, one.whole(), expected)
             total = told if total is None else total + told
         assert total is not None
         return total
-
-
-def _spread(query: Query, values: Ints) -> Ints:
-    whole = np.zeros(query.items, np.int64)
-    whole[query.pool] = values
-    return whole
 
 
 NO_READINGS = Readings()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from coordinator.aggregation import Statistic, merge
 from coordinator.decoders import decode
@@ -26,7 +26,8 @@ class Ask:
     stop: int
 
 
-class Counts(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Counts:
     """What came back in a round, in numbers: devices asked, answers, refusals, and ones among the answers' bits."""
 
     asked: int

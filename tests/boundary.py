@@ -22,10 +22,11 @@ from coordinator.posterior import Posterior
 from coordinator.protocol.coins import derive
 from coordinator.protocol.messages import Model, Query, Release
 from coordinator.rating_decoders import Curator
+from coordinator.readings import Centred, Readings
 from coordinator.remote import Cohorts, Limits
 from coordinator.rounds import Learner, Outcome, Round
 from coordinator.schedules import Fixed, OneRound, UntilLearned
-from coordinator.server import Ask, ServerState
+from coordinator.server import Ask, Counts, ServerState
 from coordinator.setting import Setting
 from coordinator.statistics import ScoreStatistic
 
@@ -47,12 +48,15 @@ ALLOWED: dict[type, set[str]] = {
     Release: {"query_id", "first", "count", "width", "bits", "answered", "refused", "pairs"},
     Model: {"cluster", "score", "error", "clusters"},
     Ask: {"query", "first", "stop"},
-    ServerState: {"devices", "asked", "statistics", "merged", "estimates", "budget"},
+    ServerState: {"devices", "asked", "counts", "merged", "estimates", "readings", "budget"},
+    Counts: {"asked", "answered", "refused", "ones"},
+    Readings: {"settled", "centred"},
+    Centred: {"query", "inside"},
     Estimates: {"weighted", "information"},
     Posterior: {"cluster", "doubt", "expected", "mixture", "apart"},
     Mixture: {"levels", "shares", "doubts", "likelihood"},
     Round: {"ask", "statistic", "digest", "size"},
-    Limits: {"budget", "most_rounds", "earlier"},
+    Limits: {"budget", "most_rounds"},
     Setting: {"design", "epsilon", "public_seed", "clusters", "confidence", "answers_per_device"},
     Fixed: {"setting", "rounds"},
     Eliminate: {"setting", "share"},
@@ -123,12 +127,24 @@ def is_public(kind: type, name: str, part: object, items: int) -> bool:
     if (kind, name) in {(Pairwise, "rated_public"), (Posterior, "apart"), (SignSensing, "centred")}:
         assert type(part) is bool
         return True
+    if (kind, name) == (Centred, "inside"):
+        check_inside(part, items)
+        return True
     if kind is Mixture and name != "likelihood":
         assert isinstance(part, np.ndarray)
         assert (part.ndim, part.dtype.kind) == (1, "f")
         assert part.size < items
         return True
     return False
+
+
+def check_inside(statistic: object, items: int) -> None:
+    """Fail where the counts of a pool are anything but whole numbers, one an item."""
+    assert type(statistic) is ScoreStatistic
+    for counts in (statistic.sensed, statistic.scores):
+        assert (counts.ndim, counts.dtype) == (1, np.int64)
+        assert counts.size <= items
+    assert all(type(getattr(statistic, name)) is int for name in ALLOWED[ScoreStatistic] - {"sensed", "scores"})
 
 
 def check_pool(pool: object, items: int) -> None:
