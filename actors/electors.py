@@ -12,6 +12,7 @@ from coordinator.protocol.arrays import Indices
 from coordinator.protocol.ballots import Ballot, Service, Votes
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.coins import as_words
+from coordinator.protocol.errors import LedgerError
 
 
 class VoterCohort:
@@ -71,12 +72,15 @@ class VoterCohort:
 
         Raises
         ------
-        PermissionError
-            If a device has not entered the service.
+        LedgerError
+            If a device has not entered the service, as far as its ledger tells.
         """
         mine = electors.size == 0 or (self.first <= electors[0] and electors[-1] < self.stop)
         if not mine or not self.ledger.holds(ballot.service, electors):
-            raise PermissionError(f"{ballot.service}: a device that is asked for a vote has not entered it")
+            raise LedgerError(
+                f"{ballot.service}: a device that is asked for a vote has not entered it, or has moved to a machine "
+                "without its ledger; run it again"
+            )
         return Votes(
             service_id=ballot.service.id,
             first=ballot.first,

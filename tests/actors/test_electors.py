@@ -17,6 +17,7 @@ from actors.online_remote import ClientHost, VoterHost
 from actors.voters import PlantedVoters, TableVoters, Voters
 from coordinator.protocol.ballots import Ballot, Service
 from coordinator.protocol.budget import Epsilon
+from coordinator.protocol.errors import LedgerError
 
 SECRET = reference.derive(2, "devices")
 COUNT = 10
@@ -121,7 +122,7 @@ VOTE = Ballot(service=SERVICE, first=1, stop=3)
 
 @pytest.mark.parametrize("who", [[0], [9], [3, 4], list(range(COUNT))])
 def test_nobody_votes_without_having_entered(who: list[int]) -> None:
-    with pytest.raises(PermissionError, match=r"service of client 0 .* has not entered it"):
+    with pytest.raises(LedgerError, match=r"service of client 0 .* has not entered it"):
         cohort().vote(VOTE, np.array(who, np.int32))
 
 
@@ -132,9 +133,9 @@ def test_one_that_stays_away_among_many_that_do_not_is_enough() -> None:
     others = np.array([0, 1, 3, 5, 9], np.int32)
     assert devices.vote(ballot, others).votes.shape == (2, 5)
     for who in ([4], [3, 4], [4, 5], [0, 4, 9], list(range(COUNT))):
-        with pytest.raises(PermissionError):
+        with pytest.raises(LedgerError):
             devices.vote(ballot, np.array(who, np.int32))
-    with pytest.raises(PermissionError):
+    with pytest.raises(LedgerError):
         devices.vote(VOTE, others)
 
 
@@ -142,7 +143,7 @@ def test_a_device_of_another_cohort_does_not_vote_here() -> None:
     """It has not entered here; that this cohort could draw its coins is nobody's business."""
     devices = cohort(first=0, stop=5)
     devices.enter(SERVICE)
-    with pytest.raises((PermissionError, IndexError)):
+    with pytest.raises((LedgerError, IndexError)):
         devices.vote(VOTE, np.array([3, 7], np.int32))
 
 
