@@ -15,8 +15,8 @@ test: check                       ## set up, then lint, type-check, import contr
 cluster-tests: $(VENV)/.dev       ## tests that start Ray, one after the other
 	$(ENV) $(BIN)/python -m pytest -m cluster
 
-other-tests: $(VENV)/.dev         ## all others, on two processes
-	$(ENV) $(BIN)/python -m pytest -m "not cluster" -n 2
+other-tests: $(VENV)/.dev         ## all others, on two processes that give way to Ray's
+	$(ENV) nice $(BIN)/python -m pytest -m "not cluster" -n 2
 
 check: $(VENV)/.dev
 	$(BIN)/ruff format --check .
