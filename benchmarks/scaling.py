@@ -49,7 +49,7 @@ def child(*, cores: int = 2, **options: int) -> dict[str, Any]:
         command = [sys.executable, "-m", "benchmarks.throughput", "--json", str(target)]
         for name, value in options.items():
             command += [f"--{name.replace('_', '-')}", str(value)]
-        pinned = lambda: os.sched_setaffinity(0, mine)  # noqa: E731 (runs in the child)
+        pinned = lambda: os.sched_setaffinity(0, mine)  # noqa: E731 (one line that runs in the child)
         ended = subprocess.run(command, capture_output=True, text=True, check=False, preexec_fn=pinned)
         if ended.returncode:
             raise RuntimeError(f"{' '.join(command[1:])} ended with {ended.returncode}: {ended.stderr.strip()[-2000:]}")

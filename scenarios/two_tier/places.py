@@ -28,7 +28,7 @@ def open_crowd(rows: Rows, session: Session) -> Iterator[Crowd]:
         yield LocalCrowd(rows.starts, rows.items, rows.values, rows.count, session.workers)
         return
     from coordinator.completion.remote import crowd_on_ray  # noqa: PLC0415 (importing Ray takes a second)
-    from scenarios.cluster import quiet  # noqa: PLC0415
+    from scenarios.cluster import quiet  # noqa: PLC0415 (importing Ray takes a second)
 
     with ExitStack() as stack:
         with quiet():
@@ -44,7 +44,7 @@ def open_devices(rows: Rows, secret: bytes, session: Session) -> Iterator[Device
         yield LocalDevices(ratings, secret, session.workers)
         return
     from actors.second_order.remote import devices_on_ray  # noqa: PLC0415 (importing Ray takes a second)
-    from scenarios.cluster import quiet  # noqa: PLC0415
+    from scenarios.cluster import quiet  # noqa: PLC0415 (importing Ray takes a second)
 
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="blindrec-answers-")))
