@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
-
 from actors.absence import PRESENT, Absence
 from actors.advice import recommend
+from actors.booking import Booked
 from actors.ledger import Ledger
 from actors.questions import check
 from actors.ratings import Ratings
 from actors.sketches import SKETCHES, Sketched
-from coordinator.protocol.arrays import Bits, Indices, Indices2
+from coordinator.protocol.arrays import Indices, Indices2
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.coins import as_words
-from coordinator.protocol.messages import Model, Query, Release, pack
+from coordinator.protocol.messages import Model, Query, Release
 
 
 class Cohort:
@@ -86,29 +85,17 @@ class Cohort:
         InputError
             If the query cannot be answered as it stands; nothing is charged then.
         """
-        check(query, self._ratings)
-        refused = self.ledger.charge(query, first, stop)
+        booked = self.book(query, first, stop)
         private, able, pairs = self._sketch(query, first, stop - first)
         bits = SKETCHES[query.design].randomizer(private, query, self._master, first)
-        answered: Bits | None = None
-        here = self._absence.present(self._master, query.words, first, stop - first)
-        if refused or able is not None or here is not None:
-            answered = np.ones(stop - first, np.uint8) if able is None else able.astype(np.uint8)
-            if here is not None:
-                answered &= here
-            for start, end in refused:
-                answered[start - first : end - first] = 0
-            bits *= answered[:, None]
-        return Release(
-            query_id=query.id,
-            first=first,
-            count=stop - first,
-            width=query.bits,
-            bits=pack(bits),
-            answered=None if answered is None else pack(answered),
-            refused=sum(end - start for start, end in refused),
-            pairs=None if pairs is None else pairs.astype("<i4").tobytes(),
-        )
+        return booked.release(bits, able, pairs)
+
+    def book(self, query: Query, first: int, stop: int) -> Booked:
+        """Check and charge ``query``, and find who is there to answer it; nothing is answered yet. See `answer`."""
+        check(query, self._ratings)
+        refused = self.ledger.charge(query, first, stop)
+        present = self._absence.present(self._master, query.words, first, stop - first)
+        return Booked(query=query, first=first, stop=stop, refused=refused, present=present)
 
     def _sketch(self, query: Query, first: int, count: int) -> Sketched:
         return SKETCHES[query.design].sketch(query, self._ratings, self._master, first, count)

@@ -9,7 +9,7 @@ from numba import uint32
 
 from actors.block_model import BlockModelRatings, device_class, likes_item, mark_subset, next_stamp
 from actors.seeds import ratings_streams
-from coordinator.protocol.arrays import Bits, Bools, Indices, Ints, Words
+from coordinator.protocol.arrays import Bits, Bools, Counts, Indices, Ints, Words
 from coordinator.protocol.coins import device_streams
 from coordinator.protocol.compiled import compiled
 from coordinator.protocol.sensing import CHUNK, SensingTable, sense
@@ -34,6 +34,23 @@ class StoredOpinions(NamedTuple):
 
 
 @compiled
+def likes_some(
+    model: BlockModelRatings, stream: np.uint64, marks: Bits, stamp: int, pool: Indices, sensed: Counts, many: int
+) -> bool:
+    """Return MaxSense's private bit of a device whose rated items are marked: whether it liked a sensed one.
+
+    ``sensed`` holds ``many`` places in ``pool``; an empty pool stands for the whole catalogue.
+    """
+    pooled, inverted = pool.size > 0, 2 * model.rated > model.items
+    like = model.like[device_class(stream, model.class_marks)]
+    for j in range(many):
+        item = uint32(pool[sensed[j]]) if pooled else sensed[j]
+        if (marks[item] == stamp) != inverted and likes_item(stream, item, like[model.clusters[item]]):
+            return True
+    return False
+
+
+@compiled
 def block_model_maxsense(
     model: BlockModelRatings, master: Words, key: Words, table: SensingTable, pool: Indices, first: int, bits: Bits
 ) -> None:
@@ -42,9 +59,8 @@ def block_model_maxsense(
     ``bits`` (uint8, one a device) receives them; ``key`` and ``table`` are the round's public coins. Items are sensed
     among those of ``pool``; an empty pool stands for the whole catalogue.
     """
-    pooled, senseable = pool.size > 0, pool.size or model.items
-    items, inverted = model.items, 2 * model.rated > model.items
-    size = items - model.rated if inverted else model.rated
+    items, senseable = model.items, pool.size or model.items
+    size = min(model.rated, items - model.rated)
     marks, stamp = np.zeros(items + 1, np.uint8), 0
     buffer, words, sensed = (
         np.empty(size + 2, np.uint32),
@@ -53,15 +69,10 @@ def block_model_maxsense(
     )
     secret, public = ratings_streams(master, first, bits.size), device_streams(key, first, bits.size)
     for k in range(bits.size):
-        stamp, stream = next_stamp(marks, stamp), secret[k]
-        mark_subset(stream, items, size, marks, stamp, buffer)
-        like = model.like[device_class(stream, model.class_marks)]
-        bits[k] = 0
-        for j in range(sense(public[k], senseable, table, words, sensed)):
-            item = uint32(pool[sensed[j]]) if pooled else sensed[j]
-            if (marks[item] == stamp) != inverted and likes_item(stream, item, like[model.clusters[item]]):
-                bits[k] = 1
-                break
+        stamp = next_stamp(marks, stamp)
+        mark_subset(secret[k], items, size, marks, stamp, buffer)
+        many = sense(public[k], senseable, table, words, sensed)
+        bits[k] = likes_some(model, secret[k], marks, stamp, pool, sensed, many)
 
 
 @compiled

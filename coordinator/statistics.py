@@ -7,13 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 from numba import uint32
 
-from coordinator.protocol.arrays import Bits, Ints, Words
+from coordinator.protocol.arrays import Bits, Counts, Ints, Ints2, Words
 from coordinator.protocol.coins import device_streams, round_key
-from coordinator.protocol.compiled import compiled
+from coordinator.protocol.compiled import compiled, inlined
 from coordinator.protocol.messages import Query, Release
 from coordinator.protocol.sensing import CHUNK, SensingTable, sense, sensing_table
 
-_FLUSH = 65_535
+FLUSH = 65_535
 """Devices after which half a word of counts could overflow."""
 
 
@@ -71,45 +71,73 @@ class ScoreStatistic:
         return self.answered * self.questions
 
 
+@inlined
+def flush(counts: Counts, sensed: Ints, scores: Ints) -> None:
+    """Move both counts of every item out of their shared words; after at most `FLUSH` devices."""
+    sensed += counts & uint32(0xFFFF)
+    scores += counts >> uint32(16)
+    counts[:] = 0
+
+
+@inlined
+def count(members: Counts, many: int, bit: int, counts: Counts) -> None:
+    """Count one device's sensing set and its bit: both counts of an item share a word, one addition an item."""
+    unit = uint32(1) + (uint32(bit) << uint32(16))
+    for j in range(many):
+        counts[members[j]] += unit
+
+
 @compiled
 def _add_up(
     items: int, key: Words, table: SensingTable, first: int, bits: Bits, answered: Bits, sensed: Ints, scores: Ints
 ) -> None:
-    """Regenerate every answering device's sensing set and count; both counts share a word, one addition an item."""
+    """Regenerate every answering device's sensing set and count."""
     counts, since = np.zeros(items, np.uint32), 0
     words, members = np.empty(CHUNK, np.uint64), np.empty(items + 1, np.uint32)
     streams = device_streams(key, first, bits.size)
-    for k in range(bits.size + 1):
-        if k == bits.size or since == _FLUSH:
-            sensed += counts & uint32(0xFFFF)
-            scores += counts >> uint32(16)
-            counts[:] = 0
-            since = 0
-        if k < bits.size and answered[k]:
+    for k in range(bits.size):
+        if answered[k]:
+            count(members, sense(streams[k], items, table, words, members), bits[k], counts)
             since += 1
-            unit = uint32(1) + (uint32(bits[k]) << uint32(16))
-            for j in range(sense(streams[k], items, table, words, members)):
-                counts[members[j]] += unit
+            if since == FLUSH:
+                flush(counts, sensed, scores)
+                since = 0
+    flush(counts, sensed, scores)
 
 
 def aggregate_scores(query: Query, release: Release) -> ScoreStatistic:
     """Return the statistic of one block's release, regenerating the sensing sets; see `aggregation.aggregate`."""
     release.require(query)
     answered = release.answered_mask()
-    bits = release.unpacked()[:, 0] & answered
-    sensed, scores = np.zeros(query.items, np.int64), np.zeros(query.items, np.int64)
+    senseable = query.items if query.pool is None else query.pool.size
+    counts = np.zeros((2, senseable), np.int64)
     key, table = round_key(query.public_seed, query.round), sensing_table(query.parameters["sensing"])
-    if query.pool is None:
-        _add_up(query.items, key, table, release.first, bits, answered.view(np.uint8), sensed, scores)
-    else:
-        counts = np.zeros((2, query.pool.size), np.int64)
-        _add_up(query.pool.size, key, table, release.first, bits, answered.view(np.uint8), counts[0], counts[1])
-        sensed[query.pool], scores[query.pool] = counts
+    bits = release.unpacked()[:, 0] & answered
+    _add_up(senseable, key, table, release.first, bits, answered.view(np.uint8), counts[0], counts[1])
+    return score_statistic(query, release, counts)
+
+
+def score_statistic(query: Query, release: Release, counts: Ints2) -> ScoreStatistic:
+    """Return the statistic of one block's release from its counts.
+
+    Parameters
+    ----------
+    query : Query
+        What was asked.
+    release : Release
+        Its answer.
+    counts : ndarray of int64, shape (2, items of the pool or of the catalogue)
+        How many answering devices sensed an item, and how many of those answered 1.
+    """
+    if query.pool is not None:
+        inside, counts = counts, np.zeros((2, query.items), np.int64)
+        counts[:, query.pool] = inside
+    answered = release.answered_mask()
     return ScoreStatistic(
-        sensed=sensed,
-        scores=scores,
+        sensed=counts[0],
+        scores=counts[1],
         asked=release.count,
         answered=int(answered.sum()),
         refused=release.refused,
-        ones=int(bits.sum(dtype=np.int64)),
+        ones=int((release.unpacked()[:, 0] & answered).sum(dtype=np.int64)),
     )

@@ -28,6 +28,7 @@ from coordinator.rounds import MOST_ROUNDS, Learner, Outcome, conduct
 from coordinator.server import Ask, Policy, ServerState
 from scenarios.abandoning import A, R, work
 from scenarios.kept import Kept, Nowhere
+from scenarios.together import answer, rehearse
 
 Progress = Callable[[int], None]
 """Told how many answers are in so far."""
@@ -169,10 +170,9 @@ class InProcess:
         ]
         if query := job.first_query():
             with job.naming_policy():
-                cohorts[0].rehearse(query)
-            aggregate(query, no_release(query))
+                rehearse(query, job.ratings, job.secret, cohorts[0])
         with ThreadPoolExecutor(self.workers) as threads:
-            transport = _Threads(cohorts, job.layout, threads, progress)
+            transport = _Threads(job, cohorts, threads, progress)
             start = time.perf_counter()
             outcome = conduct(
                 job.policy,
@@ -221,13 +221,13 @@ class InProcess:
 
 
 class _Threads:
-    def __init__(self, cohorts: list[Cohort], layout: Layout, threads: ThreadPoolExecutor, progress: Progress) -> None:
-        self._cohorts, self._layout, self._threads, self._progress = cohorts, layout, threads, progress
+    def __init__(self, job: Job, cohorts: list[Cohort], threads: ThreadPoolExecutor, progress: Progress) -> None:
+        self._job, self._cohorts, self._threads, self._progress = job, cohorts, threads, progress
         self._answers = 0
 
     def ask(self, ask: Ask) -> tuple[Statistic, Sequence[Release]]:
         """Ask every cohort block by block; see `coordinator.rounds.Transport`."""
-        block = self._layout.block_of(ask.query.bits)
+        block = self._job.layout.block_of(ask.query.bits)
         blocks = [
             (cohort, first, stop)
             for cohort in self._cohorts
@@ -235,7 +235,8 @@ class _Threads:
         ]
         total: Statistic | None = None
         releases: list[Release] = []
-        for statistic, release in self._threads.map(lambda block: _answer(ask.query, *block), blocks):
+        ratings, secret = self._job.ratings, self._job.secret
+        for statistic, release in self._threads.map(lambda block: answer(ask.query, ratings, secret, *block), blocks):
             total = statistic if total is None else merge(total, statistic)
             releases.append(release)
             self._answers += release.count
@@ -249,11 +250,6 @@ class _Threads:
                 cohort.ledger.charge(ask.query, first, stop)
         self._answers += ask.stop - ask.first
         self._progress(self._answers)
-
-
-def _answer(query: Query, cohort: Cohort, first: int, stop: int) -> tuple[Statistic, Release]:
-    release = cohort.answer(query, first, stop)
-    return aggregate(query, release), release
 
 
 def _advise(cohorts: list[Cohort], model: Model, advised: int, top: int) -> Indices2:

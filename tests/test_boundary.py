@@ -20,7 +20,7 @@ from coordinator.pair_statistics import PairStatistic
 from coordinator.protocol.coins import derive
 from coordinator.protocol.messages import Query, Release
 from coordinator.statistics import ScoreStatistic
-from scenarios import session
+from scenarios import session, together
 from scenarios.config import Scenario
 from scenarios.experiment import Run, learner_of
 from scenarios.policies import policy_of
@@ -66,7 +66,7 @@ class Wire:
 
 @pytest.fixture
 def wire(monkeypatch: pytest.MonkeyPatch) -> Wire:
-    """A tap on both sides of every run in this process."""
+    """A tap on both sides of every run in this process, which goes message by message as on Ray."""
     tap = Wire()
 
     class Tapped(Cohort):
@@ -81,7 +81,8 @@ def wire(monkeypatch: pytest.MonkeyPatch) -> Wire:
         return statistic
 
     monkeypatch.setattr(session, "Cohort", Tapped)
-    monkeypatch.setattr(session, "aggregate", tapped)
+    monkeypatch.setattr(together, "aggregate", tapped)
+    monkeypatch.setattr(together, "_shares", lambda *_: False)
     monkeypatch.setattr("coordinator.layout.SMALLEST_BLOCK", 64)
     return tap
 

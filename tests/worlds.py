@@ -205,6 +205,16 @@ def row_of(sums: Sequence[int], channel: ChoiceChannel) -> Row:
     return tuple(row)
 
 
+def as_numbers(statistic: Statistic) -> dict[str, object]:
+    """All that a statistic of scores holds, to compare."""
+    scores = scores_of(statistic)
+    return {
+        "sensed": scores.sensed.tolist(),
+        "scores": scores.scores.tolist(),
+        **{name: getattr(scores, name) for name in ("asked", "answered", "refused", "ones")},
+    }
+
+
 def scores_of(statistic: Statistic) -> ScoreStatistic:
     """The statistic, which is MaxSense's."""
     assert isinstance(statistic, ScoreStatistic)

@@ -16,16 +16,6 @@ from coordinator.protocol.messages import Query
 from coordinator.statistics import ScoreStatistic
 from coordinator.statistics import aggregate_scores as aggregate
 
-SEEN = ("asked", "answered", "refused", "ones")
-
-
-def as_numbers(statistic: ScoreStatistic) -> dict[str, object]:
-    return {
-        "sensed": statistic.sensed.tolist(),
-        "scores": statistic.scores.tolist(),
-        **{name: getattr(statistic, name) for name in SEEN},
-    }
-
 
 def brute_force(query: Query, bits: list[int], silent: set[int], first: int) -> dict[str, object]:
     """Message by message: every answering device adds its bit to every item that it sensed."""
@@ -56,7 +46,7 @@ def test_a_block_is_its_messages_one_by_one(bits: list[int], silent: set[int], f
     query = worlds.maxsense_query(items=13, sensing=sensing, epsilon=Fraction(1))
     silent = {k for k in silent if k < len(bits)}
     release = worlds.release_of(query, bits, first=first, silent=sorted(silent))
-    assert as_numbers(aggregate(query, release)) == brute_force(query, bits, silent, first)
+    assert worlds.as_numbers(aggregate(query, release)) == brute_force(query, bits, silent, first)
 
 
 @settings(max_examples=20, deadline=None)
@@ -68,20 +58,20 @@ def test_blocks_merge_to_the_whole_in_any_order_and_grouping(data: st.DataObject
         aggregate(query, worlds.release_of(query, bits[a:b], first=a))
         for a, b in itertools.pairwise([0, *cuts, len(bits)])
     ]
-    whole = as_numbers(aggregate(query, worlds.release_of(query, bits)))
+    whole = worlds.as_numbers(aggregate(query, worlds.release_of(query, bits)))
     for one, two, three in itertools.permutations(parts):
-        assert as_numbers((one + two) + three) == as_numbers(one + (two + three)) == whole
-    assert as_numbers(sum(parts, start=worlds.empty_statistic(7))) == whole
+        assert worlds.as_numbers((one + two) + three) == worlds.as_numbers(one + (two + three)) == whole
+    assert worlds.as_numbers(sum(parts, start=worlds.empty_statistic(7))) == whole
 
 
 def test_merging_changes_neither_part() -> None:
     query = worlds.maxsense_query(items=4, sensing=1.0)
     one, two = (aggregate(query, worlds.release_of(query, [1, 0], first=first)) for first in (0, 2))
-    before = as_numbers(one)
-    assert as_numbers(one + two)["scores"] == [2] * 4
-    assert as_numbers(one) == before
+    before = worlds.as_numbers(one)
+    assert worlds.as_numbers(one + two)["scores"] == [2] * 4
+    assert worlds.as_numbers(one) == before
     empty = worlds.empty_statistic(4)
-    assert as_numbers(empty + one) == before
+    assert worlds.as_numbers(empty + one) == before
     assert not empty.sensed.any()
 
 
@@ -112,7 +102,7 @@ def test_large_blocks_equal_their_pieces() -> None:
         aggregate(query, worlds.release_of(query, bits[first : first + 9_001], first=first))
         for first in range(0, 150_000, 9_001)
     ]
-    assert as_numbers(sum(pieces, start=worlds.empty_statistic(5))) == as_numbers(whole)
+    assert worlds.as_numbers(sum(pieces, start=worlds.empty_statistic(5))) == worlds.as_numbers(whole)
     assert int(whole.sensed.max()) > 2 * 65_535
 
 
@@ -126,7 +116,7 @@ def test_a_release_of_another_query_is_refused() -> None:
 def test_no_device_at_all() -> None:
     query = worlds.maxsense_query(items=4, sensing=0.5)
     nobody = aggregate(query, no_release(query))
-    assert as_numbers(nobody) == as_numbers(worlds.empty_statistic(4))
+    assert worlds.as_numbers(nobody) == worlds.as_numbers(worlds.empty_statistic(4))
     assert nobody.answer_rate == 0
     everybody_silent = aggregate(query, worlds.release_of(query, [1, 1], silent=[0, 1]))
     assert everybody_silent.answer_rate == 0

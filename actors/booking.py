@@ -1,0 +1,71 @@
+"""A question that devices have booked: who of them answers it, and how their bits become a release."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from coordinator.protocol.arrays import Bits, Bits2, Bools, Indices2
+from coordinator.protocol.messages import Query, Release, pack
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Booked:
+    """A query of a block of devices, checked and charged; nothing has left them yet.
+
+    Attributes
+    ----------
+    query : Query
+        What they were asked.
+    first, stop : int
+        The devices, ``first`` to ``stop - 1``.
+    refused : sequence of (int, int)
+        Those whose budget does not hold it, by stretches ``[first, stop)``.
+    present : ndarray of uint8, or None
+        Which of them neither drop out nor are late, 0 or 1; None: all.
+    """
+
+    query: Query
+    first: int
+    stop: int
+    refused: Sequence[tuple[int, int]]
+    present: Bits | None
+
+    def answering(self, able: Bools | None = None) -> Bits | None:
+        """Return which devices answer, 0 or 1, or None where all do; ``able``: those that can at all, None for all."""
+        if not self.refused and able is None and self.present is None:
+            return None
+        mask = np.ones(self.stop - self.first, np.uint8) if able is None else able.astype(np.uint8)
+        if self.present is not None:
+            mask &= self.present
+        for start, end in self.refused:
+            mask[start - self.first : end - self.first] = 0
+        return mask
+
+    def release(self, bits: Bits2, able: Bools | None = None, pairs: Indices2 | None = None) -> Release:
+        """Return all that leaves the devices.
+
+        Parameters
+        ----------
+        bits : ndarray of uint8, shape (devices, bits)
+            Randomized; those of a device that does not answer are wiped.
+        able : ndarray of bool, optional
+            Which devices can answer.
+        pairs : ndarray of int32, shape (devices, 2), optional
+            Public pairs that the bits are about.
+        """
+        answered = self.answering(able)
+        if answered is not None:
+            bits *= answered[:, None]
+        return Release(
+            query_id=self.query.id,
+            first=self.first,
+            count=self.stop - self.first,
+            width=self.query.bits,
+            bits=pack(bits),
+            answered=None if answered is None else pack(answered),
+            refused=sum(end - start for start, end in self.refused),
+            pairs=None if pairs is None else pairs.astype("<i4").tobytes(),
+        )

@@ -1,0 +1,116 @@
+"""Both sides of a block in one place: the public sensing sets are made once instead of once a side.
+
+Only the experimenter's own process does this, which holds the devices and the server anyway; nodes of a cluster never
+do. The devices book the query and let out the same release as ever, and the sums are those that the server would have
+made of it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from actors.block_model import BlockModelRatings, mark_subset, next_stamp
+from actors.device import Cohort
+from actors.kernels import likes_some
+from actors.randomizers import flip
+from actors.ratings import BlockRatings, Ratings
+from actors.seeds import ratings_streams
+from coordinator.aggregation import Statistic, aggregate, no_release
+from coordinator.protocol.arrays import Bits, Bits2, Indices, Ints2, Words
+from coordinator.protocol.coins import as_words, device_streams, round_key
+from coordinator.protocol.compiled import compiled
+from coordinator.protocol.messages import Query, Release
+from coordinator.protocol.sensing import CHUNK, SensingTable, sense, sensing_table
+from coordinator.statistics import FLUSH, count, flush, score_statistic
+
+
+def answer(
+    query: Query, ratings: Ratings, secret: bytes, cohort: Cohort, first: int, stop: int
+) -> tuple[Statistic, Release]:
+    """Return what devices ``first`` to ``stop - 1`` of a cohort let out, and what the server sums it up to.
+
+    Parameters
+    ----------
+    query : Query
+        Public.
+    ratings, secret
+        The population's, as for `actors.device.Cohort`.
+    cohort : Cohort
+        The devices.
+    first, stop : int
+        Devices of the cohort.
+
+    Raises
+    ------
+    InputError
+        If the query cannot be answered as it stands.
+    """
+    if not _shares(query, ratings):
+        release = cohort.answer(query, first, stop)
+        return aggregate(query, release), release
+    assert isinstance(ratings, BlockRatings)
+    booked, master = cohort.book(query, first, stop), as_words(secret)
+    bits = flip(np.zeros((stop - first, 1), np.uint8), query, master, first)
+    counts = _turn_and_count(query, ratings, master, first, booked.answering(), bits)
+    release = booked.release(bits)
+    return score_statistic(query, release, counts), release
+
+
+def rehearse(query: Query, ratings: Ratings, secret: bytes, cohort: Cohort) -> None:
+    """Compile what `answer` needs: nothing is charged, nothing is answered; see there."""
+    cohort.rehearse(query)
+    if _shares(query, ratings):
+        assert isinstance(ratings, BlockRatings)
+        _turn_and_count(query, ratings, as_words(secret), cohort.first, None, np.empty((0, 1), np.uint8))
+    else:
+        aggregate(query, no_release(query))
+
+
+def _shares(query: Query, ratings: Ratings) -> bool:
+    """Whether both sides' work on a query can share its public sets."""
+    return query.design == "maxsense" and isinstance(ratings, BlockRatings)
+
+
+def _turn_and_count(
+    query: Query, ratings: BlockRatings, master: Words, first: int, answering: Bits | None, bits: Bits2
+) -> Ints2:
+    """Turn flips into released bits and return the counts; those who are silent keep their flips, and do not count."""
+    heard = np.ones(len(bits), np.uint8) if answering is None else answering
+    pool = np.empty(0, np.int32) if query.pool is None else query.pool
+    counts = np.zeros((2, pool.size or query.items), np.int64)
+    key, table = round_key(query.public_seed, query.round), sensing_table(query.parameters["sensing"])
+    _in_one_go(ratings.model(), master, key, table, pool, first, heard, bits.reshape(-1), counts)
+    return counts
+
+
+@compiled
+def _in_one_go(
+    model: BlockModelRatings,
+    master: Words,
+    key: Words,
+    table: SensingTable,
+    pool: Indices,
+    first: int,
+    heard: Bits,
+    bits: Bits,
+    counts: Ints2,
+) -> None:
+    """Turn flips into released bits, as `actors.kernels` makes them, and count as `coordinator.statistics` does."""
+    items, senseable = model.items, pool.size or model.items
+    size = min(model.rated, items - model.rated)
+    marks, stamp, shared, since = np.zeros(items + 1, np.uint8), 0, np.zeros(senseable, np.uint32), 0
+    buffer, words, sensed = np.empty(size + 2, np.uint32), np.empty(CHUNK, np.uint64), np.empty(items + 1, np.uint32)
+    secret, public = ratings_streams(master, first, bits.size), device_streams(key, first, bits.size)
+    for k in range(bits.size):
+        if not heard[k]:
+            continue
+        stamp = next_stamp(marks, stamp)
+        mark_subset(secret[k], items, size, marks, stamp, buffer)
+        many = sense(public[k], senseable, table, words, sensed)
+        bits[k] ^= likes_some(model, secret[k], marks, stamp, pool, sensed, many)
+        count(sensed, many, bits[k], shared)
+        since += 1
+        if since == FLUSH:
+            flush(shared, counts[0], counts[1])
+            since = 0
+    flush(shared, counts[0], counts[1])
