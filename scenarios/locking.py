@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from coordinator.protocol.errors import InputError
@@ -14,7 +14,7 @@ from scenarios.files import try_folder
 
 @contextmanager
 def sole(out: Path | None) -> Iterator[None]:
-    """Hold an output folder while a command works there; it is made if need be.
+    """Hold an output folder while a command works there; it is made if need be, and goes if nothing came into it.
 
     Parameters
     ----------
@@ -35,12 +35,16 @@ def sole(out: Path | None) -> Iterator[None]:
     if out is None:
         yield
         return
+    made = not out.exists()
     try_folder(out)
     held = os.open(out, os.O_RDONLY | os.O_DIRECTORY)
     try:
         _lock(held, out)
         yield
     finally:
+        if made:
+            with suppress(OSError):  # something lies in it
+                out.rmdir()
         os.close(held)
 
 
