@@ -1,8 +1,8 @@
-"""How the main job scales through Ray: devices, workers, cohort size, one-device actors; each a process of its own.
+"""How the main job scales through Ray: devices, cohort size, one-device actors; each row a process of its own.
 
 ``python -m benchmarks.scaling [--part devices] [--json FILE]``. Every row is a run of `benchmarks.throughput` in a new
-process, so that peak memory is that run's alone, with the floor kernel before and after it. One worker means that the
-whole run, Ray's own processes included, is pinned to one core; two workers have two.
+process, so that peak memory is that run's alone, with the floor kernel before and after it. One worker against two is
+`benchmarks.speed_up`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from typing import Annotated, Any
 import psutil
 import typer
 
-BEST_OF = 3
 COLUMNS = {
     "users": ("devices", "{:,}"),
     "devices_per_actor": ("a cohort", "{:,}"),
@@ -35,22 +34,20 @@ COLUMNS = {
 """What is printed of a row: head and format."""
 
 
-def child(*, cores: int = 2, **options: int) -> dict[str, Any]:
-    """Return the figures of one run of `benchmarks.throughput`, kept to so many cores.
+def child(**options: int) -> dict[str, Any]:
+    """Return the figures of one run of `benchmarks.throughput`.
 
     Raises
     ------
     RuntimeError
         If it failed; with the end of what it said.
     """
-    mine = sorted(os.sched_getaffinity(0))[:cores]
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "figures.json"
         command = [sys.executable, "-m", "benchmarks.throughput", "--json", str(target)]
         for name, value in options.items():
             command += [f"--{name.replace('_', '-')}", str(value)]
-        pinned = lambda: os.sched_setaffinity(0, mine)  # noqa: E731 (one line that runs in the child)
-        ended = subprocess.run(command, capture_output=True, text=True, check=False, preexec_fn=pinned)
+        ended = subprocess.run(command, capture_output=True, text=True, check=False)
         if ended.returncode:
             raise RuntimeError(f"{' '.join(command[1:])} ended with {ended.returncode}: {ended.stderr.strip()[-2000:]}")
         figures: dict[str, Any] = json.loads(target.read_text(encoding="utf-8"))
@@ -61,15 +58,6 @@ def by_devices(users: int, items: int, rated: int) -> list[dict[str, Any]]:
     """Return runs of more and more devices, up to ``users``."""
     counts = [one for one in (10**5, 10**6, 10**7, 10**8) if one <= users]
     return [child(users=one, items=items, rated=rated, workers=2) for one in counts]
-
-
-def by_workers(users: int, items: int, rated: int) -> list[dict[str, Any]]:
-    """Return the best of three runs on one core and on two, in turn; with the second the speed-up, and the floor's."""
-    users = min(users, 10**7)
-    runs = [[child(cores=n, users=users, items=items, rated=rated, workers=n) for n in (1, 2)] for _ in range(BEST_OF)]
-    one, two = (min((pair[which] for pair in runs), key=lambda run: float(run["seconds"])) for which in (0, 1))
-    floors = [min(min(pair[which]["floor_seconds"]) for pair in runs) for which in (0, 1)]
-    return [one, {**two, "speed_up": one["seconds"] / two["seconds"], "speed_up_of_floor": floors[0] / floors[1]}]
 
 
 def by_cohorts(users: int, items: int, rated: int) -> list[dict[str, Any]]:
@@ -88,7 +76,6 @@ def by_single_devices(users: int, items: int, rated: int) -> list[dict[str, Any]
 
 PARTS: dict[str, Callable[[int, int, int], list[dict[str, Any]]]] = {
     "devices": by_devices,
-    "workers": by_workers,
     "cohorts": by_cohorts,
     "single": by_single_devices,
 }
@@ -121,11 +108,6 @@ def main(
         rows = PARTS[name](users, items, rated)
         told[name] = rows
         print(f"\n{name}\n{table(rows)}", flush=True)
-        if "speed_up" in rows[-1]:
-            told_of = (
-                "two cores are {speed_up:.2f} times as fast as one; the floor kernel, {speed_up_of_floor:.2f} times"
-            )
-            print(told_of.format(**rows[-1]))
     if json_file:
         json_file.write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
 
