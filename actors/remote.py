@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+import os
 from bisect import bisect_right
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,10 @@ from actors.ratings import Ratings
 from coordinator.protocol.arrays import Indices2
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.coins import derive
+from coordinator.protocol.errors import ForgottenError
 from coordinator.protocol.messages import Model, Query, Release
+
+INCARNATION_BYTES = 16
 
 
 class DeviceHost:
@@ -25,7 +29,8 @@ class DeviceHost:
     ----------
     ratings, secret, budget, ledger, absence
         As for `actors.device.Cohort`. An actor that is started anew, after its process died, finds in ``ledger`` what
-        its devices have spent.
+        its devices have spent, if that folder is still there. Whether it is, nobody can tell: it has another
+        `incarnation`, and is let book everything again.
     bounds : list of (int, int)
         The cohorts, ``[first, stop)`` each, ascending.
     """
@@ -40,6 +45,7 @@ class DeviceHost:
         absence: Absence = PRESENT,
     ) -> None:
         self._secret = secret
+        self._incarnation = os.urandom(INCARNATION_BYTES)  # names a process; no device's coin, no answer hangs on it
         self._firsts = [first for first, _ in bounds]
         self._cohorts = [
             Cohort(ratings, secret, first, stop, budget, ledger=ledger, absence=absence) for first, stop in bounds
@@ -52,17 +58,39 @@ class DeviceHost:
         """Compile what ``query`` will need. Nothing is answered, charged or let out."""
         self._cohorts[0].rehearse(query)
 
-    def answer(self, query: Query, first: int, stop: int) -> Release:
-        """Answer for devices of one cohort; see `actors.device.Cohort.answer`."""
+    def incarnation(self) -> bytes:
+        """Return the token of this process, drawn when it started."""
+        return self._incarnation
+
+    def answer(self, query: Query, first: int, stop: int, incarnation: bytes) -> Release:
+        """Answer for devices of one cohort; see `actors.device.Cohort.answer`.
+
+        Raises
+        ------
+        ForgottenError
+            If ``incarnation`` is not this process's token: it may have forgotten what its devices answered.
+        """
+        self._require(incarnation)
         return self._cohort(first).answer(query, first, stop)
 
     def recall(self, query: Query, first: int, stop: int) -> None:
-        """Book a query that devices of one cohort answered before the run was interrupted; nothing is answered."""
+        """Book a query that devices of one cohort answered earlier, if they have not; nothing is answered."""
         self._cohort(first).ledger.charge(query, first, stop)
 
-    def spent(self) -> list[tuple[int, int, Epsilon]]:
-        """Return what devices have spent: ``(first, stop, spent)`` of stretches that spent alike [nats]."""
+    def spent(self, incarnation: bytes) -> list[tuple[int, int, Epsilon]]:
+        """Return what devices have spent: ``(first, stop, spent)`` of stretches that spent alike [nats].
+
+        Raises
+        ------
+        ForgottenError
+            As for `answer`.
+        """
+        self._require(incarnation)
         return [stretch for cohort in self._cohorts for stretch in cohort.ledger.stretches()]
+
+    def _require(self, incarnation: bytes) -> None:
+        if incarnation != self._incarnation:
+            raise ForgottenError(self._incarnation)
 
     def recommend(self, model: Model, first: int, stop: int, k: int, permit: bytes) -> Indices2:
         """Let devices of one cohort draw their own top ``k``; see `actors.device.Cohort.recommend`.
