@@ -73,8 +73,18 @@ class DeviceHost:
         self._require(incarnation)
         return self._cohort(first).answer(query, first, stop)
 
-    def recall(self, query: Query, first: int, stop: int) -> None:
-        """Book a query that devices of one cohort answered earlier, if they have not; nothing is answered."""
+    def recall(self, query: Query, first: int, stop: int, incarnation: bytes) -> None:
+        """Book a query that devices of one cohort answered earlier, if they have not; nothing is answered.
+
+        Several are booked in the order in which they were asked, from the first: out of order, a budget would hold
+        what it did not hold before.
+
+        Raises
+        ------
+        ForgottenError
+            As for `answer`: a process that was started anew meanwhile would begin in the middle.
+        """
+        self._require(incarnation)
         self._cohort(first).ledger.charge(query, first, stop)
 
     def spent(self, incarnation: bytes) -> list[tuple[int, int, Epsilon]]:

@@ -92,8 +92,5 @@ class Roster:
             yield ask, [one for one in self.parts(ask) if one.host in strangers and one.first < one.stop]
 
     def booked(self, told: Mapping[Any, bytes]) -> None:
-        """Take tokens, after all that was forgotten has been booked.
-
-        They are those that hosts told before: a process that died in between has another one, and will be found out.
-        """
+        """Take tokens, after these very processes have booked all that was forgotten."""
         self._incarnations.update(told)

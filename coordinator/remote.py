@@ -160,7 +160,7 @@ class Coordinator:
         """Let hosts whose tokens are new book all that their devices were asked, round by round."""
         if strangers := self._hosts.strangers(told):
             for ask, parts in self._hosts.forgotten(strangers):
-                got([host.recall.remote(ask.query, first, stop) for host, first, stop in parts])
+                got([host.recall.remote(ask.query, first, stop, told[host]) for host, first, stop in parts])
             self._hosts.booked(told)
 
     def ask(self, ask: Ask) -> tuple[Statistic, Sequence[Release]]:
@@ -204,7 +204,7 @@ class Coordinator:
             self._load[call.worker] -= 1
             try:
                 releases.append(self._received(ask.query, call))
-            except (*LOST, ForgottenError) as error:
+            except LOST as error:
                 once_more.append(self._lost(call.block, error))
                 continue
             self._hosts.answered(ask)

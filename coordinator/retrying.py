@@ -9,14 +9,19 @@ from typing import Any, TypeVar
 
 import ray
 
-from coordinator.protocol.errors import BlindrecError, LostError
+from coordinator.protocol.errors import BlindrecError, ForgottenError, LostError
 
 MOST_ATTEMPTS = 8
 """How often a block is asked, or a round begun, before the run gives up."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 15.0
 """Seconds before another attempt; the pause doubles each time."""
-LOST = (ray.exceptions.RayActorError, ray.exceptions.ObjectLostError, ray.exceptions.NodeDiedError)
-"""What Ray says where a process or a node died."""
+LOST = (
+    ray.exceptions.RayActorError,
+    ray.exceptions.ObjectLostError,
+    ray.exceptions.NodeDiedError,
+    ForgottenError,
+)
+"""What Ray says where a process or a node died; and what devices' next process says."""
 T = TypeVar("T")
 
 

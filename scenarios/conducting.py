@@ -12,7 +12,7 @@ import ray
 
 from coordinator.aggregator import CPUS
 from coordinator.hosts import Cohorts
-from coordinator.protocol.errors import ForgottenError, LostError
+from coordinator.protocol.errors import LostError
 from coordinator.remote import Limits, start_coordinator
 from coordinator.retrying import LOST, got, pause
 from coordinator.rounds import Outcome, Round
@@ -90,7 +90,7 @@ def conducted(job: Job, cohorts: Cohorts, progress: Progress, device_cpus: float
                 seconds=before + seconds,
                 retries=retries + tried,
                 restarts=restarts,
-                spent=_spent(server, cohorts.different),
+                spent=spent_by(server, cohorts.different),
             )
         except ray.exceptions.RayActorError as error:
             if error.actor_id not in (None, server._actor_id.hex()):
@@ -126,7 +126,7 @@ def _follow(server: Any, progress: Progress, keep: Callable[[Round], None], need
     return outcome, seconds, ray.get(server.retries.remote())
 
 
-def _spent(server: Any, hosts: list[Any]) -> list[Spent]:
+def spent_by(server: Any, hosts: list[Any]) -> list[Spent]:
     """Return what devices have spent, after all of them have booked everything.
 
     Only the coordinator knows what a host was asked whose process died since; the experimenter names the tokens of
@@ -142,7 +142,7 @@ def _spent(server: Any, hosts: list[Any]) -> list[Spent]:
         try:
             told = got([host.spent.remote(one) for host, one in zip(hosts, incarnations, strict=True)])
             return [stretch for host in told for stretch in host]
-        except (*LOST, ForgottenError) as error:
+        except LOST as error:
             pause(attempt, "devices could not tell what they have spent", error)
     raise AssertionError  # counting does not end
 
