@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hmac
-import os
 from bisect import bisect_right
 from pathlib import Path
 from typing import Any
@@ -12,14 +11,12 @@ import ray
 
 from actors.absence import PRESENT, Absence
 from actors.device import Cohort
+from actors.incarnations import Incarnation
 from actors.ratings import Ratings
 from coordinator.protocol.arrays import Indices2
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.coins import derive
-from coordinator.protocol.errors import ForgottenError
 from coordinator.protocol.messages import Model, Query, Release
-
-INCARNATION_BYTES = 16
 
 
 class DeviceHost:
@@ -45,7 +42,7 @@ class DeviceHost:
         absence: Absence = PRESENT,
     ) -> None:
         self._secret = secret
-        self._incarnation = os.urandom(INCARNATION_BYTES)  # names a process; no device's coin, no answer hangs on it
+        self._incarnation = Incarnation()
         self._firsts = [first for first, _ in bounds]
         self._cohorts = [
             Cohort(ratings, secret, first, stop, budget, ledger=ledger, absence=absence) for first, stop in bounds
@@ -60,7 +57,7 @@ class DeviceHost:
 
     def incarnation(self) -> bytes:
         """Return the token of this process, drawn when it started."""
-        return self._incarnation
+        return self._incarnation.token
 
     def answer(self, query: Query, first: int, stop: int, incarnation: bytes) -> Release:
         """Answer for devices of one cohort; see `actors.device.Cohort.answer`.
@@ -70,7 +67,7 @@ class DeviceHost:
         ForgottenError
             If ``incarnation`` is not this process's token: it may have forgotten what its devices answered.
         """
-        self._require(incarnation)
+        self._incarnation.require(incarnation)
         return self._cohort(first).answer(query, first, stop)
 
     def recall(self, query: Query, first: int, stop: int, incarnation: bytes) -> None:
@@ -84,7 +81,7 @@ class DeviceHost:
         ForgottenError
             As for `answer`: a process that was started anew meanwhile would begin in the middle.
         """
-        self._require(incarnation)
+        self._incarnation.require(incarnation)
         self._cohort(first).ledger.charge(query, first, stop)
 
     def spent(self, incarnation: bytes) -> list[tuple[int, int, Epsilon]]:
@@ -95,12 +92,8 @@ class DeviceHost:
         ForgottenError
             As for `answer`.
         """
-        self._require(incarnation)
+        self._incarnation.require(incarnation)
         return [stretch for cohort in self._cohorts for stretch in cohort.ledger.stretches()]
-
-    def _require(self, incarnation: bytes) -> None:
-        if incarnation != self._incarnation:
-            raise ForgottenError(self._incarnation)
 
     def recommend(self, model: Model, first: int, stop: int, k: int, permit: bytes) -> Indices2:
         """Let devices of one cohort draw their own top ``k``; see `actors.device.Cohort.recommend`.

@@ -1,22 +1,15 @@
-"""Processes of devices that die and forget, without Ray: they are reminded, so that nobody spends or answers otherwise.
-
-A stand-in for Ray runs every call at once in this process and lets processes die before it, in it, or after it.
-"""
+"""Processes of devices that die and forget, without Ray: they are reminded; nobody spends or answers otherwise."""
 
 from __future__ import annotations
 
-import pickle
-import random
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
-import ray
 import worlds
+from mortal import DEATHS, Actor, Fate, at, by_chance, lives, stand_in
 
 from actors.remote import DeviceHost
 from coordinator.aggregator import Aggregator
@@ -24,7 +17,7 @@ from coordinator.hosts import Cohorts, Part, Roster
 from coordinator.layout import Layout
 from coordinator.pool_designs import SignSensing
 from coordinator.protocol.budget import Epsilon
-from coordinator.protocol.errors import BlindrecError, LostError
+from coordinator.protocol.errors import LostError
 from coordinator.remote import Coordinator, Limits
 from coordinator.rounds import POSTERIOR, Learner, Outcome, Round
 from coordinator.server import Ask, ServerState
@@ -51,68 +44,10 @@ class Given:
         return Ask(query=query, first=first, stop=stop)
 
 
-@dataclass(eq=False)
-class Reference:
-    """What a call brought."""
-
-    value: Any = None
-    error: Exception | None = None
-
-
-@dataclass(eq=False)
-class Actor:
-    """A handle: calls run at once; ``fate`` says of each one whether the process dies, and when."""
-
-    start: Callable[[], Any]
-    fate: Callable[[str], str] = lambda _: "lives"
-    deaths: int = 0
-    process: Any = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.process = self.start()
-
-    def __getattr__(self, name: str) -> Any:
-        return SimpleNamespace(remote=lambda *given: self.call(name, *given))
-
-    def call(self, name: str, *given: Any) -> Reference:
-        if failed := [one for one in given if isinstance(one, Reference) and one.error]:
-            return failed[0]
-        fate, answer = self.fate(name), Reference(error=ray.exceptions.RayActorError())
-        if fate != "dies before":
-            try:
-                values = [one.value if isinstance(one, Reference) else one for one in given]
-                done = Reference(value=getattr(self.process, name)(*values))
-            except BlindrecError as error:
-                done = Reference(error=pickle.loads(pickle.dumps(error)))
-            answer = answer if fate == "dies in it" else done
-        if fate != "lives":
-            self.process, self.deaths = self.start(), self.deaths + 1
-        return answer
-
-
-def get(asked: Any) -> Any:
-    if isinstance(asked, list):
-        return [get(one) for one in asked]
-    if asked.error:
-        raise asked.error
-    return asked.value
-
-
-def wait(flying: list[Reference], num_returns: int) -> tuple[list[Reference], list[Reference]]:
-    """What was called last is over first."""
-    return flying[-num_returns:], flying[:-num_returns]
-
-
 @pytest.fixture(autouse=True)
 def _no_ray(monkeypatch: pytest.MonkeyPatch) -> None:
-    stand_in = SimpleNamespace(get=get, put=Reference, wait=wait, exceptions=ray.exceptions)
-    monkeypatch.setattr("coordinator.remote.ray", stand_in)
-    monkeypatch.setattr("coordinator.retrying.ray", stand_in)
+    stand_in(monkeypatch, "coordinator.remote")
     monkeypatch.setattr("coordinator.remote.start_aggregators", lambda count: [Actor(Aggregator) for _ in range(count)])
-    monkeypatch.setattr("coordinator.retrying.FIRST_PAUSE", 0)
-
-
-Fate = Callable[[str], str]
 
 
 @dataclass
@@ -127,7 +62,7 @@ class Seen:
     rounds: list[Round]
 
 
-def run(fate: Fate = lambda _: "lives", earlier: list[Round] | None = None) -> Seen:
+def run(fate: Fate = lives, earlier: list[Round] | None = None) -> Seen:
     """Conduct the rounds; two hosts stand behind eight cohorts, six blocks are under way."""
     hosts = [Actor(partial(DeviceHost, RATINGS, worlds.SECRET, own, BUDGET), fate) for own in (BOUNDS[:4], BOUNDS[4:])]
     server = Coordinator(
@@ -156,18 +91,6 @@ def same(one: Seen, other: Seen) -> bool:
     return digests and (one.refused, one.spent) == (other.refused, other.spent)
 
 
-def by_chance(seed: int, share: float = 0.03) -> Fate:
-    """Let each call be somebody's last with a probability."""
-    chance = random.Random(seed)
-    return lambda _: chance.choice(["dies before", "dies in it", "dies after"]) if chance.random() < share else "lives"
-
-
-def at(name: str, number: int, how: str) -> Fate:
-    """Let one call be somebody's last: that of a method, by its number."""
-    calls = iter(range(10**6))
-    return lambda called: how if called == name and next(calls) == number else "lives"
-
-
 def test_an_undisturbed_run_retries_nothing() -> None:
     """What it spends is what the rounds say: the third is refused by who was asked twice before."""
     seen = run()
@@ -186,7 +109,7 @@ def test_processes_that_die_at_any_time_change_nothing() -> None:
     assert deaths > 100
 
 
-@pytest.mark.parametrize("how", ["dies before", "dies in it", "dies after"])
+@pytest.mark.parametrize("how", DEATHS)
 def test_every_answer_may_be_a_process_last(how: str) -> None:
     """Answers that a process gave before it died come in after the next one was found out, or are the run's last."""
     undisturbed = run()
@@ -203,7 +126,7 @@ def test_a_coordinator_that_goes_on_reminds_everybody(kept: int) -> None:
     earlier = undisturbed.rounds[:kept]
     assert same(run(earlier=earlier), undisturbed)
     for number in range(6):
-        for how in ("dies before", "dies in it", "dies after"):
+        for how in DEATHS:
             assert same(run(at("recall", number, how), earlier), undisturbed)
             assert same(run(at("incarnation", number, how), earlier), undisturbed)
 
