@@ -78,8 +78,8 @@ class VoterCohort:
         mine = electors.size == 0 or (self.first <= electors[0] and electors[-1] < self.stop)
         if not mine or not self.ledger.holds(ballot.service, electors):
             raise LedgerError(
-                f"{ballot.service}: a device that is asked for a vote has not entered it, or has moved to a machine "
-                "without its ledger; run it again"
+                f"{ballot.service}: a device that is asked for a vote has not entered it, as far as its ledger tells; "
+                "announce the service first"
             )
         return Votes(
             service_id=ballot.service.id,

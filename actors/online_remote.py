@@ -10,6 +10,7 @@ import ray
 
 from actors.client import Client
 from actors.electors import VoterCohort
+from actors.incarnations import Incarnation
 from actors.voters import Voters
 from coordinator.protocol.arrays import Indices
 from coordinator.protocol.ballots import Ballot, Service, Votes
@@ -23,7 +24,7 @@ class VoterHost:
     ----------
     voters, secret, budget, ledger
         As for `actors.electors.VoterCohort`. An actor that is started anew finds in ``ledger`` which services its
-        devices entered.
+        devices entered, if that folder is still there; it is let enter all of them again in any case.
     bounds : list of (int, int)
         The cohorts, ``[first, stop)`` each, ascending and side by side.
     """
@@ -36,14 +37,33 @@ class VoterHost:
         budget: Epsilon,
         ledger: Path | None = None,
     ) -> None:
+        self._incarnation = Incarnation()
         self._cohorts = [VoterCohort(voters, secret, first, stop, budget, ledger) for first, stop in bounds]
 
-    def enter(self, service: Service) -> Indices:
-        """Let devices book a service; see `actors.electors.VoterCohort.enter`."""
+    def incarnation(self) -> bytes:
+        """Return the token of this process, drawn when it started."""
+        return self._incarnation.token
+
+    def enter(self, service: Service, incarnation: bytes) -> Indices:
+        """Let devices book a service; see `actors.electors.VoterCohort.enter`.
+
+        Raises
+        ------
+        ForgottenError
+            If ``incarnation`` is not this process's token: it may have forgotten what its devices entered before.
+        """
+        self._incarnation.require(incarnation)
         return np.concatenate([cohort.enter(service) for cohort in self._cohorts])
 
-    def vote(self, ballot: Ballot, electors: Indices) -> Votes:
-        """Return votes of this host's devices; see `actors.electors.VoterCohort.vote`."""
+    def vote(self, ballot: Ballot, electors: Indices, incarnation: bytes) -> Votes:
+        """Return votes of this host's devices; see `actors.electors.VoterCohort.vote`.
+
+        Raises
+        ------
+        ForgottenError
+            As for `enter`.
+        """
+        self._incarnation.require(incarnation)
         parts = [
             cohort.vote(ballot, electors[start:end])
             for cohort in self._cohorts

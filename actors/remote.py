@@ -11,6 +11,7 @@ import ray
 
 from actors.absence import PRESENT, Absence
 from actors.device import Cohort
+from actors.incarnations import Incarnation
 from actors.ratings import Ratings
 from coordinator.protocol.arrays import Indices2
 from coordinator.protocol.budget import Epsilon
@@ -25,7 +26,8 @@ class DeviceHost:
     ----------
     ratings, secret, budget, ledger, absence
         As for `actors.device.Cohort`. An actor that is started anew, after its process died, finds in ``ledger`` what
-        its devices have spent.
+        its devices have spent, if that folder is still there. Whether it is, nobody can tell: it has another
+        `incarnation`, and is let book everything again.
     bounds : list of (int, int)
         The cohorts, ``[first, stop)`` each, ascending.
     """
@@ -40,6 +42,7 @@ class DeviceHost:
         absence: Absence = PRESENT,
     ) -> None:
         self._secret = secret
+        self._incarnation = Incarnation()
         self._firsts = [first for first, _ in bounds]
         self._cohorts = [
             Cohort(ratings, secret, first, stop, budget, ledger=ledger, absence=absence) for first, stop in bounds
@@ -52,16 +55,44 @@ class DeviceHost:
         """Compile what ``query`` will need. Nothing is answered, charged or let out."""
         self._cohorts[0].rehearse(query)
 
-    def answer(self, query: Query, first: int, stop: int) -> Release:
-        """Answer for devices of one cohort; see `actors.device.Cohort.answer`."""
+    def incarnation(self) -> bytes:
+        """Return the token of this process, drawn when it started."""
+        return self._incarnation.token
+
+    def answer(self, query: Query, first: int, stop: int, incarnation: bytes) -> Release:
+        """Answer for devices of one cohort; see `actors.device.Cohort.answer`.
+
+        Raises
+        ------
+        ForgottenError
+            If ``incarnation`` is not this process's token: it may have forgotten what its devices answered.
+        """
+        self._incarnation.require(incarnation)
         return self._cohort(first).answer(query, first, stop)
 
-    def recall(self, query: Query, first: int, stop: int) -> None:
-        """Book a query that devices of one cohort answered before the run was interrupted; nothing is answered."""
+    def recall(self, query: Query, first: int, stop: int, incarnation: bytes) -> None:
+        """Book a query that devices of one cohort answered earlier, if they have not; nothing is answered.
+
+        Several are booked in the order in which they were asked, from the first: out of order, a budget would hold
+        what it did not hold before.
+
+        Raises
+        ------
+        ForgottenError
+            As for `answer`: a process that was started anew meanwhile would begin in the middle.
+        """
+        self._incarnation.require(incarnation)
         self._cohort(first).ledger.charge(query, first, stop)
 
-    def spent(self) -> list[tuple[int, int, Epsilon]]:
-        """Return what devices have spent: ``(first, stop, spent)`` of stretches that spent alike [nats]."""
+    def spent(self, incarnation: bytes) -> list[tuple[int, int, Epsilon]]:
+        """Return what devices have spent: ``(first, stop, spent)`` of stretches that spent alike [nats].
+
+        Raises
+        ------
+        ForgottenError
+            As for `answer`.
+        """
+        self._incarnation.require(incarnation)
         return [stretch for cohort in self._cohorts for stretch in cohort.ledger.stretches()]
 
     def recommend(self, model: Model, first: int, stop: int, k: int, permit: bytes) -> Indices2:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -15,11 +16,12 @@ import ray
 from coordinator.aggregation import Statistic, no_release
 from coordinator.aggregator import start_aggregators
 from coordinator.decoders import kmeans_on_line
+from coordinator.hosts import Cohorts, Roster
 from coordinator.layout import Layout, cut
 from coordinator.protocol.budget import Epsilon
-from coordinator.protocol.errors import BlindrecError
+from coordinator.protocol.errors import ForgottenError
 from coordinator.protocol.messages import Query, Release
-from coordinator.retrying import LOST, pause
+from coordinator.retrying import LOST, again, got, pause, require_less
 from coordinator.rounds import MOST_ROUNDS, Conductor, Learner, Outcome, Round
 from coordinator.server import Ask, Policy
 
@@ -29,22 +31,6 @@ MOST_HELD, HELD_PAUSE = 16, 0.005
 """Rounds that wait to be fetched at most, and the seconds after which the coordinator looks again."""
 FAN_IN = 8
 """Statistics that one merge adds up."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cohorts:
-    """Addresses of the devices: which actor to call for which stretch.
-
-    Attributes
-    ----------
-    bounds : list of (int, int)
-        The cohorts, ``[first, stop)`` each, ascending.
-    hosts : list of ray.actor.ActorHandle
-        One a cohort; a host may stand behind several.
-    """
-
-    bounds: list[tuple[int, int]]
-    hosts: list[Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,9 +59,10 @@ class Block(NamedTuple):
 
 
 class Call(NamedTuple):
-    """A block in flight: its answer and its statistic are references."""
+    """A block in flight, and the process that it went to: its answer and its statistic are references."""
 
     block: Block
+    incarnation: bytes
     worker: int
     answer: Any
     statistic: Any
@@ -99,7 +86,7 @@ class Coordinator:
     """
 
     def __init__(self, policy: Policy, learner: Learner, cohorts: Cohorts, layout: Layout, limits: Limits) -> None:
-        self._cohorts, self._layout = cohorts, layout
+        self._hosts, self._layout = Roster(cohorts), layout
         self._conductor = Conductor(
             policy, learner, self, devices=layout.devices, budget=limits.budget, most_rounds=limits.most_rounds
         )
@@ -126,6 +113,7 @@ class Coordinator:
     def run(self) -> tuple[Outcome, float]:
         """Conduct the rounds; return the outcome and its seconds, from the first question to the decoded model."""
         start = time.perf_counter()
+        self.settle()
         outcome = self._conductor.run(self._keep)
         return outcome, time.perf_counter() - start
 
@@ -147,14 +135,33 @@ class Coordinator:
         return list(self._rounds)
 
     def recall(self, ask: Ask) -> None:
-        """Let devices book an earlier question; see `coordinator.rounds.Transport`."""
-        for attempt in itertools.count():
-            try:
-                ray.get([host.recall.remote(ask.query, first, stop) for host, first, stop, _ in self._blocks(ask)])
-                break
-            except LOST as error:
-                self._again(attempt, f"devices {ask.first} to {ask.stop - 1} could not book {ask.query}", error)
+        """Remember an earlier question: `run` lets devices book it first; see `coordinator.rounds.Transport`."""
+        self._hosts.answered(ask)
         self._answers += ask.stop - ask.first
+
+    def settle(self) -> list[bytes]:
+        """Let processes of devices that are new book all that was asked; return every host's token.
+
+        Raises
+        ------
+        LostError
+            If a host cannot be reached.
+        """
+        hosts = self._hosts.hosts
+
+        def attempt() -> list[bytes]:
+            incarnations: list[bytes] = got([host.incarnation.remote() for host in hosts])
+            self._remind(dict(zip(hosts, incarnations, strict=True)))
+            return incarnations
+
+        return again(attempt, "devices could not book what they answered")
+
+    def _remind(self, told: Mapping[Any, bytes]) -> None:
+        """Let hosts whose tokens are new book all that their devices were asked, round by round."""
+        if strangers := self._hosts.strangers(told):
+            for ask, parts in self._hosts.forgotten(strangers):
+                got([host.recall.remote(ask.query, first, stop, told[host]) for host, first, stop in parts])
+            self._hosts.booked(told)
 
     def ask(self, ask: Ask) -> tuple[Statistic, Sequence[Release]]:
         """Ask every device of ``ask``; see `coordinator.rounds.Transport`."""
@@ -166,27 +173,26 @@ class Coordinator:
                 self._again(attempt, f"round {ask.query.round} was lost", error)
                 self._answers = before
                 self._load = dict.fromkeys(self._load, 0)
-            except ray.exceptions.RayTaskError as error:
-                if isinstance(error.cause, BlindrecError):
-                    raise error.cause from None  # without what Ray says around it
-                raise
         raise AssertionError  # counting does not end
 
     def _again(self, attempt: int, what: str, error: Exception) -> None:
-        """Count a retry, and wait before it; see `coordinator.retrying.pause`."""
-        pause(attempt, what, error)
+        """Count a retry, and wait before it, unless it is known that the process is there again."""
+        if isinstance(error, ForgottenError):
+            require_less(attempt, what, error)
+        else:
+            pause(attempt, what, error)
         self._retries += 1
 
     def _fan_out(self, ask: Ask) -> tuple[Statistic, Sequence[Release]]:
         query = ray.put(ask.query)
         waiting = self._blocks(ask)
-        again: deque[Block] = deque()
+        once_more: deque[Block] = deque()
         releases: list[Release] = []
         partial: deque[Any] = deque()
         flying: dict[Any, Call] = {}
         while True:
             while len(flying) < WINDOW * self._layout.workers:
-                block = again.popleft() if again else next(waiting, None)
+                block = once_more.popleft() if once_more else next(waiting, None)
                 if block is None:
                     break
                 call = self._call(query, block)
@@ -199,27 +205,38 @@ class Coordinator:
             try:
                 releases.append(self._received(ask.query, call))
             except LOST as error:
-                self._again(call.block.epoch, f"devices {call.block.first} to {call.block.stop - 1} were lost", error)
-                again.append(call.block._replace(epoch=call.block.epoch + 1))
+                once_more.append(self._lost(call.block, error))
                 continue
+            self._hosts.answered(ask)
             self._answers += releases[-1].count
             partial.append(done)
             self._reduce(partial, to=FAN_IN)
 
+    def _lost(self, block: Block, error: Exception) -> Block:
+        """Return a block as it is asked once more; where its host is new, that has booked what was asked before."""
+        self._again(block.epoch, f"devices {block.first} to {block.stop - 1} were lost", error)
+        if isinstance(error, ForgottenError):
+            with suppress(*LOST):  # it died once more: the next answer tells so
+                self._remind({block.host: error.incarnation})
+        return block._replace(epoch=block.epoch + 1)
+
     def _call(self, query: Any, block: Block) -> Call:
         """Ask a block, and let the least busy aggregator wait for its answer."""
-        answer = block.host.answer.remote(query, block.first, block.stop)
+        incarnation = self._hosts.incarnation(block.host)
+        answer = block.host.answer.remote(query, block.first, block.stop, incarnation)
         worker = min(self._load, key=self._load.__getitem__)
         self._load[worker] += 1
-        return Call(block, worker, answer, self._pool[worker].aggregate.remote(query, answer))
+        return Call(block, incarnation, worker, answer, self._pool[worker].aggregate.remote(query, answer))
 
     def _received(self, query: Query, call: Call) -> Release:
         """Return a block's release.
 
         Only the call of a block's last epoch is waited for: what an earlier one, or a process taken for dead, still
-        brings in is dropped with its reference.
+        brings in is dropped with its reference. So is an answer that the process which stands there now has not booked.
         """
-        release: Release = ray.get(call.answer)
+        release: Release = got(call.answer)
+        if call.incarnation != (now := self._hosts.incarnation(call.block.host)):
+            raise ForgottenError(now)
         release.require(query)
         if (release.first, release.count) != (call.block.first, call.block.stop - call.block.first):
             raise ValueError(f"release of devices from {release.first} on is no answer of block {call.block.first}")
@@ -229,8 +246,7 @@ class Coordinator:
         """Yield every block, cohorts in turn, so that all hosts work from the start."""
         block = self._layout.block_of(ask.query.bits)
         calls = [
-            deque(Block(host, a, b) for a, b in cut(max(first, ask.first), min(stop, ask.stop), block))
-            for (first, stop), host in zip(self._cohorts.bounds, self._cohorts.hosts, strict=True)
+            deque(Block(host, a, b) for a, b in cut(first, stop, block)) for host, first, stop in self._hosts.parts(ask)
         ]
         while calls := [queue for queue in calls if queue]:
             for queue in calls:
@@ -241,7 +257,7 @@ class Coordinator:
         while len(partial) > to:
             few = [partial.popleft() for _ in range(min(FAN_IN, len(partial)))]
             partial.append(self._pool[0].merge.remote(*few))
-        return ray.get(partial[0]) if to == 1 else None
+        return got(partial[0]) if to == 1 else None
 
 
 def start_coordinator(policy: Policy, learner: Learner, cohorts: Cohorts, layout: Layout, limits: Limits) -> Any:

@@ -5,18 +5,23 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import ray
 
-from coordinator.protocol.errors import LostError
+from coordinator.protocol.errors import BlindrecError, ForgottenError, LostError
 
 MOST_ATTEMPTS = 8
 """How often a block is asked, or a round begun, before the run gives up."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 15.0
 """Seconds before another attempt; the pause doubles each time."""
-LOST = (ray.exceptions.RayActorError, ray.exceptions.ObjectLostError, ray.exceptions.NodeDiedError)
-"""What Ray says where a process or a node died."""
+LOST = (
+    ray.exceptions.RayActorError,
+    ray.exceptions.ObjectLostError,
+    ray.exceptions.NodeDiedError,
+    ForgottenError,
+)
+"""What Ray says where a process or a node died; and what devices' next process says."""
 T = TypeVar("T")
 
 
@@ -37,12 +42,27 @@ def pause(attempt: int, what: str, error: Exception) -> None:
     LostError
         If there were enough.
     """
-    if attempt + 1 >= MOST_ATTEMPTS:
+    require_less(attempt + 1, what, error)
+    time.sleep(min(FIRST_PAUSE * 2**attempt, LONGEST_PAUSE))
+
+
+def require_less(attempts: int, what: str, error: Exception) -> None:
+    """Refuse to go on after `MOST_ATTEMPTS`; parameters and error as for `pause`."""
+    if attempts >= MOST_ATTEMPTS:
         why = " ".join(str(error).split())[-200:]
         raise LostError(
             f"{what}, {MOST_ATTEMPTS} times ({type(error).__name__}: {why}); add a node, then resume"
         ) from None
-    time.sleep(min(FIRST_PAUSE * 2**attempt, LONGEST_PAUSE))
+
+
+def got(answer: Any) -> Any:
+    """Return what a reference or a list of them holds; raise an error of our own without what Ray says around it."""
+    try:
+        return ray.get(answer)
+    except ray.exceptions.RayTaskError as error:
+        if isinstance(error.cause, BlindrecError):
+            raise error.cause from None
+        raise
 
 
 def again(attempt: Callable[[], T], what: str) -> T:

@@ -32,7 +32,7 @@ class Transport(Protocol):
         ...
 
     def recall(self, ask: Ask) -> None:
-        """Let devices book a question that they answered before the run was interrupted; nothing is answered anew."""
+        """Let devices book a question that they answered before the run was interrupted, before the next is asked."""
         ...
 
 
@@ -191,7 +191,7 @@ class Conductor:
                 f"round {ask.query.round} would ask {ask.query}, the interrupted run asked {over.ask.query}: a policy "
                 "must answer the same state the same way, and its code must not change meanwhile; start in a new folder"
             )
-        self._transport.recall(ask)
+        self._transport.recall(over.ask)
         self._absorb(over)
 
     def run(self, keep: Callable[[Round], None]) -> Outcome:

@@ -19,10 +19,10 @@ import coordinator
 import scenarios
 from actors.ratings import Ratings
 from actors.remote import advice_permit, start_host
+from coordinator.hosts import Cohorts
 from coordinator.protocol.arrays import Indices2
 from coordinator.protocol.errors import BlindrecError, InputError
 from coordinator.protocol.messages import Model
-from coordinator.remote import Cohorts
 from coordinator.retrying import again
 from scenarios.abandoning import A, R
 from scenarios.conducting import POLL, conducted, cpus_of_cluster, room_for
@@ -72,7 +72,6 @@ class OnRay:
                     again(lambda: room_for([host.warm_up.remote(query) for host in hosts]), UNREACHABLE)
             served = conducted(job, cohorts, progress, len(hosts) * _cpus_each(self.workers, len(hosts)))
             advice = again(lambda: _advise(cohorts, served.outcome.model, advised, top, permit), UNREACHABLE)
-            spent = again(lambda: ray.get([host.spent.remote() for host in hosts]), UNREACHABLE)
         finally:
             for host in hosts:
                 ray.kill(host)
@@ -82,7 +81,7 @@ class OnRay:
             seconds=served.seconds,
             advice=advice,
             actors=len(hosts),
-            spent=[stretch for host in spent for stretch in host],
+            spent=served.spent,
             retries=served.retries,
             restarts=served.restarts,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,10 +11,12 @@ from typing import Any
 import ray
 
 from coordinator.aggregator import CPUS
-from coordinator.protocol.errors import BlindrecError, LostError
-from coordinator.remote import Cohorts, Limits, start_coordinator
+from coordinator.hosts import Cohorts
+from coordinator.protocol.errors import LostError
+from coordinator.remote import Limits, start_coordinator
+from coordinator.retrying import LOST, got, pause
 from coordinator.rounds import Outcome, Round
-from scenarios.session import Job, Progress
+from scenarios.session import Job, Progress, Spent
 
 POLL, POLL_AGAIN = 0.2, 0.02
 """Seconds between two looks at the coordinator; the second after rounds were fetched, when more may wait."""
@@ -38,12 +41,15 @@ class Conducted:
         Blocks and rounds that were asked again.
     restarts : int
         Coordinators that died.
+    spent : list of (int, int, Fraction or None)
+        What devices have spent, by their own ledgers: ``(first, stop, spent)`` [nats].
     """
 
     outcome: Outcome
     seconds: float
     retries: int
     restarts: int
+    spent: list[Spent]
 
 
 def conducted(job: Job, cohorts: Cohorts, progress: Progress, device_cpus: float) -> Conducted:
@@ -65,7 +71,7 @@ def conducted(job: Job, cohorts: Cohorts, progress: Progress, device_cpus: float
         If coordinators die again and again, or the cluster has no room left.
     """
     needs = device_cpus + CPUS * job.layout.workers
-    spent, retries = 0.0, 0
+    before, retries = 0.0, 0
     for restarts in range(MOST_COORDINATORS):
         limits = Limits(budget=job.budget, most_rounds=job.most_rounds)
         server = start_coordinator(job.policy, job.learner, cohorts, job.layout, limits)
@@ -75,15 +81,21 @@ def conducted(job: Job, cohorts: Cohorts, progress: Progress, device_cpus: float
                 room_for([server.warm_up.remote(query)])
             begin = time.perf_counter()
             for over in job.rounds:
-                _got(server.repeat.remote(over))
-            spent += time.perf_counter() - begin
+                got(server.repeat.remote(over))
+            before += time.perf_counter() - begin
             begin = time.perf_counter()
             outcome, seconds, tried = _follow(server, progress, job.rounds.keep, needs)
-            return Conducted(outcome=outcome, seconds=spent + seconds, retries=retries + tried, restarts=restarts)
+            return Conducted(
+                outcome=outcome,
+                seconds=before + seconds,
+                retries=retries + tried,
+                restarts=restarts,
+                spent=spent_by(server, cohorts.different),
+            )
         except ray.exceptions.RayActorError as error:
             if error.actor_id not in (None, server._actor_id.hex()):
                 raise
-            spent += time.perf_counter() - begin
+            before += time.perf_counter() - begin
         finally:
             ray.kill(server)
     raise LostError(f"coordinators died {MOST_COORDINATORS} times; what was kept can be resumed")
@@ -110,18 +122,29 @@ def _follow(server: Any, progress: Progress, keep: Callable[[Round], None], need
             before, since = answers, time.monotonic()
         elif time.monotonic() - since > PATIENCE and (left := cpus_of_cluster()) < needs:
             raise LostError(f"the cluster has {left:g} CPUs left, the run needs {needs:g}; add a node, then resume")
-    outcome, seconds = _got(running)
+    outcome, seconds = got(running)
     return outcome, seconds, ray.get(server.retries.remote())
 
 
-def _got(answer: Any) -> Any:
-    """Return the server's answer, or raise its error without what Ray says around it."""
-    try:
-        return ray.get(answer)
-    except ray.exceptions.RayTaskError as error:
-        if isinstance(error.cause, BlindrecError):
-            raise error.cause from None
-        raise
+def spent_by(server: Any, hosts: list[Any]) -> list[Spent]:
+    """Return what devices have spent, after all of them have booked everything.
+
+    Only the coordinator knows what a host was asked whose process died since; the experimenter names the tokens of
+    those that it took, and asks it again where one of them died meanwhile.
+
+    Raises
+    ------
+    LostError
+        If hosts die again and again.
+    """
+    for attempt in itertools.count():
+        incarnations = got(server.settle.remote())
+        try:
+            told = got([host.spent.remote(one) for host, one in zip(hosts, incarnations, strict=True)])
+            return [stretch for host in told for stretch in host]
+        except LOST as error:
+            pause(attempt, "devices could not tell what they have spent", error)
+    raise AssertionError  # counting does not end
 
 
 def room_for(started: list[Any]) -> None:

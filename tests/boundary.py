@@ -13,6 +13,7 @@ from ray.actor import ActorHandle
 from coordinator.designs import MultiMaxSense, Pairwise
 from coordinator.elimination import Eliminate, ItemByItem
 from coordinator.estimates import Estimates
+from coordinator.hosts import Cohorts
 from coordinator.layout import Layout
 from coordinator.mixture import Mixture
 from coordinator.open_designs import ItemQuery, Reveal
@@ -23,7 +24,7 @@ from coordinator.protocol.coins import derive
 from coordinator.protocol.messages import Model, Query, Release
 from coordinator.rating_decoders import Curator
 from coordinator.readings import Centred, Readings
-from coordinator.remote import Cohorts, Limits
+from coordinator.remote import Limits
 from coordinator.rounds import Learner, Outcome, Round
 from coordinator.schedules import Fixed, OneRound, UntilLearned
 from coordinator.server import Ask, Counts, ServerState

@@ -1,7 +1,8 @@
 """Makes what tests share importable by name: tests are imported from their files and see no directory of their own.
 
 `reference` is the oracle in plain Python, `statistical` holds error radii, `worlds` builds the project's objects,
-`runs` starts small scenarios and commands, `boundary` knows what may cross it, `tiers` builds private devices.
+`runs` starts small scenarios and commands, `boundary` knows what may cross it, `tiers` builds private devices,
+`mortal` has processes that die.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def _share(name: str) -> None:
     spec.loader.exec_module(module)
 
 
-for shared in ("reference", "statistical", "worlds", "runs", "boundary", "tiers", "completions"):
+for shared in ("reference", "statistical", "worlds", "runs", "boundary", "tiers", "completions", "mortal"):
     _share(shared)
 
 

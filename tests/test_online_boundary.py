@@ -293,7 +293,7 @@ def test_on_ray_the_coordinator_is_handed_addresses_only(monkeypatch: pytest.Mon
     with on_ray.stage_on_ray(everything, 2) as ready:
         assert ready.actors == 4
     hosts = [f"handle of voters {number}" for number in range(1, 5)]
-    assert started["coordinator"] == [(hosts, [30, 60, 90, 100], "handle of clients 1")]
+    assert started["coordinator"] == [(hosts, [30, 60, 90, 100], "handle of clients 1", ())]
     assert not shows_a_secret(started["coordinator"], SEED)
     assert all(arguments[2] == world.secret for arguments in started["voters"])
     assert sorted(started["killed"]) == sorted([*hosts, "handle of clients 1", "handle of coordinator 1"])

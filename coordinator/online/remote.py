@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 import ray
@@ -10,9 +12,10 @@ import ray
 from coordinator.online.recommenders import Promise
 from coordinator.online.service import Served, by_coin, serve
 from coordinator.protocol.arrays import Bits2, Indices
-from coordinator.protocol.ballots import Ballot, Service
-from coordinator.protocol.errors import BlindrecError
-from coordinator.retrying import again
+from coordinator.protocol.ballots import Ballot, Service, Votes
+from coordinator.retrying import again, got
+
+T = TypeVar("T")
 
 
 class OnlineCoordinator:
@@ -26,10 +29,14 @@ class OnlineCoordinator:
         Where each host's addresses end.
     clients : ray.actor.ActorHandle
         Answers for all clients.
+    earlier : sequence of Service
+        What an earlier coordinator announced, in order.
     """
 
-    def __init__(self, hosts: list[Any], stops: list[int], clients: Any) -> None:
+    def __init__(self, hosts: list[Any], stops: list[int], clients: Any, earlier: Sequence[Service] = ()) -> None:
         self._hosts, self._stops, self._clients = hosts, stops, clients
+        self._announced = list(earlier)
+        self._incarnations: dict[Any, bytes] = {}
         self._rounds = 0
 
     def progress(self) -> int:
@@ -39,20 +46,15 @@ class OnlineCoordinator:
     def serve(self, service: Service, promise: Promise, coin: bytes) -> Served:
         """Serve one client; see `coordinator.online.service.serve`."""
         self._over(0)
-        try:
-            return serve(service, promise, self, by_coin(coin), over=self._over)
-        except ray.exceptions.RayTaskError as error:
-            if isinstance(error.cause, BlindrecError):
-                raise error.cause from None  # without what Ray says around it
-            raise
+        return serve(service, promise, self, by_coin(coin), over=self._over)
 
     def _over(self, rounds: int) -> None:
         self._rounds = rounds
 
     def enter(self, service: Service) -> Indices:
         """Announce a service; see `coordinator.online.service.Transport`."""
-        shared = ray.put(service)
-        entered = again(lambda: ray.get([host.enter.remote(shared) for host in self._hosts]), f"{service} was lost")
+        entered = self._again(lambda: self._enter(service, self._incarnations), f"{service} was lost")
+        self._announced.append(service)
         return np.concatenate(entered)
 
     def vote(self, ballot: Ballot, electors: Indices) -> Bits2:
@@ -62,19 +64,48 @@ class OnlineCoordinator:
         asked = [part for part in zip(self._hosts, starts, ends, strict=True) if part[1] < part[2]]
         if not asked:
             return np.empty((ballot.stop - ballot.first, 0), np.uint8)
-        parts = again(
-            lambda: ray.get([host.vote.remote(ballot, electors[start:end]) for host, start, end in asked]),
-            f"votes of rounds {ballot.first} to {ballot.stop - 1} were lost",
-        )
+
+        def attempt() -> list[Votes]:
+            tokens = self._incarnations
+            answers = [host.vote.remote(ballot, electors[start:end], tokens[host]) for host, start, end in asked]
+            votes: list[Votes] = got(answers)
+            return votes
+
+        parts = self._again(attempt, f"votes of rounds {ballot.first} to {ballot.stop - 1} were lost")
         return np.concatenate([answer.votes for answer in parts], axis=1)
 
     def offer(self, client: int, round_number: int, chosen: int) -> bool:
         """Recommend to the client; see `coordinator.online.service.Transport`."""
         lost = f"client {client} was lost in round {round_number}"
-        return bool(again(lambda: ray.get(self._clients.answer.remote(client, round_number, chosen)), lost))
+        return bool(again(lambda: got(self._clients.answer.remote(client, round_number, chosen)), lost))
+
+    def _again(self, ask: Callable[[], T], lost: str) -> T:
+        """Ask voters, again where a process died; the next one books first what its devices entered."""
+        tries = itertools.count()
+
+        def attempt() -> T:
+            if next(tries) or not self._incarnations:
+                self._settle()
+            return ask()
+
+        return again(attempt, lost)
+
+    def _settle(self) -> None:
+        """Let processes that are new enter all services again, in order: a budget then holds what it held before."""
+        told = dict(zip(self._hosts, got([host.incarnation.remote() for host in self._hosts]), strict=True))
+        strangers = {host: one for host, one in told.items() if self._incarnations.get(host) != one}
+        for service in self._announced:
+            self._enter(service, strangers)
+        self._incarnations = told
+
+    def _enter(self, service: Service, hosts: Mapping[Any, bytes]) -> list[Indices]:
+        """Announce a service to hosts, by their tokens; return who enters."""
+        shared = ray.put(service)
+        entered: list[Indices] = got([host.enter.remote(shared, incarnation) for host, incarnation in hosts.items()])
+        return entered
 
 
-def start_online_coordinator(hosts: list[Any], stops: list[int], clients: Any) -> Any:
+def start_online_coordinator(hosts: list[Any], stops: list[int], clients: Any, earlier: Sequence[Service]) -> Any:
     """Start an `OnlineCoordinator` as a Ray actor; its second thread tells progress.
 
     Returns
@@ -82,4 +113,4 @@ def start_online_coordinator(hosts: list[Any], stops: list[int], clients: Any) -
     ray.actor.ActorHandle
     """
     actor: Any = ray.remote(OnlineCoordinator)
-    return actor.options(num_cpus=0, max_concurrency=2).remote(hosts, stops, clients)
+    return actor.options(num_cpus=0, max_concurrency=2).remote(hosts, stops, clients, earlier)

@@ -25,3 +25,20 @@ class LedgerError(BlindrecError):
 
 class LostError(BlindrecError):
     """What a run needs was lost, and came not back after all attempts; what was kept can be resumed."""
+
+
+class ForgottenError(BlindrecError):
+    """Devices' process was started anew and may not know what they answered before; nothing was charged or answered.
+
+    Parameters
+    ----------
+    incarnation : bytes
+        The token of the process that stands there now.
+    """
+
+    def __init__(self, incarnation: bytes) -> None:
+        super().__init__(incarnation)
+        self.incarnation = incarnation
+
+    def __str__(self) -> str:
+        return f"devices' process {self.incarnation.hex()} is new; let it book what they answered, then ask again"

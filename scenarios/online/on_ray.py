@@ -26,7 +26,8 @@ class RayStage:
 
     def __init__(self, hosts: list[Any], stops: list[int], clients: Any) -> None:
         self._hosts, self._stops, self._clients = hosts, stops, clients
-        self._coordinator: Any = start_online_coordinator(hosts, stops, clients)
+        self._served: list[Service] = []
+        self._coordinator: Any = start_online_coordinator(hosts, stops, clients, ())
         self.actors = len(hosts)
 
     def serve(self, service: Service, promise: Promise, coin: bytes, over: Over) -> Served:
@@ -38,7 +39,8 @@ class RayStage:
 
     def _serve(self, service: Service, promise: Promise, coin: bytes, over: Over) -> Served:
         if self._coordinator is None:
-            self._coordinator = start_online_coordinator(self._hosts, self._stops, self._clients)
+            earlier = tuple(self._served)
+            self._coordinator = start_online_coordinator(self._hosts, self._stops, self._clients, earlier)
         try:
             running = self._coordinator.serve.remote(service, promise, coin)
             while not ray.wait([running], timeout=POLL)[0]:
@@ -47,6 +49,7 @@ class RayStage:
         except LOST:
             self.close()
             raise
+        self._served.append(service)
         over(service.rounds)
         return served
 

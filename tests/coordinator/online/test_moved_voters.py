@@ -1,0 +1,91 @@
+"""Voters' processes die and forget, without Ray: nobody enters a service that the budget did not hold."""
+
+from __future__ import annotations
+
+from collections import Counter
+from fractions import Fraction
+from functools import partial
+
+import numpy as np
+import pytest
+import reference
+from mortal import DEATHS, Actor, Fate, at, by_chance, lives, stand_in
+
+from actors.online_remote import VoterHost
+from actors.voters import TableVoters
+from coordinator.online.recommenders import Promise
+from coordinator.online.remote import OnlineCoordinator
+from coordinator.protocol.ballots import Service
+
+VOTERS, ROUNDS, BUDGET = 12, 6, Fraction(2)
+SECRET, COIN = reference.derive(2, "devices"), reference.derive(3, "coin")
+TABLE = TableVoters(
+    table=np.random.default_rng(1).integers(2, size=(ROUNDS, VOTERS), dtype=np.uint8),
+    group=np.arange(VOTERS, dtype=np.int32),
+)
+COSTS = [(Fraction(1), 3), (Fraction(3, 2), 5), (Fraction(1, 2), None), (Fraction(1, 2), 7)]
+"""Each service's epsilon and its client's own device. The second one most voters cannot afford, later ones they can."""
+
+
+class Clients:
+    """Like every other recommendation."""
+
+    def answer(self, client: int, round_number: int, chosen: int) -> bool:
+        return (client + round_number + chosen) % 2 == 0
+
+
+@pytest.fixture(autouse=True)
+def _no_ray(monkeypatch: pytest.MonkeyPatch) -> None:
+    stand_in(monkeypatch, "coordinator.online.remote")
+    monkeypatch.setattr("coordinator.online.service.MOST_ROUNDS", 2)
+
+
+def run(fate: Fate = lives, coordinators: int = 1) -> tuple[list[tuple[list[int], list[int]]], int]:
+    """Serve the clients; return who took part and what was recommended, and how many processes died."""
+    bounds = [[(0, 4), (4, 6)], [(6, VOTERS)]]
+    hosts = [Actor(partial(VoterHost, TABLE, SECRET, own, BUDGET), fate) for own in bounds]
+    seen, announced = list[tuple[list[int], list[int]]](), list[Service]()
+    for number, (epsilon, own_device) in enumerate(COSTS):
+        if number % (len(COSTS) // coordinators) == 0:
+            server = OnlineCoordinator(hosts, [6, VOTERS], Actor(Clients), tuple(announced))
+        service = Service(
+            client=number, recommender="p-rec", rounds=ROUNDS, objects=2, epsilon=epsilon, own_device=own_device
+        )
+        served = server.serve(service, Promise(rounds=ROUNDS, objects=2), COIN)
+        announced.append(service)
+        seen.append((served.electors.tolist(), served.chosen.tolist()))
+    return seen, sum(host.deaths for host in hosts)
+
+
+def test_a_budget_keeps_voters_away() -> None:
+    """The client's own device pays nothing, so it can afford the next one."""
+    seen, deaths = run()
+    assert deaths == 0
+    everybody = set(range(VOTERS))
+    assert [set(electors) for electors, _ in seen] == [everybody - {3}, {3}, everybody, everybody - {3, 7}]
+
+
+@pytest.mark.parametrize("coordinators", [1, 2, 4])
+def test_voters_that_forget_are_reminded(coordinators: int) -> None:
+    """Whenever they die, and whether the coordinator is another one meanwhile."""
+    undisturbed, called = run()[0], Counter[str]()
+
+    def counting(name: str) -> str:
+        called[name] += 1
+        return "lives"
+
+    assert run(counting, coordinators) == (undisturbed, 0)
+    assert called["vote"] > 12
+    for how in DEATHS:
+        for name, number in called.items():
+            for k in range(number):
+                assert run(at(name, k, how), coordinators) == (undisturbed, 1), (how, name, k)
+
+
+def test_voters_that_die_by_chance_change_nothing() -> None:
+    undisturbed, deaths = run()[0], 0
+    for seed in range(150):
+        seen, died = run(by_chance(seed))
+        assert seen == undisturbed, seed
+        deaths += died
+    assert deaths > 100

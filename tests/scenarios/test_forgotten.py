@@ -1,0 +1,76 @@
+"""Devices die and what they wrote is gone, as on another node: budgets hold, and nobody answers otherwise."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import psutil
+import pytest
+import worlds
+
+from benchmarks.victims import actors_below
+from coordinator.layout import Layout
+from coordinator.pool_designs import SignSensing
+from coordinator.rounds import POSTERIOR, Learner
+from coordinator.schedules import Fixed
+from coordinator.setting import Setting
+from scenarios.cluster import OnRay
+from scenarios.session import InProcess, Job, Ran
+
+pytestmark = pytest.mark.cluster
+USERS, DESIGN = 600_000, SignSensing(items=300, rated=40)
+ALL = 3 * USERS
+"""Answers that are asked for; the last third is refused."""
+
+
+@dataclass
+class Killer:
+    """Kills one of the devices' processes as soon as so many answers are in."""
+
+    at: list[int]
+    killed: list[psutil.Process] = field(default_factory=list)
+
+    def __call__(self, answers: int) -> None:
+        if self.at and answers >= self.at[0]:
+            victim = actors_below(psutil.Process(), "devices")[0]
+            victim.kill()
+            self.killed.append(victim)
+            self.at.pop(0)
+
+
+def job() -> Job:
+    """Three rounds that ask every device, whose budget holds two answers; ledgers in memory only."""
+    setting = Setting(design=DESIGN, epsilon=Fraction(3), public_seed=worlds.PUBLIC, answers_per_device=3)
+    return Job(
+        ratings=worlds.block_ratings(worlds.world(items=300, rated=40), USERS),
+        secret=worlds.SECRET,
+        budget=Fraction(2),
+        policy=Fixed(setting=setting, rounds=3),
+        learner=Learner(clusters=2, decoder=POSTERIOR, design=DESIGN),
+        layout=Layout(devices=USERS, workers=2, devices_per_actor=USERS // 4),
+    )
+
+
+def refused(ran: Ran) -> list[int]:
+    """Refusals, round by round."""
+    return [counts.refused for counts in ran.outcome.state.counts]
+
+
+def spent(ran: Ran) -> set[object]:
+    """What devices spent."""
+    return {amount for _, _, amount in ran.spent}
+
+
+def test_processes_that_forget_are_reminded(ray_session: OnRay, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two hosts of two cohorts each; one dies in the last round, one after the last answer."""
+    monkeypatch.setattr("scenarios.cluster.MOST_ACTORS", 2)
+    killer = Killer([2 * USERS + 50_000, ALL])
+    survived = ray_session.run(job(), advised=100, top=10, progress=killer)
+    assert (len(set(killer.killed)), survived.actors) == (2, 2)
+    undisturbed = InProcess(2).run(job(), advised=100, top=10, progress=lambda _: None)
+    assert refused(survived) == refused(undisturbed) == [0, 0, USERS]
+    assert survived.outcome.releases_sha256 == undisturbed.outcome.releases_sha256
+    assert spent(survived) == spent(undisturbed) == {Fraction(2)}
+    assert survived.advice.tolist() == undisturbed.advice.tolist()
+    assert survived.outcome.size == undisturbed.outcome.size
