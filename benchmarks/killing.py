@@ -101,7 +101,7 @@ def booked(out: Path, users: int) -> int:
     """Return how many answers the devices of a run in ``out``, of seed 0, have booked so far."""
     ledger = out / "rounds" / "ledger" / "seed-0"
     try:
-        return sum(entry.stop - entry.first for entry in read_entries(ledger, 0, users))
+        return sum(entry.stop - entry.first for folder in ledger.iterdir() for entry in read_entries(folder, 0, users))
     except FileNotFoundError:  # the run has ended meanwhile
         return 0
 

@@ -43,10 +43,20 @@ def test_a_resumed_run_ends_as_if_nothing_had_happened(blindrec: Command, tmp_pa
 def test_a_resumed_run_books_nothing_twice(tmp_path: Path) -> None:
     out = interrupted(tmp_path / "out")
     journal = Journal(out, 3)
-    before = list(read_entries(journal.ledger, 0, 500))
+    (ledger,) = journal.ledger.iterdir()
+    before = list(read_entries(ledger, 0, 500))
     again = run(SCENARIO, InProcess(1), ledger=journal.ledger, rounds=journal)
-    assert list(read_entries(journal.ledger, 0, 500)) == before
+    assert list(read_entries(ledger, 0, 500)) == before
     assert {spent for _, _, spent in again.ran.spent} == {SCENARIO.epsilon}
+
+
+def test_what_another_scenario_left_on_a_nodes_disk_is_not_charged_to_these_devices(tmp_path: Path) -> None:
+    earlier = SCENARIO.model_copy(update={"rounds": 3})
+    for scenario in (earlier, SCENARIO):
+        run(scenario, InProcess(1), ledger=tmp_path)
+    again = run(SCENARIO.model_copy(update={"items": 41}), InProcess(1), ledger=tmp_path)
+    assert {spent for _, _, spent in again.ran.spent} == {SCENARIO.epsilon}
+    assert again.statistic.refused == 0
 
 
 @pytest.mark.parametrize("kept", [0, 1])
