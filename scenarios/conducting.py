@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,8 +21,8 @@ from scenarios.session import Job, Progress, Spent
 
 POLL, POLL_AGAIN = 0.2, 0.02
 """Seconds between two looks at the coordinator; the second after rounds were fetched, when more may wait."""
-ROOM = 600.0
-"""Seconds in which a run's actors must have started."""
+ROOM, TOLD = 600.0, 60.0
+"""Seconds in which a run's actors must have started, and after which a user is told what is waited for."""
 PATIENCE = 60.0
 """Seconds without an answer after which a cluster without room is given up."""
 MOST_COORDINATORS = 8
@@ -148,19 +149,32 @@ def spent_by(server: Any, hosts: list[Any]) -> list[Spent]:
 
 
 def room_for(started: list[Any]) -> None:
-    """Wait until actors that were started are ready.
+    """Wait until actors that were started are ready; say so on standard error where it takes long.
 
     Raises
     ------
     LostError
         If the cluster has no room for them.
     """
-    try:
-        ray.get(started, timeout=ROOM)
-    except ray.exceptions.GetTimeoutError:
-        raise LostError(
-            f"the cluster had no room for the run's actors for {ROOM:g} s; free CPUs, add a node or lower workers"
-        ) from None
+    for patience in (TOLD, ROOM - TOLD):
+        try:
+            ray.get(started, timeout=patience)
+        except ray.exceptions.GetTimeoutError:
+            if patience == TOLD:
+                sys.stderr.write(
+                    f"blindrec: some of the run's actors have not started after {TOLD:g} s ({_free()}); waiting "
+                    f"{ROOM - TOLD:g} s more\n"
+                )
+        else:
+            return
+    raise LostError(
+        f"the cluster had no room for the run's actors for {ROOM:g} s ({_free()}); free CPUs, add a node or lower workers"
+    )
+
+
+def _free() -> str:
+    free: dict[str, float] = ray.available_resources()  # type: ignore[no-untyped-call] # Ray gives it no types
+    return f"{free.get('CPU', 0.0):g} of {cpus_of_cluster():g} CPUs are free"
 
 
 def cpus_of_cluster() -> float:

@@ -87,10 +87,42 @@ def test_a_cluster_without_a_cpu_is_refused(monkeypatch: pytest.MonkeyPatch) -> 
         on_ray(address="head:1", workers=None).__enter__()
 
 
-def test_a_cluster_whose_cpus_others_hold_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    def waited(_: object, timeout: float) -> None:
+def test_a_cluster_whose_cpus_others_hold_is_told_and_given_up(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    waited: list[float] = []
+
+    def wait(_: object, timeout: float) -> None:
+        waited.append(timeout)
         raise ray.exceptions.GetTimeoutError(f"{timeout} s")
 
-    monkeypatch.setattr("ray.get", waited)
-    with pytest.raises(LostError, match="had no room for the run's actors for 600 s; free CPUs, add a node or lower"):
+    monkeypatch.setattr("ray.get", wait)
+    monkeypatch.setattr("ray.available_resources", lambda: {"CPU": 0.5})
+    monkeypatch.setattr("ray.cluster_resources", lambda: {"CPU": 4.0})
+    free = "(0.5 of 4 CPUs are free)"
+    with pytest.raises(LostError) as given_up:
         room_for([])
+    assert str(given_up.value) == (
+        f"the cluster had no room for the run's actors for 600 s {free}; free CPUs, add a node or lower workers"
+    )
+    told = f"blindrec: some of the run's actors have not started after 60 s {free}; waiting 540 s more\n"
+    assert capsys.readouterr().err == told
+    assert waited == [60, 540]
+
+
+def test_a_cluster_that_makes_room_after_a_while_is_used(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    waited: list[float] = []
+
+    def wait(_: object, timeout: float) -> None:
+        waited.append(timeout)
+        if timeout == 60:
+            raise ray.exceptions.GetTimeoutError
+
+    monkeypatch.setattr("ray.get", wait)
+    for name in ("available", "cluster"):
+        monkeypatch.setattr(f"ray.{name}_resources", lambda: {"CPU": 2.0})
+    room_for([])
+    assert waited == [60, 540]
+    assert capsys.readouterr().err.count("\n") == 1
