@@ -168,7 +168,8 @@ def room_for(started: list[Any]) -> None:
         else:
             return
     raise LostError(
-        f"the cluster had no room for the run's actors for {ROOM:g} s ({_free()}); free CPUs, add a node or lower workers"
+        f"the cluster had no room for the run's actors for {ROOM:g} s ({_free()}); free CPUs, add a node or lower "
+        "workers"
     )
 
 
