@@ -9,6 +9,7 @@ from typing import Any
 
 import ray
 
+from actors.incarnations import Incarnation
 from actors.second_order.cohort import PrivateCohort
 from actors.second_order.crowd import cohort_of
 from actors.second_order.ratings import PrivateRatings
@@ -35,16 +36,35 @@ class PrivateHost:
     def __init__(
         self, ratings: PrivateRatings, secret: bytes, bounds: list[tuple[int, int]], folder: Path | None = None
     ) -> None:
+        self._incarnation = Incarnation()
         self._cohorts: dict[int, PrivateCohort] = {one[0]: cohort_of(ratings, secret, one, folder) for one in bounds}
 
+    def incarnation(self) -> bytes:
+        """Return the token of this process, drawn when it started."""
+        return self._incarnation.token
+
     def answer(
-        self, query: SecondOrderQuery, features: ItemFeatures, cohort: int, first: int, stop: int
+        self, query: SecondOrderQuery, features: ItemFeatures, cohort: int, first: int, stop: int, incarnation: bytes
     ) -> list[SecondOrderRelease]:
-        """Answer for devices of the cohort whose first device is ``cohort``; see `PrivateCohort.answer`."""
+        """Answer for devices of the cohort whose first device is ``cohort``; see `PrivateCohort.answer`.
+
+        Raises
+        ------
+        ForgottenError
+            If ``incarnation`` is not this process's token: nothing was announced to it.
+        """
+        self._incarnation.require(incarnation)
         return self._cohorts[cohort].answer(query, features, first, stop)
 
-    def pin(self, model: bytes, cohort: int, first: int, stop: int) -> None:
-        """Let devices take an announced digest; see `PrivateCohort.pin`."""
+    def pin(self, model: bytes, cohort: int, first: int, stop: int, incarnation: bytes) -> None:
+        """Let devices take an announced digest; see `PrivateCohort.pin`.
+
+        Raises
+        ------
+        ForgottenError
+            As for `answer`: another process took what was announced before.
+        """
+        self._incarnation.require(incarnation)
         self._cohorts[cohort].pin(model, first, stop)
 
 
@@ -73,27 +93,42 @@ class HostedDevices:
         folder: Path | None = None,
     ) -> None:
         self._bounds, self._ratings = bounds, ray.put(ratings)  # held: a host that is started anew reads them
+        self._incarnations: list[bytes] = []
         actor: Any = ray.remote(num_cpus=0, max_restarts=-1)(PrivateHost)
         self.hosts = [
             actor.remote(self._ratings, secret, bounds[k::workers], folder) for k in range(min(workers, len(bounds)))
         ]
 
     def pin(self, model: bytes, first: int, stop: int) -> None:
-        """Announce a model's digest to devices; see `actors.second_order.crowd.Devices.pin`."""
+        """Announce a model's digest to devices; see `actors.second_order.crowd.Devices.pin`.
+
+        Raises
+        ------
+        ForgottenError
+            If a process died meanwhile and another one is there.
+        """
+        self._incarnations = ray.get([host.incarnation.remote() for host in self.hosts])
         ray.get([host.pin.remote(model, *part) for host, part in self._parts(first, stop)])
 
     def answer(
         self, query: SecondOrderQuery, features: ItemFeatures, first: int, stop: int
     ) -> list[SecondOrderRelease]:
-        """Let devices answer; see `actors.second_order.crowd.Devices.answer`."""
+        """Let devices answer; see `actors.second_order.crowd.Devices.answer`.
+
+        Raises
+        ------
+        ForgottenError
+            If a process is another one than that to which the last model was announced.
+        """
         model = ray.put(features)
         answers = ray.get([host.answer.remote(query, model, *part) for host, part in self._parts(first, stop)])
         return [release for answer in answers for release in answer]
 
-    def _parts(self, first: int, stop: int) -> Iterator[tuple[Any, tuple[int, int, int]]]:
+    def _parts(self, first: int, stop: int) -> Iterator[tuple[Any, tuple[int, int, int, bytes]]]:
         for k, (low, high) in enumerate(self._bounds):
             if max(low, first) < min(high, stop):
-                yield self.hosts[k % len(self.hosts)], (low, max(low, first), min(high, stop))
+                place = k % len(self.hosts)
+                yield self.hosts[place], (low, max(low, first), min(high, stop), self._incarnations[place])
 
 
 @contextmanager

@@ -33,6 +33,7 @@ def test_ray_gives_the_result_of_this_process_though_actors_die(
     """Public users' completed rows come from several cohorts, behind two workers and behind one.
 
     A process of private devices dies before its first answers have arrived, and one of public users soon after.
+    Another one dies, and is replaced, when a model was announced to it and it has not yet been asked.
     """
     monkeypatch.setattr("coordinator.completion.cohorts.RATINGS_A_COHORT", 300)
     flags = {"planted": "150,70,6000", "public": 40, "private": 13, "rank": 3, "regularisation": 2, "iterations": 4}
@@ -54,11 +55,27 @@ def test_ray_gives_the_result_of_this_process_though_actors_die(
                 raise ray.exceptions.RayActorError  # before the answers, which are kept, have arrived
         return releases
 
+    pin, replaced = HostedDevices.pin, list[bool]()
+
+    def back(self: HostedDevices) -> bool:
+        try:
+            return bool(ray.get([host.incarnation.remote() for host in self.hosts]))
+        except ray.exceptions.RayActorError:
+            return False
+
+    def forgotten(self: HostedDevices, *announced: Any) -> None:
+        pin(self, *announced)
+        if not hosts and not replaced:
+            kill_one("PrivateHost")
+            assert holds_within(1, lambda: not back(self))
+            replaced.append(holds_within(60, lambda: back(self)))
+
     here = told(InProcess(1))
     with monkeypatch.context() as patch:
         patch.setattr(HostedDevices, "answer", lost)
+        patch.setattr(HostedDevices, "pin", forgotten)
         assert told(ray_session) == here
-    assert not hosts
+    assert (hosts, replaced) == ([], [True])
     assert told(OnRay(1), "none")["rmse_public_only"] == here["rmse_public_only"] != here["rmse"]
     new = [one for one, words in below(psutil.Process()).items() if one not in before and "Host" in words]
     assert holds_within(20, lambda: not alive(new))
