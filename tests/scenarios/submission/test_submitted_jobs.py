@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 ROOT = Path(__file__).parents[3]
 PATIENCE = 300.0
 """Seconds that a busy machine may take for a job; no test depends on how fast it is."""
-RAYLET = "raylet/raylet"
+RAYLET, NICE = "raylet/raylet", "RAY_worker_niceness"
 ENDLESS = ["run", "--users", "4000000000", "--items", "2000", "--backend", "inprocess", "--workers", "1"]
 
 
@@ -89,7 +89,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     (place / "other").write_text(secrets.token_hex(32))
     (place / "work").mkdir()
     (place / "work" / "small.toml").write_text("items = 40\nrated = 5\nusers = 3001\n")
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("RAY_") or name == NICE}
     environment = kept | {
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         "PYTHONPATH": str(ROOT),
