@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from coordinator.protocol.arrays import Bools, Indices, Indices2, Ints
+from coordinator.protocol.arrays import Bools, Floats, Indices, Indices2, Ints
 from coordinator.protocol.compiled import compiled
 from coordinator.protocol.messages import Model
 
@@ -13,13 +13,15 @@ NOTHING = -1
 
 
 @compiled
-def _cluster_order(cluster: Indices, rated: Indices, likes: Bools, clusters: int) -> Ints:
-    """Return the clusters by the device's own share of likes, smoothed by one like and one dislike, best first."""
-    liked, seen = np.ones(clusters), np.full(clusters, 2.0)
-    for k in range(rated.size):
-        liked[cluster[rated[k]]] += likes[k]
+def _weigh(cluster: Indices, rated: Indices, likes: Bools, first: int, stop: int, share: Floats, seen: Floats) -> None:
+    """Write a device's share of likes among its ratings of each cluster, smoothed by one like and one dislike."""
+    share[:] = 1
+    seen[:] = 2
+    for k in range(first, stop):
+        share[cluster[rated[k]]] += likes[k]
         seen[cluster[rated[k]]] += 1
-    return np.argsort(-liked / seen, kind="mergesort")
+    for place in range(share.size):
+        share[place] /= seen[place]
 
 
 @compiled
@@ -33,17 +35,21 @@ def _fill(
     ends: Ints,
     top: Indices2,
 ) -> None:
-    marks = np.full(cluster.size, -1, np.int64)
+    """Write every device's top; clusters are picked best first, only as many as it takes."""
+    marks, share, seen = np.empty(cluster.size, np.int64), np.empty(clusters), np.empty(clusters)
+    marks[:] = -1
     for device in range(top.shape[0]):
-        own = slice(starts[device], starts[device + 1])
-        marks[rated[own]] = device
-        found = 0
-        for place in _cluster_order(cluster, rated[own], likes[own], clusters):
-            for item in ranked[ends[place] : ends[place + 1]]:
-                if found == top.shape[1]:
-                    break
-                if marks[item] != device:
-                    top[device, found] = item
+        for k in range(starts[device], starts[device + 1]):
+            marks[rated[k]] = device
+        _weigh(cluster, rated, likes, starts[device], starts[device + 1], share, seen)
+        found, left = 0, clusters
+        while left and found < top.shape[1]:
+            best = np.argmax(share)  # of those that are as good, the first
+            share[best] = -1
+            left -= 1
+            for place in range(ends[best], ends[best + 1]):
+                if found < top.shape[1] and marks[ranked[place]] != device:
+                    top[device, found] = ranked[place]
                     found += 1
 
 

@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from sklearn.cluster import KMeans
 
 from coordinator.protocol.arrays import Floats, Indices
 from coordinator.protocol.errors import InputError
@@ -51,6 +50,8 @@ def kmeans_on_line(scores: Floats, clusters: int, *, starts: int = 10) -> Indice
     -------
     ndarray of int32, shape (N,)
     """
+    from sklearn.cluster import KMeans  # noqa: PLC0415 (takes a second; only where something is decoded)
+
     distinct = min(clusters, np.unique(scores).size)
     with one_thread():
         fitted = KMeans(distinct, n_init=starts, tol=0, random_state=0).fit(scores[:, None])

@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 from scipy.sparse.linalg import ArpackNoConvergence, eigsh
-from sklearn.cluster import KMeans
 
 from coordinator.pair_statistics import PairStatistic
 from coordinator.protocol.arrays import Floats, Indices
@@ -83,6 +82,8 @@ def decode_affinity(affinity: Floats, *, clusters: int, error: float) -> Model:
 
 
 def _profile_clusters(affinity: Floats, clusters: int) -> Indices:
+    from sklearn.cluster import KMeans  # noqa: PLC0415 (takes a second; only where something is decoded)
+
     if not affinity.any():
         return np.zeros(len(affinity), np.int32)
     with one_thread():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import expit, logit
 
 from coordinator.protocol.arrays import Floats, Ints
@@ -116,6 +115,8 @@ def _log_coefficient(factors: Floats, sizes: Ints, power: int) -> float:
     no cancellation, no overflow. An equal-step sum adds only the mass that lies a multiple of ``steps`` away,
     below 1e-20 with 16 standard deviations + 65 steps (Bernstein's inequality).
     """
+    from scipy.optimize import brentq  # noqa: PLC0415 (half a second of every aggregator's start, and it needs none)
+
     present = (factors > 0) & (sizes > 0)
     counts, degree = sizes[present].astype(np.float64), int(sizes[present].sum())
     if power > degree:

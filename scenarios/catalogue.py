@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln
 from scipy.stats import beta
-from sklearn.metrics import adjusted_rand_score
 
 from actors.advice import recommend
 from actors.ratings import StoredRatings
@@ -84,6 +83,8 @@ def chance_of(share: float, cluster: Indices) -> float:
 
 def what_clusters_follow(cluster: Indices, noiseless: Indices, split: Split) -> Following:
     """Say whether clusters follow popularity or taste, against the same run without noise."""
+    from sklearn.metrics import adjusted_rand_score  # noqa: PLC0415 (takes a second; only where clusters are compared)
+
     many = split.train.items_count
     likes = np.bincount(split.train.items[split.likes], minlength=many)
     raters = np.bincount(split.train.items, minlength=many)

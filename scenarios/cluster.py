@@ -27,6 +27,7 @@ from coordinator.retrying import again
 from scenarios.abandoning import A, R
 from scenarios.conducting import POLL, conducted, cpus_of_cluster, room_for
 from scenarios.session import Job, Progress, Ran
+from scenarios.submission.sending import EXCLUDES
 
 MOST_ACTORS = 64
 """Ray actors that embody devices at most (a process each, some 100 MB); further cohorts share them."""
@@ -212,8 +213,8 @@ def _start(workers: int) -> None:
 def _join(address: str, *, ship_code: bool) -> None:
     _knock(address)
     environment: dict[str, Any] = {"env_vars": _ONE_THREAD}
-    if ship_code:
-        environment["py_modules"] = [actors, coordinator, scenarios]
+    if ship_code:  # without what compilers left there, so that the code that a cluster holds already is not sent again
+        environment |= {"py_modules": [actors, coordinator, scenarios], "excludes": [*EXCLUDES]}
     try:
         ray.init(address=address, runtime_env=environment, log_to_driver=False, logging_level=logging.ERROR)
     except (ConnectionError, RuntimeError, ValueError) as error:

@@ -147,6 +147,8 @@ def run(
         absence=filled.absence,
     )
     advised = _advised(population)
+    import sklearn.cluster  # noqa: F401, PLC0415 (what decoding and scoring will load, before a clock runs)
+
     ran = session.run(job, advised=advised, top=TOP, progress=progress)
     return Run(
         population=population,

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import brentq, linear_sum_assignment
 from scipy.stats import norm, qmc
-from sklearn.cluster import KMeans
 
 from coordinator.pair_moments import BlockSignal, nearest_root, pair_signal
 from coordinator.protocol.arrays import Floats, Ints
@@ -238,6 +237,8 @@ def _misses(signal: BlockSignal) -> list[tuple[Floats, Floats]]:
 def _draw(signal: BlockSignal, profiles: _Profiles, means: Floats, noise: list[Floats]) -> tuple[Floats, Floats]:
     """Run k-means on profiles with the given cluster means and standard normal noise."""
     count, shares = signal.sizes.size, signal.sizes / signal.sizes.sum()
+    from sklearn.cluster import KMeans  # noqa: PLC0415 (takes a second; only where something is predicted)
+
     parts = [
         mean + part @ nearest_root(cov) for mean, part, cov in zip(means, noise, profiles.covariances, strict=True)
     ]

@@ -39,8 +39,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests that start Ray's processes come first, and under `-n` all go to one of its workers.
 
     So one Ray instance at a time runs beside the other tests, and the longest do not come last.
+
+    Raises
+    ------
+    UsageError
+        If the Makefile, which looks for files that say ``mark.cluster``, would not find one of them.
     """
     cluster = [item for item in items if item.get_closest_marker("cluster")]
+    for path in sorted({item.path for item in cluster}):
+        if "mark.cluster" not in path.read_text(encoding="utf-8"):
+            raise pytest.UsageError(f"{path} has tests that start Ray, but does not say mark.cluster: make misses them")
     for item in cluster:
         item.add_marker(pytest.mark.xdist_group("cluster"))
     items[:] = cluster + [item for item in items if not item.get_closest_marker("cluster")]

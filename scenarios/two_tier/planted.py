@@ -118,7 +118,7 @@ def _draw_items(key: Words, starts: Ints, cumulative: Floats) -> Indices:
                 seen[item] = user
                 found[place] = item
                 place += 1
-        found[starts[user] : starts[user + 1]] = np.sort(found[starts[user] : starts[user + 1]])
+        found[starts[user] : starts[user + 1]].sort()
     return found
 
 

@@ -20,11 +20,8 @@ from scenarios.files import write_bytes, write_json
 from scenarios.records import STDOUT, check_targets, deliver, versions
 from scenarios.session import Session
 from scenarios.sweep.store import SweepInterruptedError, claim_folder, measure_units
-from scenarios.two_tier.attack_figure import draw_attack, show_attack
 from scenarios.two_tier.config import TwoTier, two_tier_of
 from scenarios.two_tier.experiment import read_table, world_of
-from scenarios.two_tier.sweep_attack import attack_sweep
-from scenarios.two_tier.sweep_figure import draw, points_of, summary_of
 from scenarios.two_tier.sweep_plan import ASKED, SweepPlan, plan_sweep
 from scenarios.two_tier.sweep_units import ATTACK, Key, Measured, Unit, measure, read_unit, write_unit
 
@@ -81,6 +78,8 @@ def two_tier_sweep(
         with open_session(backend, address=address, workers=workers) as session:
             found = _measure(wanted, session, out)
             if ATTACK in wanted.figures:
+                from scenarios.two_tier.sweep_attack import attack_sweep  # noqa: PLC0415 (trees, only where they grow)
+
                 attacked = attack_sweep(base, session)
     except SweepInterruptedError as interrupted:
         sys.stderr.write(f"blindrec: {interrupted.told(out)}\n")
@@ -94,11 +93,17 @@ def two_tier_sweep(
         if summary:
             _show(console, pd.DataFrame(summary))
         if attacked:
+            from scenarios.two_tier.attack_figure import show_attack  # noqa: PLC0415 (as in `_drawn`)
+
             show_attack(console, attacked)
 
 
 def _drawn(found: dict[Key, Measured], attacked: list[dict[str, Any]], title: str, out: Path) -> list[dict[str, Any]]:
     """Write tables and pictures of what there is; return the summary's rows."""
+    # the plotting library, only where something is drawn
+    from scenarios.two_tier.attack_figure import draw_attack  # noqa: PLC0415
+    from scenarios.two_tier.sweep_figure import draw, points_of, summary_of  # noqa: PLC0415
+
     if attacked:
         draw_attack(attacked, out)
     points = points_of(found)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import zipfile
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from runs import Command, Rating, here, planted_ratings, small, write_movielens
 from scenarios import cli
 from scenarios.config import Scenario
 from scenarios.experiment import Run, run
+from scenarios.planner.shape import learnable
 
 SMALL = ["--backend", "inprocess", "--workers", "1", "--users", "2000", "--items", "40", "--rated", "5"]
 ROWS = planted_ratings(users=25, items=12, each=6)
@@ -159,8 +161,15 @@ def write_format(folder: Path, name: str) -> tuple[Path, list[str]]:
 FORMATS = ["ratings.csv", "ratings.dat", "u.data", "named.csv", "table.parquet", "jester.csv", "jester.zip"]
 
 
+learnable_once = cache(learnable)
+"""What files of the same shape could tell: planned once for all formats, as that takes seconds."""
+
+
 @pytest.mark.parametrize("name", FORMATS)
-def test_data_tells_what_is_in_a_file(name: str, blindrec: Command, tmp_path: Path) -> None:
+def test_data_tells_what_is_in_a_file(
+    name: str, blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scenarios.planner.shape.learnable", learnable_once)
     path, flags = write_format(tmp_path, name)
     told = blindrec("data", path, *flags, "--json", "-")
     assert (told.code, told.err) == (0, "")

@@ -1,8 +1,10 @@
-"""Jobs on a head started as the deploy page says: the result comes back, the exit code too, a stopped one says so."""
+"""A head started as the deploy page says: a job's result and exit code come back, a stopped one says so, runs join it.
+
+The head starts once, and commands that do not disturb each other run there at the same time.
+"""
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
 import socket
@@ -25,6 +27,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 ROOT = Path(__file__).parents[3]
 PATIENCE = 300.0
 """Seconds that a busy machine may take for a job; no test depends on how fast it is."""
+RAYLET, NICE = "raylet/raylet", "RAY_worker_niceness"
 ENDLESS = ["run", "--users", "4000000000", "--items", "2000", "--backend", "inprocess", "--workers", "1"]
 
 
@@ -33,13 +36,15 @@ class Cluster:
     """A head, and a working directory to submit from."""
 
     address: str
+    ray_address: str
+    process: psutil.Process
     folder: Path
     environment: dict[str, str]
 
-    def start(self, *words: str, **environment: str) -> subprocess.Popen[str]:
-        """Start the command in the folder."""
+    def start(self, *words: str, joining: bool = False, **environment: str) -> subprocess.Popen[str]:
+        """Start the command in the folder; it is told the dashboard's address, or Ray's own where it joins a run."""
         return subprocess.Popen(
-            [sys.executable, "-m", "scenarios", *words, "--address", self.address],
+            [sys.executable, "-m", "scenarios", *words, "--address", self.ray_address if joining else self.address],
             cwd=self.folder,
             env=self.environment | environment,
             stdout=subprocess.PIPE,
@@ -47,11 +52,16 @@ class Cluster:
             text=True,
         )
 
-    def blindrec(self, *words: str, **environment: str) -> Ended:
+    def blindrec(self, *words: str) -> Ended:
         """Run the command in the folder."""
-        with self.start(*words, **environment) as process:
-            out, err = process.communicate(timeout=PATIENCE)
-        return Ended(process.returncode, out, err)
+        return ended(self.start(*words))
+
+
+def ended(process: subprocess.Popen[str]) -> Ended:
+    """What a command leaves."""
+    with process:
+        out, err = process.communicate(timeout=PATIENCE)
+    return Ended(process.returncode, out, err)
 
 
 def free_ports(count: int) -> list[int]:
@@ -79,7 +89,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     (place / "other").write_text(secrets.token_hex(32))
     (place / "work").mkdir()
     (place / "work" / "small.toml").write_text("items = 40\nrated = 5\nusers = 3001\n")
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("RAY_") or name == NICE}
     environment = kept | {
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         "PYTHONPATH": str(ROOT),
@@ -101,7 +111,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
             try:
                 url = f"http://127.0.0.1:{dashboard}"
                 assert holds_within(PATIENCE, lambda: answers(url))
-                yield Cluster(url, place / "work", environment)
+                yield Cluster(url, f"127.0.0.1:{port}", mine, place / "work", environment)
             finally:
                 started = below(mine)
                 process.terminate()
@@ -109,17 +119,28 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
                 assert holds_within(20, lambda: not alive(started))
 
 
-def test_a_job_runs_on_the_cluster_and_its_result_comes_here(cluster: Cluster) -> None:
-    said = cluster.blindrec("submit", "run", "small.toml", "--workers", "1", "--json", "-")
+@pytest.fixture(scope="module")
+def told(cluster: Cluster) -> dict[str, Ended]:
+    """What three commands leave that are sent at the same time."""
+    small = ["submit", "run", "small.toml"]
+    started = {
+        "good": cluster.start(*small, "--workers", "1", "--json", "-"),
+        "failing": cluster.start(*small, "--epsilon", "-3"),
+        "refused": cluster.start(*small, RAY_AUTH_TOKEN_PATH=str(cluster.folder.parent / "other")),
+    }
+    return {name: ended(process) for name, process in started.items()}
+
+
+def test_a_job_runs_on_the_cluster_and_its_result_comes_here(told: dict[str, Ended]) -> None:
+    said = told["good"]
     assert (said.code, "Traceback" in said.err) == (0, False), said.err
-    result = json.loads(said.out)
-    assert (result["backend"], result["workers"], result["answered"]) == ("ray", 1, 3001)
-    assert result["releases_sha256"] == here(small()).outcome.releases_sha256
+    assert (said.result["backend"], said.result["workers"], said.result["answered"]) == ("ray", 1, 3001)
+    assert said.result["releases_sha256"] == here(small()).outcome.releases_sha256
     assert "blindrec run, maxsense, ray" in said.err
 
 
-def test_a_failing_jobs_exit_code_comes_back(cluster: Cluster) -> None:
-    said = cluster.blindrec("submit", "run", "small.toml", "--epsilon", "-3")
+def test_a_failing_jobs_exit_code_comes_back(told: dict[str, Ended]) -> None:
+    said = told["failing"]
     assert said.code == 2
     assert "\nblindrec: epsilon is -3; it must be above 0" in said.out
     assert said.err.splitlines()[-1].endswith("failed with exit code 2")
@@ -134,15 +155,25 @@ def test_a_job_is_left_looked_at_and_stopped(cluster: Cluster) -> None:
         assert following.stdout
         assert any("devices answered" in line for line in following.stdout)  # up to the first such line
         assert cluster.blindrec("stop", job).out == f"job {job} is stopping\n"
-        rest, told = following.communicate(timeout=PATIENCE)
+        rest, line = following.communicate(timeout=PATIENCE)
     assert following.returncode == 3
     assert "blindrec: interrupted; " in rest  # it had the time to say so
-    assert told.startswith(f"blindrec: job {job} was stopped")
+    assert line.startswith(f"blindrec: job {job} was stopped")
 
 
-def test_another_token_is_refused(cluster: Cluster) -> None:
-    other = cluster.folder.parent / "other"
-    said = cluster.blindrec("submit", "run", "small.toml", RAY_AUTH_TOKEN_PATH=str(other))
+def test_another_token_is_refused(cluster: Cluster, told: dict[str, Ended]) -> None:
+    said = told["refused"]
     assert (said.code, said.out) == (2, "")
     assert said.err.startswith(f"blindrec: the head at {cluster.address} refuses the token")
     assert said.err.count("\n") == 1
+
+
+def test_a_ray_that_runs_already_is_joined_and_outlives_the_run(cluster: Cluster) -> None:
+    before = {one: line for one, line in below(cluster.process).items() if "gcs_server" in line or RAYLET in line}
+    said = ended(cluster.start("run", "small.toml", "--workers", "1", "--json", "-", joining=True))
+    assert (said.code, "Traceback" in said.err) == (0, False), said.err
+    assert (said.result["backend"], said.result["workers"], said.result["answered"]) == ("ray", 1, 3001)
+    assert said.result["releases_sha256"] == here(small()).outcome.releases_sha256
+    assert len(before) == 2
+    assert set(alive(before)) == set(before)
+    assert holds_within(20, lambda: not any("ray::DeviceHost" in line for line in below(cluster.process).values()))
