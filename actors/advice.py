@@ -48,7 +48,9 @@ def _fill(
             share[best] = -1
             left -= 1
             for place in range(ends[best], ends[best + 1]):
-                if found < top.shape[1] and marks[ranked[place]] != device:
+                if found == top.shape[1]:
+                    break
+                if marks[ranked[place]] != device:
                     top[device, found] = ranked[place]
                     found += 1
 

@@ -21,6 +21,7 @@ import psutil
 
 from actors.ledger_file import read_entries
 from benchmarks.victims import actors_below
+from scenarios.journal import Journal
 
 LOOK = 0.01
 """Seconds between two looks at how far a run is."""
@@ -99,9 +100,8 @@ def _name(actor: psutil.Process) -> str:
 
 def booked(out: Path, users: int) -> int:
     """Return how many answers the devices of a run in ``out``, of seed 0, have booked so far."""
-    ledger = out / "rounds" / "ledger" / "seed-0"
     try:
-        return sum(entry.stop - entry.first for folder in ledger.iterdir() for entry in read_entries(folder, 0, users))
+        return sum(entry.stop - entry.first for entry in read_entries(Journal(out, seed=0).ledger, 0, users))
     except FileNotFoundError:  # the run has ended meanwhile
         return 0
 

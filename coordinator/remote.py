@@ -21,7 +21,7 @@ from coordinator.layout import Layout, cut
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import ForgottenError
 from coordinator.protocol.messages import Query, Release
-from coordinator.retrying import LOST, again, got, pause, require_less
+from coordinator.retrying import LOST, MOST_REMINDED, again, got, pause, require_less
 from coordinator.rounds import MOST_ROUNDS, Conductor, Learner, Outcome, Round
 from coordinator.server import Ask, Policy
 
@@ -50,12 +50,16 @@ class Limits:
 
 
 class Block(NamedTuple):
-    """Devices ``first`` to ``stop - 1`` behind one host; ``epoch`` counts how often they were asked in vain."""
+    """Devices ``first`` to ``stop - 1`` behind one host.
+
+    ``epoch`` counts how often they were asked in vain, ``deaths`` how often of these their process had died.
+    """
 
     host: Any
     first: int
     stop: int
     epoch: int = 0
+    deaths: int = 0
 
 
 class Call(NamedTuple):
@@ -160,7 +164,8 @@ class Coordinator:
         """Let hosts whose tokens are new book all that their devices were asked, round by round."""
         if strangers := self._hosts.strangers(told):
             for ask, parts in self._hosts.forgotten(strangers):
-                got([host.recall.remote(ask.query, first, stop, told[host]) for host, first, stop in parts])
+                query = ray.put(ask.query)
+                got([host.recall.remote(query, first, stop, told[host]) for host, first, stop in parts])
             self._hosts.booked(told)
 
     def ask(self, ask: Ask) -> tuple[Statistic, Sequence[Release]]:
@@ -176,11 +181,8 @@ class Coordinator:
         raise AssertionError  # counting does not end
 
     def _again(self, attempt: int, what: str, error: Exception) -> None:
-        """Count a retry, and wait before it, unless it is known that the process is there again."""
-        if isinstance(error, ForgottenError):
-            require_less(attempt, what, error)
-        else:
-            pause(attempt, what, error)
+        """Count a retry, and wait before it; see `coordinator.retrying.pause`."""
+        pause(attempt, what, error)
         self._retries += 1
 
     def _fan_out(self, ask: Ask) -> tuple[Statistic, Sequence[Release]]:
@@ -214,10 +216,14 @@ class Coordinator:
 
     def _lost(self, block: Block, error: Exception) -> Block:
         """Return a block as it is asked once more; where its host is new, that has booked what was asked before."""
-        self._again(block.epoch, f"devices {block.first} to {block.stop - 1} were lost", error)
-        if isinstance(error, ForgottenError):
-            with suppress(*LOST):  # it died once more: the next answer tells so
-                self._remind({block.host: error.incarnation})
+        what = f"devices {block.first} to {block.stop - 1} were lost"
+        if not isinstance(error, ForgottenError):
+            self._again(block.deaths, what, error)
+            return block._replace(epoch=block.epoch + 1, deaths=block.deaths + 1)
+        require_less(block.epoch, MOST_REMINDED, what, error)
+        self._retries += 1
+        with suppress(*LOST):  # it died once more: the next answer tells so
+            self._remind({block.host: error.incarnation})
         return block._replace(epoch=block.epoch + 1)
 
     def _call(self, query: Any, block: Block) -> Call:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -117,8 +116,7 @@ def run(
         What an interrupted run of the same scenario kept: these rounds are not asked again. Every new one is kept
         there soon after it is over. Default: nowhere.
     ledger : Path, optional
-        Folder in which devices keep what they have spent, each scenario in a folder of its own: a node without the
-        driver's disk still holds what an earlier run left there, when that run's results are long gone.
+        Folder in which devices keep what they have spent.
 
     Returns
     -------
@@ -143,7 +141,7 @@ def run(
         layout=layout,
         most_rounds=filled.most_rounds,
         rounds=rounds or Nowhere(),
-        ledger=ledger and ledger / _digest(filled),
+        ledger=ledger,
         absence=filled.absence,
     )
     advised = _advised(population)
@@ -157,10 +155,6 @@ def run(
         workers=session.workers,
         devices_per_actor=layout.devices_per_actor,
     )
-
-
-def _digest(scenario: Scenario) -> str:
-    return hashlib.sha256(scenario.model_dump_json().encode()).hexdigest()[:16]
 
 
 def _advised(population: Population) -> int:

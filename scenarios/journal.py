@@ -27,7 +27,7 @@ from coordinator.server import Ask
 from coordinator.statistics import ScoreStatistic
 from scenarios.files import write_bytes
 
-FOLDER = "rounds"
+FOLDER, MARK = "rounds", "scenario.json"
 FORMAT = 2
 """Changes when a kept round means something else."""
 _DIGEST = 32
@@ -44,11 +44,16 @@ class Journal:
         The run's folder.
     seed : int
         Whose rounds these are.
+
+    Notes
+    -----
+    The folder of ledgers is named by the run, not only by its place: a node without the driver's disk still holds what
+    an earlier run left there, when that run's folder is long gone.
     """
 
     def __init__(self, out: Path, seed: int) -> None:
         self.folder = out / FOLDER / f"seed-{seed}"
-        self.ledger = (out / FOLDER / "ledger" / f"seed-{seed}").absolute()
+        self.ledger = (out / FOLDER / "ledger" / marked(out).get("run", "") / f"seed-{seed}").absolute()
         self.damaged: Path | None = None
 
     def __iter__(self) -> Iterator[Round]:
@@ -107,6 +112,14 @@ class Journal:
 
     def _path(self, number: int) -> Path:
         return self.folder / f"{number:06d}.npz"
+
+
+def marked(out: Path) -> dict[str, Any]:
+    """Return what a run's folder tells of the run; nothing where it tells nothing that can be read."""
+    try:
+        return dict(json.loads((out / FOLDER / MARK).read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        return {}
 
 
 def kept_rounds(out: Path) -> int:

@@ -40,11 +40,13 @@ def sole(out: Path | None) -> Iterator[None]:
     held = os.open(out, os.O_RDONLY | os.O_DIRECTORY)
     try:
         _lock(held, out)
-        yield
+        try:
+            yield
+        finally:
+            if made:
+                with suppress(OSError):  # something lies in it
+                    out.rmdir()
     finally:
-        if made:
-            with suppress(OSError):  # something lies in it
-                out.rmdir()
         os.close(held)
 
 
@@ -52,8 +54,14 @@ def _lock(held: int, out: Path) -> None:
     try:
         fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        raise InputError(
-            f"output folder {out} is in use by another blindrec that still runs; wait for it, or name another one"
-        ) from None
+        raise _in_use(out) from None
     except OSError:  # a file system without such locks
         return
+    if not out.exists() or not os.path.samestat(os.fstat(held), out.stat()):  # its last holder removed it meanwhile
+        raise _in_use(out)
+
+
+def _in_use(out: Path) -> InputError:
+    return InputError(
+        f"output folder {out} is in use by another blindrec that still runs; wait for it, or name another one"
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib.metadata
 import json
+import os
 import platform
 import sys
 from pathlib import Path
@@ -19,10 +20,9 @@ from coordinator.protocol.errors import InputError, LostError
 from scenarios.config import Scenario
 from scenarios.experiment import Run
 from scenarios.files import to_json, try_file, try_folder, write_bytes, write_json
-from scenarios.journal import FOLDER, FORMAT, kept_rounds
+from scenarios.journal import FOLDER, FORMAT, MARK, kept_rounds, marked
 
 STDOUT = "-"
-MARK = "scenario.json"
 _PACKAGES = ("blindrec", "ray", "numpy", "numba", "scipy", "scikit-learn", "pandas", "pyarrow")
 
 
@@ -65,14 +65,15 @@ def claim(out: Path, scenario: Scenario, repeat: int = 1) -> None:
     LostError
         If it cannot be written, as on a full disk.
     """
-    mark, wanted = out / FOLDER / MARK, {"format": FORMAT, **_identity(scenario)}
+    mark, wanted, held = out / FOLDER / MARK, {"format": FORMAT, **_identity(scenario)}, marked(out)
     if not mark.is_file():
         check_targets(out, None)
-    elif _used(out) and {name: value for name, value in _marked(mark).items() if name != "repeat"} != wanted:
+    elif _used(out) and {name: value for name, value in held.items() if name not in {"repeat", "run"}} != wanted:
         raise InputError(f"output folder {out} holds part of another run; name a new one, or the same scenario")
+    run = held.get("run", "") if held and _used(out) else os.urandom(8).hex()
     try:
         make_folder(mark.parent)
-        write_json(mark, {**wanted, "repeat": repeat})
+        write_json(mark, {**wanted, "repeat": repeat, "run": run})
     except OSError as error:
         raise LostError(f"output folder {out} cannot be written ({error.strerror}); free space there") from None
 
@@ -80,13 +81,6 @@ def claim(out: Path, scenario: Scenario, repeat: int = 1) -> None:
 def _used(out: Path) -> bool:
     """Return whether devices have booked anything there, or a round is kept."""
     return bool(kept_rounds(out)) or (out / "result.json").exists() or any((out / FOLDER).rglob(f"*{SUFFIX}"))
-
-
-def _marked(mark: Path) -> dict[str, Any]:
-    try:
-        return dict(json.loads(mark.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError):
-        return {}
 
 
 def _identity(scenario: Scenario) -> dict[str, Any]:

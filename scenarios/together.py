@@ -12,6 +12,7 @@ import numpy as np
 from actors.block_model import BlockModelRatings, mark_subset, next_stamp
 from actors.device import Cohort
 from actors.kernels import likes_some
+from actors.questions import check
 from actors.randomizers import flip
 from actors.ratings import BlockRatings, Ratings
 from actors.seeds import ratings_streams
@@ -58,12 +59,15 @@ def answer(
 
 def rehearse(query: Query, ratings: Ratings, secret: bytes, cohort: Cohort) -> None:
     """Compile what `answer` needs: nothing is charged, nothing is answered; see there."""
-    cohort.rehearse(query)
-    if _shares(query, ratings):
-        assert isinstance(ratings, BlockRatings)
-        _turn_and_count(query, ratings, as_words(secret), cohort.first, None, np.empty((0, 1), np.uint8))
-    else:
+    if not _shares(query, ratings):
+        cohort.rehearse(query)
         aggregate(query, no_release(query))
+        return
+    assert isinstance(ratings, BlockRatings)
+    check(query, ratings)
+    master = as_words(secret)
+    bits = flip(np.zeros((1, 1), np.uint8), query, master, cohort.first)
+    _turn_and_count(query, ratings, master, cohort.first, None, bits)
 
 
 def _shares(query: Query, ratings: Ratings) -> bool:

@@ -168,6 +168,21 @@ def test_a_release_is_one_bit_a_device_and_no_more(wire: Wire) -> None:
         assert padding == 0
 
 
+def test_what_one_loop_for_both_sides_gives_out_is_on_the_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    crossed: list[Any] = []
+
+    def tapped(query: Query, *private: Any) -> tuple[Statistic, Release]:
+        statistic, release = together.answer(query, *private)
+        crossed.extend([query, release, statistic])
+        return statistic, release
+
+    monkeypatch.setattr(session, "answer", tapped)
+    run = here(small(seed=SEED), devices_per_actor=500)
+    assert {type(value) for value in crossed} == {Query, Release, ScoreStatistic}
+    assert sum(1 for value in [*crossed, run.outcome] for _ in leaves(value, items=40)) > 100
+    assert not shows_a_secret([*crossed, run.outcome], SEED)
+
+
 def test_no_seed_and_no_secret_is_in_what_crosses(wire: Wire) -> None:
     run = here(small(seed=SEED), devices_per_actor=500)
     assert not shows_a_secret(all_of(run, wire), SEED)

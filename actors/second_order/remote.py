@@ -13,6 +13,7 @@ from actors.incarnations import Incarnation
 from actors.second_order.cohort import PrivateCohort
 from actors.second_order.crowd import cohort_of
 from actors.second_order.ratings import PrivateRatings
+from coordinator.protocol.errors import ForgottenError
 from coordinator.protocol.features import ItemFeatures
 from coordinator.protocol.second_order import SecondOrderQuery, SecondOrderRelease
 
@@ -93,11 +94,11 @@ class HostedDevices:
         folder: Path | None = None,
     ) -> None:
         self._bounds, self._ratings = bounds, ray.put(ratings)  # held: a host that is started anew reads them
-        self._incarnations: list[bytes] = []
         actor: Any = ray.remote(num_cpus=0, max_restarts=-1)(PrivateHost)
         self.hosts = [
             actor.remote(self._ratings, secret, bounds[k::workers], folder) for k in range(min(workers, len(bounds)))
         ]
+        self._incarnations = [b""] * len(self.hosts)
 
     def pin(self, model: bytes, first: int, stop: int) -> None:
         """Announce a model's digest to devices; see `actors.second_order.crowd.Devices.pin`.
@@ -105,9 +106,12 @@ class HostedDevices:
         Raises
         ------
         ForgottenError
-            If a process died meanwhile and another one is there.
+            If a process is another one than at the last announcement: all of them are to be made again.
         """
-        self._incarnations = ray.get([host.incarnation.remote() for host in self.hosts])
+        before, self._incarnations = self._incarnations, ray.get([host.incarnation.remote() for host in self.hosts])
+        for known, now in zip(before, self._incarnations, strict=True):
+            if known not in {b"", now}:
+                raise ForgottenError(now)
         ray.get([host.pin.remote(model, *part) for host, part in self._parts(first, stop)])
 
     def answer(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -86,6 +87,23 @@ def test_a_folder_is_free_again_whatever_happened(tmp_path: Path) -> None:
     with sole(tmp_path / "out"), sole(tmp_path / "other"), sole(None), pytest.raises(InputError, match="in use"):
         sole(tmp_path / "out").__enter__()
     assert list(tmp_path.iterdir()) == []  # no file told of a lock, so the empty folders could go
+
+
+def test_a_folder_that_another_run_took_first_or_removed_is_not_held(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two runs made it at the same time; who comes second neither removes it nor holds what is no longer there."""
+
+    def taken(*_: object) -> None:
+        raise BlockingIOError
+
+    out = tmp_path / "out"
+    for lock in (taken, lambda *_: out.rmdir()):
+        monkeypatch.setattr("fcntl.flock", lock)
+        with pytest.raises(InputError, match="in use by another"):
+            sole(out).__enter__()
+        assert out.exists() == (lock is taken)
+        shutil.rmtree(out, ignore_errors=True)
 
 
 def full(*_: object) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -43,20 +44,33 @@ def test_a_resumed_run_ends_as_if_nothing_had_happened(blindrec: Command, tmp_pa
 def test_a_resumed_run_books_nothing_twice(tmp_path: Path) -> None:
     out = interrupted(tmp_path / "out")
     journal = Journal(out, 3)
-    (ledger,) = journal.ledger.iterdir()
-    before = list(read_entries(ledger, 0, 500))
+    before = list(read_entries(journal.ledger, 0, 500))
     again = run(SCENARIO, InProcess(1), ledger=journal.ledger, rounds=journal)
-    assert list(read_entries(ledger, 0, 500)) == before
+    assert list(read_entries(journal.ledger, 0, 500)) == before
     assert {spent for _, _, spent in again.ran.spent} == {SCENARIO.epsilon}
 
 
-def test_what_another_scenario_left_on_a_nodes_disk_is_not_charged_to_these_devices(tmp_path: Path) -> None:
-    earlier = SCENARIO.model_copy(update={"rounds": 3})
-    for scenario in (earlier, SCENARIO):
-        run(scenario, InProcess(1), ledger=tmp_path)
-    again = run(SCENARIO.model_copy(update={"items": 41}), InProcess(1), ledger=tmp_path)
-    assert {spent for _, _, spent in again.ran.spent} == {SCENARIO.epsilon}
-    assert again.statistic.refused == 0
+def test_what_an_earlier_run_left_on_a_nodes_disk_is_not_charged_again(tmp_path: Path) -> None:
+    """The driver's folder is gone, the node's is not; only the policy's rounds differ."""
+    out, node, ledgers = tmp_path / "out", tmp_path / "node", set()
+    for scenario in (SCENARIO.model_copy(update={"rounds": 3}), SCENARIO):
+        claim(out, scenario)
+        place = node / Journal(out, 3).ledger.relative_to(out.absolute())
+        last = run(scenario, InProcess(1), ledger=place)
+        assert list(read_entries(place, 0, 500))
+        ledgers.add(place)
+        shutil.rmtree(out)
+    assert len(ledgers) == 2
+    assert {spent for _, _, spent in last.ran.spent} == {SCENARIO.epsilon}
+    assert last.statistic.refused == 0
+
+
+def test_a_run_that_is_gone_on_with_keeps_its_ledgers(tmp_path: Path) -> None:
+    out = interrupted(tmp_path / "out")
+    before = Journal(out, 3).ledger
+    claim(out, SCENARIO)
+    assert Journal(out, 3).ledger == before
+    assert before.is_dir()
 
 
 @pytest.mark.parametrize("kept", [0, 1])
