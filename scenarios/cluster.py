@@ -19,13 +19,14 @@ import coordinator
 import scenarios
 from actors.ratings import Ratings
 from actors.remote import advice_permit, start_host
+from coordinator.aggregator import CPUS
 from coordinator.hosts import Cohorts
 from coordinator.protocol.arrays import Indices2
 from coordinator.protocol.errors import BlindrecError, InputError
 from coordinator.protocol.messages import Model
 from coordinator.retrying import again
 from scenarios.abandoning import A, R
-from scenarios.conducting import POLL, conducted, cpus_of_cluster, room_for
+from scenarios.conducting import POLL, conducted, cpus_of_cluster, patient, room_for
 from scenarios.session import Job, Progress, Ran
 from scenarios.submission.sending import EXCLUDES
 
@@ -67,12 +68,13 @@ class OnRay:
         each = len(hosts) and -(-len(job.layout.cohorts) // len(hosts))
         behind = [hosts[index // each] for index in range(len(job.layout.cohorts))]
         cohorts = Cohorts(bounds=job.layout.cohorts, hosts=behind)
+        needs = len(hosts) * _cpus_each(self.workers, len(hosts)) + CPUS * job.layout.workers
         try:
             if query := job.first_query():
                 with job.naming_policy():
-                    again(lambda: room_for([host.warm_up.remote(query) for host in hosts]), UNREACHABLE)
-            served = conducted(job, cohorts, progress, len(hosts) * _cpus_each(self.workers, len(hosts)))
-            advice = again(lambda: _advise(cohorts, served.outcome.model, advised, top, permit), UNREACHABLE)
+                    again(lambda: room_for([host.warm_up.remote(query) for host in hosts], needs), UNREACHABLE)
+            served = conducted(job, cohorts, progress, needs)
+            advice = again(lambda: _advise(cohorts, served.outcome.model, advised, top, permit, needs), UNREACHABLE)
         finally:
             for host in hosts:
                 ray.kill(host)
@@ -146,14 +148,14 @@ def _cpus_each(workers: int, hosts: int) -> float:
     return int(min(1.0, _CPU_SHARE * workers / max(hosts, 1)) * 1000) / 1000
 
 
-def _advise(cohorts: Cohorts, model: Model, advised: int, top: int, permit: bytes) -> Indices2:
+def _advise(cohorts: Cohorts, model: Model, advised: int, top: int, permit: bytes, needs: float) -> Indices2:
     shared = ray.put(model)
     parts = [
         host.recommend.remote(shared, first, min(stop, advised), top, permit)
         for (first, stop), host in zip(cohorts.bounds, cohorts.hosts, strict=True)
         if first < advised
     ]
-    return np.concatenate(ray.get(parts)) if parts else np.empty((0, top), np.int32)
+    return np.concatenate(patient(parts, needs)) if parts else np.empty((0, top), np.int32)
 
 
 @contextmanager

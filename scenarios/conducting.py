@@ -11,7 +11,6 @@ from typing import Any
 
 import ray
 
-from coordinator.aggregator import CPUS
 from coordinator.hosts import Cohorts
 from coordinator.protocol.errors import LostError
 from coordinator.remote import Limits, start_coordinator
@@ -21,10 +20,10 @@ from scenarios.session import Job, Progress, Spent
 
 POLL, POLL_AGAIN = 0.2, 0.02
 """Seconds between two looks at the coordinator; the second after rounds were fetched, when more may wait."""
-ROOM, TOLD = 600.0, 60.0
-"""Seconds in which a run's actors must have started, and after which a user is told what is waited for."""
+ROOM = 600.0
+"""Seconds in which a run's actors must have started."""
 PATIENCE = 60.0
-"""Seconds without an answer after which a cluster without room is given up."""
+"""Seconds without an answer after which a cluster that has lost CPUs is given up, and a user is told of the wait."""
 MOST_COORDINATORS = 8
 """Coordinators that a run starts at most, one after the other."""
 
@@ -53,7 +52,7 @@ class Conducted:
     spent: list[Spent]
 
 
-def conducted(job: Job, cohorts: Cohorts, progress: Progress, device_cpus: float) -> Conducted:
+def conducted(job: Job, cohorts: Cohorts, progress: Progress, needs: float) -> Conducted:
     """Let a coordinator conduct the rounds; where it dies, the next one goes on after the last round that was kept.
 
     Parameters
@@ -63,15 +62,14 @@ def conducted(job: Job, cohorts: Cohorts, progress: Progress, device_cpus: float
         Whom to ask.
     progress : callable
         Told how many answers are in.
-    device_cpus : float
-        CPUs that the devices' actors set aside.
+    needs : float
+        CPUs that the run's actors set aside.
 
     Raises
     ------
     LostError
         If coordinators die again and again, or the cluster has no room left.
     """
-    needs = device_cpus + CPUS * job.layout.workers
     before, retries = 0.0, 0
     for restarts in range(MOST_COORDINATORS):
         limits = Limits(budget=job.budget, most_rounds=job.most_rounds)
@@ -79,7 +77,7 @@ def conducted(job: Job, cohorts: Cohorts, progress: Progress, device_cpus: float
         begin = time.perf_counter()
         try:
             if query := job.first_query():
-                room_for([server.warm_up.remote(query)])
+                room_for([server.warm_up.remote(query)], needs)
             begin = time.perf_counter()
             for over in job.rounds:
                 got(server.repeat.remote(over))
@@ -91,7 +89,7 @@ def conducted(job: Job, cohorts: Cohorts, progress: Progress, device_cpus: float
                 seconds=before + seconds,
                 retries=retries + tried,
                 restarts=restarts,
-                spent=spent_by(server, cohorts.different),
+                spent=spent_by(server, cohorts.different, needs),
             )
         except ray.exceptions.RayActorError as error:
             if error.actor_id not in (None, server._actor_id.hex()):
@@ -121,13 +119,13 @@ def _follow(server: Any, progress: Progress, keep: Callable[[Round], None], need
         progress(answers)
         if answers != before or rounds:
             before, since = answers, time.monotonic()
-        elif time.monotonic() - since > PATIENCE and (left := cpus_of_cluster()) < needs:
-            raise LostError(f"the cluster has {left:g} CPUs left, the run needs {needs:g}; add a node, then resume")
+        elif time.monotonic() - since > PATIENCE:
+            _require(needs)
     outcome, seconds = got(running)
     return outcome, seconds, ray.get(server.retries.remote())
 
 
-def spent_by(server: Any, hosts: list[Any]) -> list[Spent]:
+def spent_by(server: Any, hosts: list[Any], needs: float) -> list[Spent]:
     """Return what devices have spent, after all of them have booked everything.
 
     Only the coordinator knows what a host was asked whose process died since; the experimenter names the tokens of
@@ -136,34 +134,49 @@ def spent_by(server: Any, hosts: list[Any]) -> list[Spent]:
     Raises
     ------
     LostError
-        If hosts die again and again.
+        If hosts die again and again, or the cluster has fewer CPUs left than the run's actors need.
     """
     for attempt in itertools.count():
-        incarnations = got(server.settle.remote())
+        (incarnations,) = patient([server.settle.remote()], needs)
         try:
-            told = got([host.spent.remote(one) for host, one in zip(hosts, incarnations, strict=True)])
+            told = patient([host.spent.remote(one) for host, one in zip(hosts, incarnations, strict=True)], needs)
             return [stretch for host in told for stretch in host]
         except LOST as error:
             pause(attempt, "devices could not tell what they have spent", error)
     raise AssertionError  # counting does not end
 
 
-def room_for(started: list[Any]) -> None:
+def patient(answers: list[Any], needs: float) -> list[Any]:
+    """Return what references hold, however long it takes, while the cluster can hold the run's actors.
+
+    Raises
+    ------
+    LostError
+        If it has fewer CPUs left than they need: then nobody is there who will answer.
+    """
+    while len(ray.wait(answers, num_returns=len(answers), timeout=PATIENCE)[0]) < len(answers):
+        _require(needs)
+    told: list[Any] = got(answers)
+    return told
+
+
+def room_for(started: list[Any], needs: float) -> None:
     """Wait until actors that were started are ready; say so on standard error where it takes long.
 
     Raises
     ------
     LostError
-        If the cluster has no room for them.
+        If the cluster has no room for them, or no longer has the CPUs that the run's actors need.
     """
-    for patience in (TOLD, ROOM - TOLD):
+    for seconds in (PATIENCE, ROOM - PATIENCE):
         try:
-            ray.get(started, timeout=patience)
+            ray.get(started, timeout=seconds)
         except ray.exceptions.GetTimeoutError:
-            if patience == TOLD:
+            _require(needs)
+            if seconds == PATIENCE:
                 sys.stderr.write(
-                    f"blindrec: some of the run's actors have not started after {TOLD:g} s ({_free()}); waiting "
-                    f"{ROOM - TOLD:g} s more\n"
+                    f"blindrec: some of the run's actors have not started after {PATIENCE:g} s ({_free()}); waiting "
+                    f"{ROOM - PATIENCE:g} s more\n"
                 )
         else:
             return
@@ -171,6 +184,12 @@ def room_for(started: list[Any]) -> None:
         f"the cluster had no room for the run's actors for {ROOM:g} s ({_free()}); free CPUs, add a node or lower "
         "workers"
     )
+
+
+def _require(needs: float) -> None:
+    """Refuse to wait any longer on a cluster that has lost what the run's actors need."""
+    if (left := cpus_of_cluster()) < needs:
+        raise LostError(f"the cluster has {left:g} CPUs left, the run needs {needs:g}; add a node, then resume")
 
 
 def _free() -> str:

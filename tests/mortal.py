@@ -92,6 +92,6 @@ def _get(asked: Any) -> Any:
     return asked.value
 
 
-def _wait(flying: list[Reference], num_returns: int) -> tuple[list[Reference], list[Reference]]:
+def _wait(flying: list[Reference], num_returns: int, timeout: float = 0) -> tuple[list[Reference], list[Reference]]:
     """What was called last is over first."""
     return flying[-num_returns:], flying[:-num_returns]

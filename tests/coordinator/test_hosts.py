@@ -46,7 +46,7 @@ class Given:
 
 @pytest.fixture(autouse=True)
 def _no_ray(monkeypatch: pytest.MonkeyPatch) -> None:
-    stand_in(monkeypatch, "coordinator.remote")
+    stand_in(monkeypatch, "coordinator.remote", "scenarios.conducting")
     monkeypatch.setattr("coordinator.remote.start_aggregators", lambda count: [Actor(Aggregator) for _ in range(count)])
 
 
@@ -78,7 +78,7 @@ def run(fate: Fate = lives, earlier: list[Round] | None = None) -> Seen:
     return Seen(
         outcome=outcome,
         refused=[counts.refused for counts in outcome.state.counts],
-        spent=spent_by(Actor(lambda: server), hosts),
+        spent=spent_by(Actor(lambda: server), hosts, 1),
         retries=server.retries(),
         deaths=sum(host.deaths for host in hosts),
         rounds=server.new_rounds(0),
