@@ -90,22 +90,22 @@ class OnRay:
         )
 
     def each(self, function: Callable[[A], R], arguments: Sequence[A]) -> Iterator[tuple[int, R]]:
-        """Yield results of Ray tasks as they are completed; see `scenarios.session.Session.each`."""
+        """Yield results of Ray tasks as they are completed; see `scenarios.session.Session.each`.
+
+        Where somebody stops early, tasks under way are left to end with the session: cancelling one that is just done
+        makes Ray abort the whole driver ("Tried to complete task that was not pending", seen with Ray 2.60).
+        """
         task: Any = ray.remote(num_cpus=1)(function)
         waiting = iter(enumerate(arguments))
         flying: dict[Any, int] = {}
-        try:
-            while True:
-                while len(flying) < self.workers and (numbered := next(waiting, None)):
-                    flying[task.remote(numbered[1])] = numbered[0]
-                if not flying:
-                    return
-                for one in ray.wait(list(flying), num_returns=1, timeout=POLL)[0]:
-                    result = ray.get(one)
-                    yield flying.pop(one), result
-        finally:
-            for one in flying:
-                ray.cancel(one, force=True)
+        while True:
+            while len(flying) < self.workers and (numbered := next(waiting, None)):
+                flying[task.remote(numbered[1])] = numbered[0]
+            if not flying:
+                return
+            for one in ray.wait(list(flying), num_returns=1, timeout=POLL)[0]:
+                result = ray.get(one)
+                yield flying.pop(one), result
 
 
 def _ship(policy: object) -> None:

@@ -13,12 +13,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import hypothesis
 import pytest
 
 if TYPE_CHECKING:
     from runs import Command
 
     from scenarios.cluster import OnRay
+
+
+hypothesis.settings.register_profile("untimed", deadline=None)  # no test is about time
+hypothesis.settings.load_profile("untimed")
 
 
 def _share(name: str) -> None:
