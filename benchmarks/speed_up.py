@@ -49,14 +49,13 @@ def measure(*, users: int, items: int, rated: int, pairs: int) -> list[dict[str,
     cores = sorted(os.sched_getaffinity(0))[:CORES]
     found = []
     with on_ray(address=None, workers=CORES):
-        timed(users // 100, items, rated, cores)  # compiles, and starts all there is
+        timed(max(1, users // 100), items, rated, cores)  # compiles, and starts all there is
         for _ in range(pairs):
             one, two = (timed(users, items, rated, cores[:many]) for many in (1, CORES))
             speed_up, floors = (one[name] / two[name] for name in ("seconds", "floor_seconds"))
             found.append({"one": one, "two": two, "speed_up": speed_up, "speed_up_of_floor": floors})
             told = "one worker {:6.2f} s, two {:6.2f} s: {:.2f} times as fast; the floor kernel {:.2f} times"
             print(told.format(one["seconds"], two["seconds"], speed_up, floors), flush=True)
-        pin(cores)
     return found
 
 

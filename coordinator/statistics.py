@@ -72,7 +72,7 @@ class ScoreStatistic:
 
 
 @inlined
-def flush(counts: Counts, sensed: Ints, scores: Ints) -> None:
+def move_out(counts: Counts, sensed: Ints, scores: Ints) -> None:
     """Move both counts of every item out of their shared words; after at most `FLUSH` devices."""
     sensed += counts & uint32(0xFFFF)
     scores += counts >> uint32(16)
@@ -80,7 +80,7 @@ def flush(counts: Counts, sensed: Ints, scores: Ints) -> None:
 
 
 @inlined
-def count(members: Counts, many: int, bit: int, counts: Counts) -> None:
+def count_set(members: Counts, many: int, bit: int, counts: Counts) -> None:
     """Count one device's sensing set and its bit: both counts of an item share a word, one addition an item."""
     unit = uint32(1) + (uint32(bit) << uint32(16))
     for j in range(many):
@@ -97,12 +97,12 @@ def _add_up(
     streams = device_streams(key, first, bits.size)
     for k in range(bits.size):
         if answered[k]:
-            count(members, sense(streams[k], items, table, words, members), bits[k], counts)
+            count_set(members, sense(streams[k], items, table, words, members), bits[k], counts)
             since += 1
             if since == FLUSH:
-                flush(counts, sensed, scores)
+                move_out(counts, sensed, scores)
                 since = 0
-    flush(counts, sensed, scores)
+    move_out(counts, sensed, scores)
 
 
 def aggregate_scores(query: Query, release: Release) -> ScoreStatistic:

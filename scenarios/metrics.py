@@ -86,9 +86,8 @@ def clustering_scores(found: Ints | Indices, truth: Ints | Indices) -> Clusterin
     >>> clustering_scores(np.array([7, 7, 3, 3]), np.array([0, 0, 1, 0])).accuracy
     0.75
     """
-    # they take a second, which commands that score nothing need not wait
-    from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score  # noqa: PLC0415
-    from sklearn.metrics.cluster import contingency_matrix  # noqa: PLC0415
+    from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score  # noqa: PLC0415 (takes a second)
+    from sklearn.metrics.cluster import contingency_matrix  # noqa: PLC0415 (takes a second; only where clusters are compared)
 
     if found.shape != truth.shape or found.ndim != 1 or found.size == 0:
         raise InputError(f"labels of shape {found.shape} against {truth.shape}; give one label an item in both")

@@ -236,9 +236,9 @@ def _misses(signal: BlockSignal) -> list[tuple[Floats, Floats]]:
 
 def _draw(signal: BlockSignal, profiles: _Profiles, means: Floats, noise: list[Floats]) -> tuple[Floats, Floats]:
     """Run k-means on profiles with the given cluster means and standard normal noise."""
-    count, shares = signal.sizes.size, signal.sizes / signal.sizes.sum()
     from sklearn.cluster import KMeans  # noqa: PLC0415 (takes a second; only where something is predicted)
 
+    count, shares = signal.sizes.size, signal.sizes / signal.sizes.sum()
     parts = [
         mean + part @ nearest_root(cov) for mean, part, cov in zip(means, noise, profiles.covariances, strict=True)
     ]

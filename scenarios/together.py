@@ -22,7 +22,7 @@ from coordinator.protocol.coins import as_words, device_streams, round_key
 from coordinator.protocol.compiled import compiled
 from coordinator.protocol.messages import Query, Release
 from coordinator.protocol.sensing import CHUNK, SensingTable, sense, sensing_table
-from coordinator.statistics import FLUSH, count, flush, score_statistic
+from coordinator.statistics import FLUSH, count_set, move_out, score_statistic
 
 
 def answer(
@@ -112,9 +112,9 @@ def _in_one_go(
         mark_subset(secret[k], items, size, marks, stamp, buffer)
         many = sense(public[k], senseable, table, words, sensed)
         bits[k] ^= likes_some(model, secret[k], marks, stamp, pool, sensed, many)
-        count(sensed, many, bits[k], shared)
+        count_set(sensed, many, bits[k], shared)
         since += 1
         if since == FLUSH:
-            flush(shared, counts[0], counts[1])
+            move_out(shared, counts[0], counts[1])
             since = 0
-    flush(shared, counts[0], counts[1])
+    move_out(shared, counts[0], counts[1])

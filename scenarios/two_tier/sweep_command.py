@@ -100,9 +100,8 @@ def two_tier_sweep(
 
 def _drawn(found: dict[Key, Measured], attacked: list[dict[str, Any]], title: str, out: Path) -> list[dict[str, Any]]:
     """Write tables and pictures of what there is; return the summary's rows."""
-    # the plotting library, only where something is drawn
-    from scenarios.two_tier.attack_figure import draw_attack  # noqa: PLC0415
-    from scenarios.two_tier.sweep_figure import draw, points_of, summary_of  # noqa: PLC0415
+    from scenarios.two_tier.attack_figure import draw_attack  # noqa: PLC0415 (plots, only where they are drawn)
+    from scenarios.two_tier.sweep_figure import draw, points_of, summary_of  # noqa: PLC0415 (plots, likewise)
 
     if attacked:
         draw_attack(attacked, out)

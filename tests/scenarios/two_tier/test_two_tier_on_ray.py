@@ -57,9 +57,9 @@ def test_ray_gives_the_result_of_this_process_though_actors_die(
 
     pin, replaced = HostedDevices.pin, list[bool]()
 
-    def back(self: HostedDevices) -> bool:
+    def changed(self: HostedDevices) -> bool:
         try:
-            return bool(ray.get([host.incarnation.remote() for host in self.hosts]))
+            return bool(ray.get([host.incarnation.remote() for host in self.hosts]) != self._incarnations)
         except ray.exceptions.RayActorError:
             return False
 
@@ -67,8 +67,7 @@ def test_ray_gives_the_result_of_this_process_though_actors_die(
         pin(self, *announced)
         if not hosts and not replaced:
             kill_one("PrivateHost")
-            assert holds_within(1, lambda: not back(self))
-            replaced.append(holds_within(60, lambda: back(self)))
+            replaced.append(holds_within(60, lambda: changed(self)))
 
     here = told(InProcess(1))
     with monkeypatch.context() as patch:
