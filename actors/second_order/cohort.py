@@ -21,7 +21,7 @@ from coordinator.protocol.second_order import MECHANISMS, SecondOrderQuery, Seco
 BLOCK = 1 << 19
 """Completed ratings that are held at once, over the devices that answer together."""
 
-OWN_H = "; h is the device's own and tells the mean size of its residual"
+OWN_H = "none: a device's own h in full precision tells its ratings to whoever can try them out"
 
 
 class Spent(NamedTuple):
@@ -174,7 +174,7 @@ class PrivateCohort:
         coins = Coins(self._master, first, stop - first, query.words)
         told = SPEAKERS[query.mechanism](residuals, Asked(query, features, coins))
         epsilon = "" if query.epsilon is None else str(query.epsilon)
-        guarantee = MECHANISMS[query.mechanism].guarantee + (OWN_H if query.own_h else "")
+        guarantee = OWN_H if query.own_h else MECHANISMS[query.mechanism].guarantee
         about = query.id, query.model, query.mechanism, epsilon, guarantee
         return [Answer(first + k, *about, payload) for k, payload in enumerate(told)]
 

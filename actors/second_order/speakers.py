@@ -14,13 +14,13 @@ from actors.second_order.coins import Coins
 from actors.second_order.directions import directions
 from actors.second_order.pmc import flipped_signs, own_h
 from actors.second_order.pmd import candidate, candidate_values
-from actors.second_order.rivals import corners, leaning, noisy_places
+from actors.second_order.privunit import named
+from actors.second_order.rivals import corners, noisy_places
 from coordinator.protocol.arrays import Bits2, Floats2
-from coordinator.protocol.caps import CapChannel, cap_channel
 from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.features import ItemFeatures
 from coordinator.protocol.grid_noise import grid_laplace
-from coordinator.protocol.second_order import SecondOrderQuery, basis_of, sslp_clip
+from coordinator.protocol.second_order import SecondOrderQuery, basis_of, moment_channel, sslp_clip
 
 
 class Asked(NamedTuple):
@@ -73,16 +73,10 @@ def sslp(residuals: Floats2, asked: Asked) -> list[bytes]:
 
 
 def privunit(residuals: Floats2, asked: Asked) -> list[bytes]:
-    """Release the second moment of the vector's direction in the model's basis; see `rivals.leaning`."""
-    told = leaning(
-        directions(residuals, basis_of(asked.features)), moment_channel(asked.features, asked.query), asked.coins
-    )
-    return [row.tobytes() for row in told.astype("<f8")]
-
-
-def moment_channel(features: ItemFeatures, query: SecondOrderQuery) -> CapChannel:
-    """Return PrivUnitG's channel of an r x r moment: ``r (r + 1) / 2`` dimensions."""
-    return cap_channel(query.epsilon, features.rank * (features.rank + 1) // 2)
+    """Release which public candidate is near the second moment of the vector's direction; see `privunit.named`."""
+    query, features = asked.query, asked.features
+    told = named(directions(residuals, basis_of(features)), moment_channel(features, query), query.id, asked.coins)
+    return [answer.tobytes() for answer in told.astype("<u2")]
 
 
 def exact(residuals: Floats2, asked: Asked) -> list[bytes]:

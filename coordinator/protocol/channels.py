@@ -1,4 +1,4 @@
-"""Exact channels of local randomizers: what a release can be, given the private bit, and the epsilon that follows."""
+"""Exact channels of local randomizers: what a release can be, given what is private, and the epsilon that follows."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ COIN = 1 << 64
 """A coin is uniform on the whole numbers below this."""
 LARGEST_EPSILON = 30
 """Above it a flip has less than two million coins of 2**64 and epsilon could not be told to a millionth."""
+SMALLEST_EPSILON = Fraction(1, 10**12)
+"""Below it one coin more or less changes epsilon by more than a millionth of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +120,8 @@ def choice_channel(epsilon: Epsilon, *, choices: int, kept: int) -> ChoiceChanne
     Raises
     ------
     InputError
-        As `bit_channel`, or if ``kept`` is not between 1 and ``choices - 1``.
+        As `bit_channel`; if ``kept`` is not between 1 and ``choices - 1``; or if the number of choices is no power of
+        two and epsilon so small that the nearest whole number of coins exceeds it.
     """
     if not 1 <= kept < choices:
         raise InputError(f"kept is {kept}; it must lie between 1 and {choices - 1}, one less than the choices")
@@ -136,7 +139,8 @@ def bit_channel(epsilon: Epsilon) -> BitChannel:
     Returns
     -------
     BitChannel
-        Its epsilon is at most the one asked for, and within a millionth of it.
+        Its epsilon is at most the one asked for, and less than it by no more than one coin of 2**64 makes: below a
+        millionth of it from 1e-12 on. What is too small for one coin gets the fair coin, epsilon 0.
 
     Raises
     ------
@@ -160,7 +164,35 @@ def _share_of_coins(epsilon: Epsilon, *, kept: int, others: int) -> int:
             f"epsilon {as_float(epsilon):g} of one bit is above {LARGEST_EPSILON}, more than a 64-bit coin can "
             "express; lower it, or say inf for no noise"
         )
+    odds = odds_within(epsilon)
+    misses = math.ceil(COIN * others / (kept * odds + others))
+    if misses * kept > odds * (COIN - misses) * others:
+        raise InputError(
+            f"epsilon {as_float(epsilon):g} of one choice among {kept + others} is less than 64-bit coins can express; "
+            "raise it, or let the number of choices be a power of two"
+        )
+    return misses
+
+
+def odds_within(epsilon: Fraction) -> Fraction:
+    """Return the odds that every channel is built with: a rational number from 1 to ``e**epsilon``, never above it.
+
+    It falls short of ``e**epsilon`` by less than 1e-70 of it. Whoever rounds coins so that no two probabilities of one
+    release are farther apart than these odds has an exact channel within epsilon.
+
+    Parameters
+    ----------
+    epsilon : Fraction
+        Privacy parameter [nats], above 0 and at most `LARGEST_EPSILON`.
+
+    Raises
+    ------
+    InputError
+        If epsilon is not above 0.
+    """
+    if epsilon <= 0:
+        raise InputError(f"epsilon is {as_float(epsilon):g}; it must be above 0 (inf means no noise)")
     with localcontext() as context:
-        context.prec = 60
-        odds = (Decimal(epsilon.numerator) / Decimal(epsilon.denominator)).exp() * kept / others
-        return math.ceil(COIN / (1 + odds))
+        context.prec = 80
+        near = (Decimal(epsilon.numerator) / Decimal(epsilon.denominator)).exp()
+    return max(Fraction(1), Fraction(near) * (1 - Fraction(1, 10**74)))

@@ -6,11 +6,16 @@ import hashlib
 import json
 import math
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 import numpy as np
 
+from coordinator.protocol import grid_noise
 from coordinator.protocol.arrays import Floats, Floats2, Words
 from coordinator.protocol.budget import Epsilon, as_float
+from coordinator.protocol.candidates import candidate
+from coordinator.protocol.caps import CapChannel, cap_channel
+from coordinator.protocol.channels import LARGEST_EPSILON, SMALLEST_EPSILON
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import ItemFeatures
@@ -34,6 +39,8 @@ class Mechanism:
         Whether ratings must come from a finite set S.
     moment : bool
         Whether it releases an r x r moment in the model's own basis instead of a vector of m numbers.
+    smallest, largest : Fraction or int
+        Range of epsilons that its channel can express [nats].
     """
 
     guarantee: str
@@ -41,6 +48,8 @@ class Mechanism:
     takes_epsilon: bool = False
     needs_scale: bool = False
     moment: bool = False
+    smallest: Fraction = SMALLEST_EPSILON
+    largest: int = LARGEST_EPSILON
 
 
 MECHANISMS: dict[str, Mechanism] = {
@@ -52,6 +61,8 @@ MECHANISMS: dict[str, Mechanism] = {
     "laplace": Mechanism(
         guarantee="epsilon for one coordinate of the completed vector, m times epsilon for the whole; none a rating",
         takes_epsilon=True,
+        smallest=grid_noise.SMALLEST_EPSILON,
+        largest=grid_noise.LARGEST_EPSILON,
     ),
     "sslp": Mechanism(guarantee="epsilon-local differential privacy of all that a device holds", takes_epsilon=True),
     "privunit": Mechanism(
@@ -78,7 +89,7 @@ class SecondOrderQuery:
     batch : int
         Which batch of devices, from 0.
     own_h : bool
-        PMC: the device releases its own h instead of the public one. It tells the size of the device's residual.
+        PMC: the device releases its own h instead of the public one, in full precision; nothing is private then.
     """
 
     model: bytes
@@ -94,6 +105,11 @@ class SecondOrderQuery:
         if kind.takes_epsilon != (self.epsilon is not None):
             remedy = "give a finite one above 0" if kind.takes_epsilon else "it has none, leave it out"
             raise InputError(f"epsilon is {as_float(self.epsilon):g} for {self.mechanism}; {remedy}")
+        if self.epsilon is not None and not kind.smallest <= self.epsilon <= kind.largest:
+            raise InputError(
+                f"epsilon is {as_float(self.epsilon):g}; the coins of {self.mechanism} can express "
+                f"{float(kind.smallest):g} to {kind.largest}, give one of these"
+            )
         if self.own_h and not self.mechanism.startswith("pmc"):
             raise InputError(f"own_h is True, which is about pmc; the mechanism is {self.mechanism}, leave it out")
 
@@ -147,8 +163,9 @@ class SecondOrderRelease:
     payload : bytes
         ``pmc``, ``pmc-rr`` and ``sslp``: m signs, packed, 1 for plus, most significant bit first; with ``own_h`` then
         h, little-endian float64. ``pmd``: m places in the scale S, uint8. ``laplace`` and ``exact``: m numbers in the
-        scale of the ratings, little-endian float64. ``privunit``: unbiased estimate of the ``r (r + 1) / 2`` numbers
-        of `pack_moment`, little-endian float64.
+        scale of the ratings, little-endian float64. ``privunit``: ``2 v`` for the device's public candidate v, or
+        ``2 v + 1`` for its opposite, little-endian uint16; over the channel's length it is an unbiased estimate of
+        the ``r (r + 1) / 2`` numbers of `pack_moment`.
     """
 
     query_id: bytes
@@ -197,7 +214,15 @@ class SecondOrderRelease:
             If this is no release of the query, or not a moment.
         """
         self.require(query)
-        return unpack_moment(np.frombuffer(self.payload, "<f8"), features.rank)
+        return unpack_moment(self._told_moment(features, query), features.rank)
+
+    def _told_moment(self, features: ItemFeatures, query: SecondOrderQuery) -> Floats:
+        """Return the unbiased estimate that a named candidate stands for, as `pack_moment`."""
+        channel, (answer,) = moment_channel(features, query), np.frombuffer(self.payload, "<u2").tolist()
+        if answer >= channel.choice.choices:
+            raise ValueError(f"answer {answer} names none of {channel.choice.choices} candidates")
+        told = candidate(query.id, self.device, answer // 2, channel.dimension) / channel.length
+        return -told if answer % 2 else told
 
     def require(self, query: SecondOrderQuery) -> None:
         """Raise ValueError if this is no release of ``query``."""
@@ -238,6 +263,11 @@ def basis_of(features: ItemFeatures) -> Floats2:
     """Return the model's own directions: V's columns, which are orthogonal, at length 1, shape (m, r); 0 stays 0."""
     lengths = np.sqrt(np.square(features.vectors).sum(axis=0))
     return features.vectors / np.where(lengths > 0, lengths, 1.0)
+
+
+def moment_channel(features: ItemFeatures, query: SecondOrderQuery) -> CapChannel:
+    """Return PrivUnit's channel of an r x r moment: ``r (r + 1) / 2`` dimensions."""
+    return cap_channel(query.epsilon, features.rank * (features.rank + 1) // 2)
 
 
 def pack_moment(moment: Floats2) -> Floats:

@@ -1,0 +1,182 @@
+"""Every channel that a release goes through, over all epsilons that it takes: exactly within what was asked."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import math
+import pkgutil
+from collections.abc import Callable
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+import reference
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from numpy.lib.stride_tricks import sliding_window_view
+
+import coordinator.protocol
+from coordinator.protocol import channels, grid_noise
+from coordinator.protocol.caps import CapChannel, cap_channel
+from coordinator.protocol.channels import BitChannel, ChoiceChannel, bit_channel, choice_channel
+from coordinator.protocol.errors import InputError
+from coordinator.protocol.grid_noise import GridLaplace, grid_laplace
+
+Odds = tuple[list[int], list[int]]
+"""Largest and smallest weight of every release over everything private."""
+
+
+def bit_odds(epsilon: Fraction) -> Odds:
+    flips = bit_channel(epsilon).flips
+    told = flips, channels.COIN - flips
+    return [max(told)] * 2, [min(told)] * 2
+
+
+def of_choice(choice: ChoiceChannel) -> Odds:
+    best, other = choice.probabilities
+    assert choice.kept * best + (choice.choices - choice.kept) * other == 1
+    common = math.lcm(best.denominator, other.denominator)
+    weights = int(best * common), int(other * common)
+    return [max(weights)], [min(weights)]
+
+
+def choice_odds(choices: int, kept: int) -> Callable[[Fraction], Odds]:
+    return lambda epsilon: of_choice(choice_channel(epsilon, choices=choices, kept=kept))
+
+
+def cap_odds(dimension: int) -> Callable[[Fraction], Odds]:
+    return lambda epsilon: of_choice(cap_channel(epsilon, dimension).choice)
+
+
+def grid_odds(epsilon: Fraction) -> Odds:
+    """From the table of thresholds that devices hold coins against, and nothing else; sizes in 2**-64."""
+    channel = grid_laplace(epsilon)
+    tails, steps = channel.at_least[::-1], channel.steps
+    assert tails.size == channel.beyond + steps
+    assert int(tails[-1]) > 0
+    sizes = tails.copy()
+    sizes[:-1] -= tails[1:]
+    middle = np.array([2 * ((1 << 63) - int(tails[0]))], np.uint64)
+    inside = np.concatenate([sizes[steps - 1 :: -1], middle, sizes[:-1]])  # noise -steps up to far beyond the range
+    windows = sliding_window_view(inside, steps + 1)
+    edge = tails[channel.beyond - 1 :]  # a release on the edge stands for all noise beyond it
+    largest, smallest = windows.max(axis=1), windows.min(axis=1)
+    return [*largest.tolist(), int(edge.max())], [*smallest.tolist(), int(edge.min())]
+
+
+class Channel(NamedTuple):
+    """A channel with the range of epsilons that it takes."""
+
+    of: type
+    odds: Callable[[Fraction], Odds]
+    smallest: Fraction
+    largest: int
+    short: Fraction
+    """By how much of epsilon it may fall short, where one coin is not more than that."""
+
+
+TINY = Fraction(1, 10**1000)
+MILLIONTH = Fraction(1, 10**6)
+CHANNELS = {
+    "bit": Channel(BitChannel, bit_odds, TINY, 30, MILLIONTH),
+    "choice of 128": Channel(ChoiceChannel, choice_odds(128, 45), TINY, 30, MILLIONTH),
+    "choice of 2 m": Channel(ChoiceChannel, choice_odds(16384, 1), TINY, 30, MILLIONTH),
+    "choice of 6": Channel(ChoiceChannel, choice_odds(6, 2), Fraction(1, 10**15), 30, MILLIONTH),
+    "cap": Channel(CapChannel, cap_odds(55), Fraction(1, 10**12), 30, MILLIONTH),
+    "grid": Channel(GridLaplace, grid_odds, Fraction(1, 1000), 20, MILLIONTH),
+}
+COIN = Fraction(1 << 16, channels.COIN)
+"""More than what one coin changes a log-ratio by, where it is small."""
+
+
+def holds(channel: Channel, epsilon: Fraction) -> None:
+    """Compare in whole numbers with rational bounds on e**epsilon."""
+    low, high = (bound.limit_denominator(1 << 400) for bound in reference.exp_bounds(epsilon))
+    most, least = (np.array(weights, object) for weights in channel.odds(epsilon))
+    assert (most * high.denominator <= least * high.numerator).all(), f"odds exceed epsilon {epsilon}"
+    place = int(np.argmax((most << 128) // least))
+    largest = Fraction(most[place], least[place])
+    assert largest <= low
+    if epsilon > 1000 * COIN:
+        assert largest >= reference.exp_bounds(epsilon * (1 - channel.short))[0] * (1 - COIN)
+
+
+def power_of(epsilon: Fraction, *, least: float) -> float:
+    """Its logarithm to base 10, or ``least`` where it is less."""
+    return max(math.log10(epsilon.numerator) - math.log10(epsilon.denominator), least)
+
+
+def exponents(channel: Channel) -> st.SearchStrategy[Fraction]:
+    """Epsilons of every order of magnitude that the channel takes."""
+    return (
+        st.floats(
+            power_of(channel.smallest, least=-300), math.log10(channel.largest), exclude_min=True, exclude_max=True
+        )
+        .map(lambda power: Fraction(10**power))
+        .filter(lambda epsilon: channel.smallest <= epsilon <= channel.largest)
+    )
+
+
+def test_no_channel_is_forgotten() -> None:
+    """Whatever in the protocol has an epsilon that is computed is in the list."""
+    found = set()
+    for module in pkgutil.walk_packages(coordinator.protocol.__path__, "coordinator.protocol."):
+        for _, one in inspect.getmembers(importlib.import_module(module.name), inspect.isclass):
+            if one.__module__.startswith("coordinator.protocol") and isinstance(vars(one).get("epsilon"), property):
+                found.add(one)
+    assert found == {channel.of for channel in CHANNELS.values()}
+
+
+@pytest.mark.parametrize("name", CHANNELS)
+def test_the_ends_and_a_dense_range_between_are_within_epsilon(name: str) -> None:
+    channel = CHANNELS[name]
+    for epsilon in (channel.smallest, Fraction(channel.largest), Fraction(1, 200), Fraction(1, 100), Fraction(1, 3)):
+        holds(channel, epsilon)
+    low, high = power_of(channel.smallest, least=-25), math.log10(channel.largest)
+    for power in np.linspace(low, high, 42)[1:-1].tolist():
+        holds(channel, Fraction(round(10**power * 10**30), 10**30))
+
+
+@pytest.mark.parametrize("name", CHANNELS)
+def test_any_epsilon_that_is_taken_is_held(name: str) -> None:
+    channel = CHANNELS[name]
+
+    @settings(max_examples=30, deadline=None, derandomize=True)
+    @given(exponents(channel))
+    @example(Fraction(1, 5))
+    def any_epsilon(epsilon: Fraction) -> None:
+        holds(channel, epsilon)
+
+    any_epsilon()
+
+
+@pytest.mark.parametrize("name", CHANNELS)
+@pytest.mark.parametrize("wrong", [Fraction(0), Fraction(-20), Fraction(31), Fraction(10**400)])
+def test_other_epsilons_are_refused_in_one_line(name: str, wrong: Fraction) -> None:
+    with pytest.raises(InputError, match=r"^epsilon .*; (it must be above 0|lower it|raise it)") as caught:
+        CHANNELS[name].odds(wrong)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [("choice of 6", Fraction(1, 10**21)), ("grid", Fraction(999, 10**6)), ("grid", TINY), ("cap", TINY)],
+)
+def test_too_small_for_the_coins_is_refused_with_the_remedy(name: str, wrong: Fraction) -> None:
+    with pytest.raises(InputError, match=r"^epsilon \S+ of one .*; raise it"):
+        CHANNELS[name].odds(wrong)
+
+
+def test_the_odds_that_channels_are_built_with_never_exceed_e_to_the_epsilon() -> None:
+    for epsilon in (TINY, Fraction(1, 10**74), Fraction(1, 10**60), Fraction(1, 3), Fraction(1), Fraction(30)):
+        odds, (low, high) = channels.odds_within(epsilon), reference.exp_bounds(epsilon)
+        assert 1 <= odds <= high
+        assert odds >= low * (1 - Fraction(1, 10**70))
+
+
+def test_laplaces_own_epsilon_is_the_tables() -> None:
+    for epsilon in (grid_noise.SMALLEST_EPSILON, Fraction(1, 100), Fraction(5)):
+        largest = max(most / least for most, least in zip(*grid_odds(epsilon), strict=True))
+        assert grid_laplace(epsilon).epsilon == pytest.approx(math.log(largest), rel=1e-11)
