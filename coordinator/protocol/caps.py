@@ -117,8 +117,8 @@ def _nearest(dimension: int, vectors: int) -> Callable[[int], float]:
     """
     if dimension == 1:
         return float
-    angles = np.linspace(0, np.pi / 2, _ANGLES + 1)
-    cosines, log_sines = np.cos(angles[1:-1]), np.log(np.sin(angles[1:-1]))
+    angles = (np.arange(_ANGLES) + 0.5) * (np.pi / 2 / _ANGLES)
+    cosines, log_sines = np.cos(angles), np.log(np.sin(angles))
     scale = math.lgamma(dimension / 2) - math.lgamma((dimension - 1) / 2) - math.log(math.pi) / 2
     mass = 2 * np.exp(scale + (dimension - 2) * log_sines) * cosines * (np.pi / 2 / _ANGLES)
     below = special.betainc(0.5, (dimension - 1) / 2, cosines**2)

@@ -12,6 +12,8 @@ from completions import features_of, planted
 from coordinator.completion.fitting import Fitting, begin, iterate
 from coordinator.completion.folding import ReleaseBook
 from coordinator.protocol.arrays import Floats, Floats2
+from coordinator.protocol.candidates import candidate
+from coordinator.protocol.caps import cap_channel
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import ItemFeatures
 from coordinator.protocol.second_order import (
@@ -104,16 +106,23 @@ def test_moments_keep_their_inner_product_and_come_back_as_rows() -> None:
     packed = pack_moment(moment)
     assert np.allclose(unpack_moment(packed, 2), moment)
     assert packed @ packed == pytest.approx(np.square(moment).sum())
-    query = asked("privunit", epsilon=Fraction(1))
-    release = SecondOrderRelease(
-        query_id=query.id, device=0, mechanism="privunit", payload=packed.astype("<f8").tobytes()
-    )
-    assert np.allclose(release.as_moment(FEATURES, query), moment)
+    query, channel = asked("privunit", epsilon=Fraction(1)), cap_channel(Fraction(1), 3)
+    releases = [
+        SecondOrderRelease(query_id=query.id, device=device, mechanism="privunit", payload=answer.to_bytes(2, "little"))
+        for device, answer in ((4, 2 * 37), (4, 2 * 37 + 1), (5, 0), (4, channel.choice.choices))
+    ]
+    told, opposite, other = (release.as_moment(FEATURES, query) for release in releases[:3])
+    assert np.allclose(pack_moment(told), candidate(query.id, 4, 37, 3) / channel.length)
+    assert np.allclose(told, -opposite)
+    assert np.allclose(pack_moment(other), candidate(query.id, 5, 0, 3) / channel.length)
+    with pytest.raises(ValueError, match="answer 128 names none of 128 candidates"):
+        releases[3].as_moment(FEATURES, query)
     book = ReleaseBook(ITEMS)
-    book.absorb(query, FEATURES, [release])
+    book.absorb(query, FEATURES, [releases[0], releases[2]])
     rows = stacked(book)
     seen = basis_of(FEATURES).T @ rows.T
-    assert np.allclose(seen @ seen.T, moment * ITEMS * 0.4**2)
+    values, directions = np.linalg.eigh((told + other) * ITEMS * 0.4**2)
+    assert np.allclose(seen @ seen.T, (directions * np.maximum(values, 0)) @ directions.T)
     assert book.rows() == 2
 
 
@@ -136,6 +145,17 @@ def test_queries_differ_by_everything_and_name_what_they_need() -> None:
         asked("laplace")
     with pytest.raises(InputError, match="epsilon is 1 for pmc"):
         asked("pmc", epsilon=Fraction(1))
+    for mechanism, wrong in (
+        ("laplace", "1/2000"),
+        ("laplace", 21),
+        ("pmc-rr", 31),
+        ("sslp", "1e-13"),
+        ("privunit", 31),
+    ):
+        with pytest.raises(
+            InputError, match=rf"^epsilon is \S+; the coins of {mechanism} can express \S+ to \d+, give"
+        ):
+            asked(mechanism, epsilon=Fraction(wrong))
     with pytest.raises(InputError, match="own_h"):
         asked("pmd", own_h=True)
     for scale in (None, (3.0,)):

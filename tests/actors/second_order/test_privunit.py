@@ -1,7 +1,8 @@
-"""PrivUnitG: its density is within epsilon exactly, and the sampler draws from it."""
+"""PrivUnit over public candidates: exact, finite, unbiased, as good as infinitely many; and the device follows it."""
 
 from __future__ import annotations
 
+import itertools
 import math
 from fractions import Fraction
 
@@ -10,94 +11,211 @@ import pytest
 import tiers
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import integrate, special, stats
-from statistical import normal_radius, rate_fits, variance_fits
+from scipy import integrate, special
+from statistical import chi_square_fits, hoeffding_radius, normal_radius, rate_fits
 
+from actors.second_order.coins import Coins
 from actors.second_order.directions import directions
-from actors.second_order.rivals import leaning
-from coordinator.protocol.arrays import Floats
+from actors.second_order.privunit import named
+from coordinator.protocol.arrays import Floats, Floats2, Indices, Ints, Words
+from coordinator.protocol.candidates import candidate, candidates_key
 from coordinator.protocol.caps import CapChannel, cap_channel
-from coordinator.protocol.channels import COIN
+from coordinator.protocol.channels import COIN, choice_channel
+from coordinator.protocol.coins import device_streams
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.second_order import basis_of, pack_moment
 
-MANY, WIDE = 60_000, 10
+MANY, WIDE = 40_000, 10
+QUERY = bytes(range(16))
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.fractions(Fraction(1, 100), 30), st.integers(1, 400))
-def test_the_largest_log_ratio_is_epsilon(epsilon: Fraction, dimension: int) -> None:
-    """Given a private vector a release's density over the Gaussian's is one of two numbers, whatever the vector."""
+def test_every_answer_has_one_of_two_probabilities(epsilon: Fraction, dimension: int) -> None:
+    """A row of the channel, whatever the vector: ``kept`` answers have one, all others the other; they sum to 1."""
     channel = cap_channel(epsilon, dimension)
-    inside, outside = channel.densities
-    assert inside * (1 - Fraction(channel.below)) + outside * Fraction(channel.below) == 1
-    assert inside > 1 > outside  # so noise alone, the release of no direction, is within epsilon, too
-    assert float(epsilon) * (1 - 1e-6) <= channel.epsilon <= float(epsilon) * (1 + 1e-15)
+    best, other = channel.choice.probabilities
+    kept, choices = channel.choice.kept, channel.choice.choices
+    assert kept * best + (choices - kept) * other == 1
+    assert kept <= channel.vectors == choices // 2
+    assert float(epsilon) * (1 - 1e-6) <= math.log(best / other) <= float(epsilon) * (1 + 1e-12)
 
 
-@pytest.mark.parametrize("epsilon", [Fraction(1, 2), Fraction(1), Fraction(5)])
-def test_length_and_second_moment_are_the_densitys_and_the_cap_is_the_best(epsilon: Fraction) -> None:
-    channel = cap_channel(epsilon, 55)
-    inside, outside = (float(one) for one in channel.densities)
-    start = float(special.ndtri(channel.below))
-
-    def moment(power: int) -> float:
-        low, _ = integrate.quad(lambda x: x**power * stats.norm.pdf(x), -12, start)
-        high, _ = integrate.quad(lambda x: x**power * stats.norm.pdf(x), start, 12)
-        return outside * low + inside * high
-
-    assert moment(0) == pytest.approx(1, abs=1e-9)
-    assert channel.length == pytest.approx(moment(1), abs=1e-9)
-    assert channel.second_moment == pytest.approx((moment(2) + 54) / moment(1) ** 2, rel=1e-8)
-    for shift in (-0.2, -0.02, 0.02, 0.2):
-        below = float(special.ndtr(start + shift))
-        odds = math.exp(epsilon) * (1 - below) / below
-        other = CapChannel(55, below, math.ceil(COIN / (1 + Fraction(odds))))
-        assert other.epsilon == pytest.approx(float(epsilon))
-        assert other.second_moment > channel.second_moment
+def gaussian_second_moment(epsilon: float, dimension: int) -> float:
+    """PrivUnitG's least one (Asi, Feldman and Talwar, 2022), over all caps: a Gaussian's upper quantiles."""
+    starts = np.linspace(-0.5, 6, 2001)
+    share, density = special.ndtr(-starts), np.exp(-(starts**2) / 2) / math.sqrt(2 * math.pi)
+    outside = 1 / (1 + share * math.expm1(epsilon))
+    gap = outside * math.expm1(epsilon)
+    along = 1 + starts * density * gap
+    return float(((along + dimension - 1) / (density * gap) ** 2).min())
 
 
-def released(private: Floats, channel: CapChannel) -> tuple[Floats, Floats]:
-    """Mean release, and its scaled component along the private vector, over many devices."""
-    told = leaning(np.tile(private, (MANY, 1)), channel, tiers.coins(MANY))
-    return told.mean(axis=0), told @ private * channel.length
+def sphere_second_moment(epsilon: float, dimension: int) -> float:
+    """PrivUnit's least one (Bhowmick and others, 2018), over all caps of the sphere: infinitely many candidates."""
+    angles = np.linspace(0, math.pi / 2, 20_001)[1:-1]
+    share = special.betainc((dimension - 1) / 2, 0.5, np.sin(angles) ** 2) / 2
+    scale = math.lgamma(dimension / 2) - math.lgamma((dimension - 1) / 2) - math.log(math.pi) / 2
+    density = np.exp(scale + (dimension - 1) * np.log(np.sin(angles))) / (dimension - 1)
+    gap = math.expm1(epsilon) / (1 + share * math.expm1(epsilon))
+    return float(1 / (density * gap).max() ** 2)
+
+
+@pytest.mark.parametrize("dimension", [3, 15, 55, 210])
+@pytest.mark.parametrize("epsilon", [Fraction(1, 2), *map(Fraction, range(1, 11))])
+def test_finitely_many_candidates_cost_a_hundredth_and_are_as_good_as_gaussian_ones(
+    epsilon: Fraction, dimension: int
+) -> None:
+    found = cap_channel(epsilon, dimension).second_moment
+    least = sphere_second_moment(float(epsilon), dimension)
+    assert least < found < 1.01 * least
+    assert found < 1.004 * gaussian_second_moment(float(epsilon), dimension)
+
+
+@pytest.mark.parametrize("dimension", [1, 2, 7])
+@pytest.mark.parametrize("epsilon", [Fraction(1, 10), Fraction(1), Fraction(5, 2)])
+def test_the_length_is_the_expected_component_and_kept_the_best(epsilon: Fraction, dimension: int) -> None:
+    """By the law of each order statistic, level by level, for every number that could be kept."""
+    channel = cap_channel(epsilon, dimension)
+    vectors = channel.vectors
+
+    def expected(rank: int) -> float:  # E of the rank-th largest of the sizes of cosines: integral of P(it is above x)
+        def above(size: float) -> float:
+            beyond = special.betainc((dimension - 1) / 2, 0.5, 1 - size**2) if dimension > 1 else 1.0
+            return float(special.bdtrc(rank - 1, vectors, beyond))
+
+        return float(integrate.quad(above, 0, 1, limit=200)[0])
+
+    sums = np.cumsum([expected(rank) for rank in range(1, vectors + 1)])
+    lengths = [
+        choice_channel(epsilon, choices=2 * vectors, kept=kept).contrast * total for kept, total in enumerate(sums, 1)
+    ]
+    assert channel.length == pytest.approx(max(lengths), rel=1e-6)
+    assert lengths[channel.choice.kept - 1] == pytest.approx(max(lengths), rel=1e-7)
+
+
+class Given(Coins):
+    """Coins that a test names: which side, and the pick on it."""
+
+    sides: Words
+    picks: Words
+
+    def whole(self, question: int = 0) -> Words:
+        return self.picks if question else self.sides
+
+
+def reached(vector: Floats, channel: CapChannel, side: int) -> set[int]:
+    """All answers of device 5 whose first coin is ``side``, over two thousand picks."""
+    coins = Given(*tiers.coins(1, first=5))
+    found = set()
+    for pick in range(2000):
+        coins.sides, coins.picks = np.array([side], np.uint64), np.array([pick << 32], np.uint64)
+        found.add(int(named(vector[None], channel, QUERY, coins)[0]))
+    return found
+
+
+@pytest.mark.parametrize(
+    "vector",
+    [np.eye(6)[2], np.full(6, -(6**-0.5)), np.zeros(6), np.full(6, np.nan), np.array([np.inf, 1, 0, 0, 0, -np.inf])],
+)
+def test_the_coin_divides_all_answers_into_the_kept_ones_and_the_others(vector: Floats) -> None:
+    """Also where nothing can be ranked: otherwise silence, or the same answer always, would tell of such a vector."""
+    channel = cap_channel(Fraction(1), 6)
+    best, other = (reached(vector, channel, side) for side in (channel.choice.misses, channel.choice.misses - 1))
+    assert len(best) == channel.choice.kept
+    assert best | other == set(range(channel.choice.choices))
+    assert not best & other
+    if np.linalg.norm(vector) == 1:
+        near = {
+            answer: (1 - 2 * (answer % 2)) * candidate(QUERY, 5, answer // 2, 6) @ vector for answer in best | other
+        }
+        assert min(near[answer] for answer in best) > max(near[answer] for answer in other)
+
+
+def streams(words: Words, lanes: Words) -> Words:
+    """SplitMix64's lanes once more, in numpy."""
+    word = words + (lanes + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.asarray(word ^ (word >> np.uint64(31)))
+
+
+def oracle(
+    device: Ints | Words, vectors: int, dimension: int
+) -> np.ndarray[tuple[int, int, int], np.dtype[np.float64]]:
+    """Candidates by the Gaussian's inverse itself and not by the table, shape (devices, vectors, dimension)."""
+    own = np.array([device_streams(candidates_key(QUERY), int(one), 1)[0] for one in device], np.uint64)
+    words = streams(own[:, None], np.arange(vectors * dimension, dtype=np.uint64)[None, :])
+    sizes = -special.ndtri(((words >> np.uint64(1)) | np.uint64(1)).astype(np.float64) * 2.0**-64)
+    found = np.where(words & np.uint64(1), sizes, -sizes).reshape(-1, vectors, dimension)
+    return np.asarray(found / np.linalg.norm(found, axis=2, keepdims=True))
+
+
+def test_candidates_are_the_streams_gaussians_on_the_sphere() -> None:
+    """Within the table's millionth, in the far tail too."""
+    for device, mine in zip((0, 7, 2**40), oracle(np.array([0, 7, 2**40]), 30, 55), strict=True):
+        told = np.array([candidate(QUERY, device, vector, 55) for vector in range(30)])
+        np.testing.assert_allclose(told, mine, atol=3e-6)
+        np.testing.assert_allclose(np.linalg.norm(told, axis=1), 1, atol=1e-12)
+
+
+def ranks(private: Floats, vector: Floats, channel: CapChannel) -> Indices:
+    """The place of each device's answer among all answers, those nearest to ``vector`` first."""
+    found: list[int] = []
+    for first in range(0, MANY, 2000):
+        told = named(np.tile(private, (2000, 1)), channel, QUERY, tiers.coins(2000, first=first))
+        cosines = oracle(np.arange(first, first + 2000), channel.vectors, vector.size) @ vector
+        mine = cosines[np.arange(2000), told // 2] * (1 - 2.0 * (told % 2))
+        found += ((cosines > mine[:, None]).sum(axis=1) + (-cosines > mine[:, None]).sum(axis=1)).tolist()
+    return np.array(found, np.int32)
 
 
 @pytest.mark.statistical
-def test_releases_are_unbiased() -> None:
-    """All ten means over 60,000 devices, as normals; false alarm 1e-6. Twin: a vector a little longer."""
+def test_devices_follow_the_channel() -> None:
+    """Ranks of 40,000 answers: the rate of the kept, and eight parts of each side (Pearson); false alarm 1e-6 each.
+
+    Twins: epsilon a tenth larger; devices whose vector is off by an angle of .3.
+    """
+    vector = np.array([0.1, -0.3, 0.5, 0.5, -0.4, 0.0])
+    vector[5] = math.sqrt(1 - vector @ vector)
+    channel = cap_channel(Fraction(1), 6)
+    kept, choices = channel.choice.kept, channel.choice.choices
+    found = ranks(vector, vector, channel)
+    larger = choice_channel(Fraction(11, 10), choices=choices, kept=kept)
+    assert rate_fits(int((found < kept).sum()), MANY, 1 - channel.choice.misses / COIN)
+    assert not rate_fits(int((found < kept).sum()), MANY, 1 - larger.misses / COIN)
+    edges = [*np.linspace(0, kept, 9).astype(int), *np.linspace(kept, choices, 9).astype(int)[1:]]
+    best, rest = (float(one) for one in channel.choice.probabilities)
+    law = [(stop - start) * (best if stop <= kept else rest) for start, stop in itertools.pairwise(edges)]
+    assert chi_square_fits(np.histogram(found, edges)[0], law)
+    aside = math.cos(0.3) * vector + math.sin(0.3) * np.array([vector[1], -vector[0], 0, 0, 0, 0]) / math.sqrt(0.1)
+    assert not chi_square_fits(np.histogram(ranks(aside, vector, channel), edges)[0], law)
+
+
+def released(vector: Floats, channel: CapChannel) -> Floats2:
+    """What the server reads from the answers of 20,000 devices."""
+    told = named(np.tile(vector, (20_000, 1)), channel, QUERY, tiers.coins(20_000)).tolist()
+    rows = [
+        candidate(QUERY, device, answer // 2, vector.size) * (1 - 2 * (answer % 2))
+        for device, answer in enumerate(told)
+    ]
+    return np.array(rows) / channel.length
+
+
+@pytest.mark.statistical
+def test_releases_are_unbiased_with_the_stated_second_moment() -> None:
+    """All ten means over 20,000 devices, as normals; false alarm 1e-6. Twins: a longer vector, and none at all."""
     private = np.random.default_rng(4).normal(size=WIDE)
     private /= np.linalg.norm(private)
     channel = cap_channel(Fraction(2), WIDE)
-    mean, _ = released(private, channel)
-    radius = normal_radius(1.1 / channel.length / math.sqrt(MANY), comparisons=WIDE)
-    assert np.abs(mean - private).max() < radius
-    assert np.abs(mean - 1.2 * private).max() > radius
-
-
-@pytest.mark.statistical
-def test_the_cap_is_hit_as_often_as_the_channel_says() -> None:
-    """Over 60,000 devices; false alarm 1e-6 each. Twin: the cap of epsilon a twentieth larger."""
-    private = np.eye(1, WIDE)[0]
-    channel, larger = cap_channel(Fraction(2), WIDE), cap_channel(Fraction(21, 10), WIDE)
-    _, along = released(private, channel)
-    hits = int((along >= special.ndtri(channel.below)).sum())
-    assert rate_fits(hits, MANY, 1 - channel.misses / COIN)
-    odds = math.exp(2.1) * (1 - channel.below) / channel.below
-    assert not rate_fits(hits, MANY, odds / (1 + odds))
-    assert larger.epsilon > channel.epsilon
-
-
-@pytest.mark.statistical
-def test_what_is_across_the_vector_is_gaussian_noise_and_all_of_it_without_one() -> None:
-    """Mean squares against 1 (chi-square); false alarm 1e-6 each. Twin: two hundredths more."""
-    channel = cap_channel(Fraction(2), WIDE)
-    across = leaning(np.tile(np.eye(1, WIDE), (MANY, 1)), channel, tiers.coins(MANY))[:, 1:] * channel.length
-    silent = leaning(np.zeros((MANY, WIDE)), channel, tiers.coins(MANY)) * channel.length
-    for noise in (across, silent):
-        assert variance_fits(noise, 1.0)
-        assert not variance_fits(noise, 1.02)
-        assert abs(noise.mean()) < normal_radius(1 / math.sqrt(noise.size))
+    told = released(private, channel)
+    np.testing.assert_allclose(np.square(told).sum(axis=1), channel.second_moment)
+    radius = normal_radius(1.3 * math.sqrt(channel.second_moment / WIDE / 20_000), comparisons=WIDE)
+    assert np.abs(told.mean(axis=0) - private).max() < radius
+    assert np.abs(told.mean(axis=0) - 1.2 * private).max() > radius
+    silent = released(np.zeros(WIDE), channel).mean(axis=0)
+    assert np.abs(silent).max() < radius
+    assert np.abs(silent - private).max() > radius
 
 
 def test_directions_are_unit_moments_in_the_models_basis() -> None:
@@ -110,6 +228,40 @@ def test_directions_are_unit_moments_in_the_models_basis() -> None:
         np.testing.assert_allclose(row, pack_moment(np.outer(taste, taste)) / (taste @ taste), atol=1e-12)
         assert np.linalg.norm(row) == pytest.approx(1)
     assert not told[2].any()
+
+
+def on_the_old_grid(numbers: Floats, length: float) -> bool:
+    """Whether all are the Gaussian's inverse at odd multiples of 2^-53 over the length: noise and nothing more."""
+    near = np.rint(special.ndtr(numbers * length) * 2.0**52 - 0.5)
+    steps = near[:, None] + np.arange(-4, 5)
+    return bool((special.ndtri((steps + 0.5) * 2.0**-52) / length == numbers[:, None]).any(axis=1).all())
+
+
+@pytest.mark.statistical
+def test_low_bits_do_not_tell_who_has_nothing_in_the_models_directions() -> None:
+    """The attack that told 500 of 500 such devices from 0 of 500 others, at epsilon 1; false alarm 1e-6.
+
+    Nobody's advantage may exceed ``tanh(epsilon / 2)``, whatever is looked at: here the diagonal of what is read from a
+    release. Twin: the release of the version before, a Gaussian on a grid of 2^-52 that is turned, is caught.
+    """
+    model, many = tiers.features(items=40, rank=10, unseen=10), 500
+    query = tiers.query(model, "privunit")
+    items, values = np.tile([1, 2, 30, 31], 2 * many).reshape(-1, 4), np.tile([1.0, 5.0, 2.0, 4.0], 2 * many)
+    items[many:, :2] = 32, 33
+    ratings = tiers.Rated(np.arange(2 * many + 1, dtype=np.int64) * 4, np.sort(items).ravel().astype(np.int32), values)
+    cohort = tiers.cohort(ratings, 0, 2 * many)
+    cohort.pin(model.digest, 0, 2 * many)
+    length = cap_channel(Fraction(1), 55).length
+    caught = [
+        on_the_old_grid(np.diag(release.as_moment(model, query)), length)
+        for release in cohort.answer(query, model, 0, 2 * many)
+    ]
+    allowed = math.tanh(0.5) + 2 * hoeffding_radius(many)
+    assert abs(np.mean(caught[:many]) - np.mean(caught[many:])) < allowed
+    noise = special.ndtri((np.random.default_rng(0).integers(0, 1 << 52, (many, 10)) + 0.5) * 2.0**-52)
+    turned = noise + 0.3 * np.linspace(0.1, 0.9, 10)
+    old = [[on_the_old_grid(row / length, length) for row in rows] for rows in (noise, turned)]
+    assert abs(np.mean(old[0]) - np.mean(old[1])) > allowed
 
 
 @pytest.mark.parametrize("epsilon", [None, Fraction(31)])

@@ -9,12 +9,14 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+import reference
 import tiers
 from statistical import chi_square_fits
 
+from actors.second_order.coins import Coins
 from actors.second_order.rivals import corners
 from actors.second_order.speakers import Asked, sslp
-from coordinator.protocol.arrays import Floats, Floats2
+from coordinator.protocol.arrays import Floats, Floats2, Words, Words2
 from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.second_order import SecondOrderQuery, sslp_bound, sslp_clip
 
@@ -57,6 +59,47 @@ def test_the_largest_likelihood_ratio_is_e_to_the_epsilon(d: int) -> None:
     assert math.log((laws.max(axis=0) / laws.min(axis=0)).max()) == pytest.approx(epsilon, abs=1e-12)
     within = np.array([law(private, epsilon) for private in np.random.default_rng(d).uniform(-1, 1, (40, d))])
     assert math.log((within.max(axis=0) / within.min(axis=0)).max()) < epsilon
+
+
+class Given(Coins):
+    """Coins that a test names: whether corners are turned, and the uniform corners."""
+
+    sides: Words
+    words: Words2
+
+    def whole(self, question: int = 0) -> Words:
+        assert question == 0
+        return self.sides
+
+    def fair(self, items: int) -> Words2:
+        assert items <= 64
+        return self.words
+
+
+@pytest.mark.parametrize("d", [1, 2, 3, 4, 5, 6])
+def test_the_samplers_own_law_is_exactly_within_epsilon(d: int) -> None:
+    """By every coin there is: all uniform corners, turned and not, from all private corners v~.
+
+    All 2**d uniform corners are as probable, and a coin below `flips` turns them. A release given v~ has 2 q, 1 (at
+    right angles) or 2 (1 - q) parts of 2**d, whatever d. Whatever law v~ has given the private vector, which is all
+    that rounding could change there, mixing keeps the ratios.
+    """
+    channel = bit_channel(EPSILON)
+    coins = Given(*tiers.coins(2 ** (d + 1)))
+    coins.words = np.tile(np.arange(2**d, dtype=np.uint64), 2)[:, None]
+    coins.sides = np.repeat(np.array([channel.flips - 1, channel.flips], np.uint64), 2**d)
+    laws = []
+    for corner in cube(d):
+        told = corners(np.tile(corner, (2 ** (d + 1), 1)), channel, coins) @ (1 << np.arange(d))
+        turned, straight = (np.bincount(part, minlength=2**d) for part in np.split(told, 2))
+        law = [
+            (int(a) * channel.flip_probability + int(b) * (1 - channel.flip_probability)) / 2**d
+            for a, b in zip(turned, straight, strict=True)
+        ]
+        assert sum(law) == 1
+        laws.append(law)
+    ratio = max(max(column) / min(column) for column in zip(*laws, strict=True))
+    assert ratio == 1 / channel.flip_probability - 1 <= reference.exp_bounds(EPSILON)[0]
 
 
 def counts(shares: Floats, epsilon: Fraction, many: int) -> Floats:
