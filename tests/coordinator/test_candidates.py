@@ -19,7 +19,7 @@ QUERY = bytes(range(16))
 def gaussian(word: int) -> int:
     """The documented number behind a word, in Python's whole numbers."""
     tail = float((word >> 1) | 1)  # of 2**64; its float64 has the exponent and the bits that choose a cell
-    (bits,) = struct.unpack("<q", struct.pack("<d", tail))
+    bits: int = struct.unpack("<q", struct.pack("<d", tail))[0]
     cell, part = (bits >> 44) - (1023 << 8), bits >> 12 & 0xFFFFFFFF
     low, high = int(LEVELS[cell + 1]), int(LEVELS[cell])
     size = (high - ((high - low) * part >> 32)) | 1
