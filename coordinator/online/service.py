@@ -12,7 +12,8 @@ import numpy as np
 from coordinator.online.electorate import Electorate
 from coordinator.online.recommenders import Kind, Promise, Recommender, recommender_kind
 from coordinator.protocol.arrays import Bits, Bits2, Bools, Floats, Indices, Ints
-from coordinator.protocol.ballots import Ballot, Service
+from coordinator.protocol.ballots import Ballot, Service, check_electors
+from coordinator.protocol.checked import require_array
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.hashing import draw
 
@@ -136,7 +137,7 @@ def serve(
     Raises
     ------
     InputError
-        If a voter votes for no object of its round.
+        If a voter votes for no object of its round, or what voters answered is no list of addresses, or of votes.
 
     Notes
     -----
@@ -145,6 +146,7 @@ def serve(
     """
     kind = recommender_kind(service.recommender)
     electors = transport.enter(service)
+    check_electors(electors)
     if electors.size < promise.voters:
         electors = electors[:0]  # see Promise.voters
     course = _Course(kind, promise, electors)
@@ -154,6 +156,7 @@ def serve(
         fit = MOST_VOTES // max(alive.size, 1)
         stop = min(first + min(max(fit, 1), MOST_ROUNDS), service.rounds)
         votes = transport.vote(Ballot(service=service, first=first, stop=stop), electors[alive])
+        require_array("votes", votes, np.uint8, [stop - first, alive.size])
         course.electorate.seat()
         for number in range(first, stop):
             row = votes[number - first]

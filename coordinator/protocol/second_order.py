@@ -10,11 +10,29 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from coordinator.protocol.arrays import Floats, Floats2, Words
-from coordinator.protocol.budget import Epsilon, as_float
+from coordinator.protocol.budget import Epsilon, as_float, require_epsilon
+from coordinator.protocol.checked import (
+    LARGEST,
+    MOST_DEVICES,
+    Checked,
+    require_bytes,
+    require_name,
+    require_range,
+    require_truth,
+    require_whole,
+)
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import ItemFeatures
 
+LEAST_EPSILON = 1e-9
+"""Below it noise has no floating-point scale, and a release tells nothing anyway."""
+MOST_CANDIDATES = 255
+"""Ratings that PMD chooses from at most: a place is one byte."""
+LARGEST_TOLD = LARGEST**2
+"""Absolute value of a number in a release at most: what is completed from large numbers may be larger."""
+MOST_PAYLOAD = 1 << 32
+"""Bytes of one release at most."""
 _ELEMENT = "element-wise deniability of one release (Definition 4.1); not differential privacy"
 
 
@@ -34,6 +52,8 @@ class Mechanism:
         Whether ratings must come from a finite set S.
     moment : bool
         Whether it releases an r x r moment in the model's own basis instead of a vector of m numbers.
+    needs_range : bool
+        Whether it divides by the width of the range of ratings.
     """
 
     guarantee: str
@@ -41,6 +61,7 @@ class Mechanism:
     takes_epsilon: bool = False
     needs_scale: bool = False
     moment: bool = False
+    needs_range: bool = False
 
 
 MECHANISMS: dict[str, Mechanism] = {
@@ -52,8 +73,11 @@ MECHANISMS: dict[str, Mechanism] = {
     "laplace": Mechanism(
         guarantee="epsilon for one coordinate of the completed vector, m times epsilon for the whole; none a rating",
         takes_epsilon=True,
+        needs_range=True,
     ),
-    "sslp": Mechanism(guarantee="epsilon-local differential privacy of all that a device holds", takes_epsilon=True),
+    "sslp": Mechanism(
+        guarantee="epsilon-local differential privacy of all that a device holds", takes_epsilon=True, needs_range=True
+    ),
     "privunit": Mechanism(
         guarantee="epsilon-local differential privacy of all that a device holds", takes_epsilon=True, moment=True
     ),
@@ -63,7 +87,7 @@ MECHANISMS: dict[str, Mechanism] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class SecondOrderQuery:
+class SecondOrderQuery(Checked):
     """What the server asks of private devices, once; all of it is public.
 
     Attributes
@@ -87,12 +111,20 @@ class SecondOrderQuery:
     batch: int = 0
     own_h: bool = False
 
-    def __post_init__(self) -> None:
-        """Refuse what no device could answer."""
+    def check(self) -> None:
+        """Refuse what no device could answer; see `Checked.check`."""
+        require_bytes("model", self.model, 16)
+        require_name("mechanism", self.mechanism)
+        require_epsilon(self.epsilon)
+        require_whole("batch", self.batch, 0, MOST_DEVICES)
+        require_truth("own_h", self.own_h)
         if (kind := MECHANISMS.get(self.mechanism)) is None:
             raise InputError(f"mechanism is {self.mechanism!r}; choose one of {', '.join(MECHANISMS)}")
         if kind.takes_epsilon != (self.epsilon is not None):
             remedy = "give a finite one above 0" if kind.takes_epsilon else "it has none, leave it out"
+            raise InputError(f"epsilon is {as_float(self.epsilon):g} for {self.mechanism}; {remedy}")
+        if self.epsilon is not None and self.epsilon < LEAST_EPSILON:
+            remedy = f"give at least {LEAST_EPSILON:g}"
             raise InputError(f"epsilon is {as_float(self.epsilon):g} for {self.mechanism}; {remedy}")
         if self.own_h and not self.mechanism.startswith("pmc"):
             raise InputError(f"own_h is True, which is about pmc; the mechanism is {self.mechanism}, leave it out")
@@ -126,14 +158,22 @@ class SecondOrderQuery:
             raise InputError(
                 f"model {features.digest.hex()[:8]} is not the announced one, {self.model.hex()[:8]}; send that one"
             )
-        if MECHANISMS[self.mechanism].needs_scale and (features.scale is None or len(features.scale) < 2):
+        kind, levels = MECHANISMS[self.mechanism], len(features.scale or ())
+        if kind.needs_scale and not 2 <= levels <= MOST_CANDIDATES:
             raise InputError(
-                f"scale is {features.scale}; {self.mechanism} needs at least K = 2 ratings to choose from, give a scale"
+                f"scale is {features.scale}; {self.mechanism} needs at least K = 2 ratings to choose from, and at most "
+                f"{MOST_CANDIDATES}, give such a scale"
+            )
+        if kind.moment and features.rank < 1:
+            raise InputError(f"rank is {features.rank}; {self.mechanism} is about directions, give at least one")
+        if kind.needs_range and not features.highest - features.lowest >= 1 / LARGEST:
+            raise InputError(
+                f"ratings range from {features.lowest:g} to {features.highest:g}; {self.mechanism} divides by the width"
             )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SecondOrderRelease:
+class SecondOrderRelease(Checked):
     """The one thing that a private device ever lets out.
 
     Attributes
@@ -156,6 +196,15 @@ class SecondOrderRelease:
     mechanism: str
     payload: bytes = field(repr=False)
 
+    def check(self) -> None:
+        """Refuse what is no release of any mechanism; see `Checked.check`."""
+        require_bytes("query id", self.query_id, 16)
+        require_whole("device", self.device, 0, MOST_DEVICES)
+        if require_name("mechanism", self.mechanism) not in MECHANISMS:
+            raise InputError(f"mechanism is {self.mechanism!r}; choose one of {', '.join(MECHANISMS)}")
+        if type(self.payload) is not bytes or len(self.payload) > MOST_PAYLOAD:
+            raise InputError(f"payload is a {type(self.payload).__name__}, or longer than {MOST_PAYLOAD} bytes")
+
     def as_vector(self, features: ItemFeatures, query: SecondOrderQuery, *, rescale: bool = True) -> Floats:
         """Return the row z whose ``z z^T`` the server adds to its second moment of residuals, float64, shape (m,).
 
@@ -170,10 +219,10 @@ class SecondOrderRelease:
 
         Raises
         ------
-        ValueError
+        InputError
             If this is no release of the query, or not a vector.
         """
-        self.require(query)
+        self.require(query, features)
         if self.mechanism == "pmd":
             levels = np.array(features.scale, np.float64)
             row: Floats = levels[np.frombuffer(self.payload, np.uint8)] - features.mean
@@ -193,16 +242,37 @@ class SecondOrderRelease:
 
         Raises
         ------
-        ValueError
+        InputError
             If this is no release of the query, or not a moment.
         """
-        self.require(query)
+        self.require(query, features)
         return unpack_moment(np.frombuffer(self.payload, "<f8"), features.rank)
 
-    def require(self, query: SecondOrderQuery) -> None:
-        """Raise ValueError if this is no release of ``query``."""
+    def require(self, query: SecondOrderQuery, features: ItemFeatures) -> None:
+        """Raise InputError if this is no release of ``query`` about ``features``, or its payload is none."""
         if self.query_id != query.id or self.mechanism != query.mechanism:
-            raise ValueError(f"release of query {self.query_id.hex()[:8]} is no answer to {query.id.hex()[:8]}")
+            raise InputError(f"release of query {self.query_id.hex()[:8]} is no answer to {query.id.hex()[:8]}")
+        check_payload(self.payload, query, features)
+
+
+def check_payload(payload: bytes, query: SecondOrderQuery, features: ItemFeatures) -> None:
+    """Refuse bytes that no device answers ``query`` about ``features`` with.
+
+    Raises
+    ------
+    InputError
+        If there are more or fewer of them, or they tell places outside of the scale, or numbers that are not finite.
+    """
+    name, items = query.mechanism, features.items
+    packed = -(-items // 8)
+    moment = features.rank * (features.rank + 1) // 2
+    sizes = {"pmd": items, "laplace": 8 * items, "exact": 8 * items, "privunit": 8 * moment}
+    require_bytes(f"payload of {name}", payload, sizes.get(name, packed + 8 * query.own_h))
+    if name == "pmd":
+        require_range("places in the scale", np.frombuffer(payload, np.uint8), 0, len(features.scale or ()) - 1)
+    elif name in sizes or query.own_h:
+        told = np.frombuffer(payload[0 if name in sizes else packed :], "<f8")
+        require_range(f"numbers of {name}", told, 0 if query.own_h else -LARGEST_TOLD, LARGEST_TOLD)
 
 
 def pmd_factors(features: ItemFeatures) -> Floats:
