@@ -15,6 +15,7 @@ from coordinator.protocol.arrays import Bits, Bits2, Bools, Floats, Indices, Int
 from coordinator.protocol.ballots import Ballot, Service, check_electors
 from coordinator.protocol.checked import require_array
 from coordinator.protocol.coins import as_words
+from coordinator.protocol.errors import InputError
 from coordinator.protocol.hashing import draw
 
 MOST_VOTES = 1 << 22
@@ -156,7 +157,8 @@ def serve(
         fit = MOST_VOTES // max(alive.size, 1)
         stop = min(first + min(max(fit, 1), MOST_ROUNDS), service.rounds)
         votes = transport.vote(Ballot(service=service, first=first, stop=stop), electors[alive])
-        require_array("votes", votes, np.uint8, [stop - first, alive.size])
+        if require_array("votes", votes, np.uint8, None).shape != (stop - first, alive.size):
+            raise InputError(f"votes of rounds {first} to {stop - 1} have shape {votes.shape}; {alive.size} were asked")
         course.electorate.seat()
         for number in range(first, stop):
             row = votes[number - first]

@@ -75,7 +75,8 @@ def require_epsilon(value: object, name: str = "epsilon") -> PrivacyParameter | 
     if value is None:
         return None
     if not isinstance(value, Fraction) or type(value) not in {Fraction, PrivacyParameter}:
-        raise InputError(f"{name} is a {type(value).__name__}; give a fraction above 0, or None for no privacy")
+        told = f"{value}, a float" if type(value) is float else f"a {type(value).__name__}"
+        raise InputError(f"{name} is {told}; give a fraction above 0, or None for no privacy")
     _require_positive(value, name)
     return value if isinstance(value, PrivacyParameter) else PrivacyParameter(value)
 
@@ -88,7 +89,8 @@ def _require_positive(value: Fraction, name: str) -> None:
     if max(above.bit_length(), below.bit_length()) > MOST_BITS:
         raise InputError(f"{name} has a numerator or denominator of more than {MOST_BITS} bits; give a shorter number")
     if above <= 0:
-        raise InputError(f"{name} is {above}/{below}; it must be above 0 (None, or inf, means no privacy)")
+        told = str(above) if below == 1 else f"{above}/{below}"
+        raise InputError(f"{name} is {told}; it must be above 0 (None, or inf, means no privacy)")
     if math.gcd(above, below) != 1:
         raise InputError(f"{name} is {above}/{below}, which is not reduced; give a fraction above 0")
 

@@ -72,6 +72,17 @@ def _names(kind: Any) -> tuple[str, ...]:
     return tuple(field.name for field in fields(kind))
 
 
+def shown(value: object) -> str:
+    """Return a value as errors show it: in a few letters, and only where its type is Python's own."""
+    if isinstance(value, str | bytes) and type(value) in {str, bytes}:
+        return repr(value[:40])
+    if isinstance(value, int) and type(value) is int and value.bit_length() > 60:
+        return f"a number of {value.bit_length()} bits"
+    if type(value) in {int, float, bool, np.float64}:
+        return f"{value:g}" if isinstance(value, float) else str(value)
+    return f"a {type(value).__name__}"
+
+
 def require_whole(name: str, value: object, least: int, most: int) -> int:
     """Return a whole number of Python's own type that lies between ``least`` and ``most``.
 
@@ -80,39 +91,37 @@ def require_whole(name: str, value: object, least: int, most: int) -> int:
     InputError
     """
     if type(value) is not int:
-        raise InputError(f"{name} is a {type(value).__name__}; give a whole number, {least} to {most}")
+        raise InputError(f"{name} is {shown(value)}; give a whole number, {least} to {most}")
     if not least <= value <= most:
-        told = value if abs(value) < MOST_DEVICES else f"a number of {value.bit_length()} bits"
-        raise InputError(f"{name} is {told}; give a whole number, {least} to {most}")
+        raise InputError(f"{name} is {shown(value)}; give a whole number, {least} to {most}")
     return value
 
 
 def require_real(name: str, value: object, least: float, most: float = LARGEST) -> float:
     """Return a finite number that lies between ``least`` and ``most``; see `require_whole`."""
     if type(value) not in _REAL or not least <= value <= most:  # type: ignore[operator] # it is a number
-        told = f"{value:g}" if type(value) in {float, np.float64} else f"a {type(value).__name__}"
-        raise InputError(f"{name} is {told}; give a number, {least:g} to {most:g}")
+        raise InputError(f"{name} is {shown(value)}; give a number, {least:g} to {most:g}")
     return value  # type: ignore[return-value] # it is a number
 
 
 def require_name(name: str, value: object) -> str:
     """Return a text of at most `MOST_LETTERS` letters that can be written; see `require_whole`."""
     if type(value) is not str or not 1 <= len(value) <= MOST_LETTERS or not value.isprintable():
-        raise InputError(f"{name} is no text of 1 to {MOST_LETTERS} printable letters")
+        raise InputError(f"{name} is {shown(value)}; give a text of 1 to {MOST_LETTERS} printable letters")
     return value
 
 
 def require_truth(name: str, value: object) -> bool:
     """Return a truth value; see `require_whole`."""
     if type(value) is not bool:
-        raise InputError(f"{name} is a {type(value).__name__}; give True or False")
+        raise InputError(f"{name} is {shown(value)}; give True or False")
     return value
 
 
 def require_bytes(name: str, value: object, size: int) -> bytes:
     """Return bytes of a known size; see `require_whole`."""
     if type(value) is not bytes or len(value) != size:
-        told = f"{len(value)} bytes" if type(value) is bytes else f"a {type(value).__name__}"
+        told = f"{len(value)} bytes" if type(value) is bytes else shown(value)
         raise InputError(f"{name} is {told}; it must be {size} bytes")
     return value
 
@@ -136,8 +145,8 @@ def require_array(name: str, value: object, dtype: type[np.generic], shape: Coll
     InputError
     """
     if type(value) is not np.ndarray or value.dtype != np.dtype(dtype) or not value.dtype.isnative:
-        told = value.dtype.name if type(value) is np.ndarray else type(value).__name__
-        raise InputError(f"{name} are no array of {np.dtype(dtype).name} but {told}")
+        told = f"an array of {value.dtype.name}" if type(value) is np.ndarray else shown(value)
+        raise InputError(f"{name}: {told}; give an array of {np.dtype(dtype).name}")
     if shape is None:
         return value
     fits = value.ndim == len(shape) and all(
@@ -145,20 +154,20 @@ def require_array(name: str, value: object, dtype: type[np.generic], shape: Coll
     )
     if not fits or not value.flags.c_contiguous or not value.flags.aligned:
         wanted = tuple("any" if size is None else size for size in shape)
-        raise InputError(f"{name} have shape {value.shape}; send {wanted} in C order")
+        raise InputError(f"{name}: shape {value.shape}; give {wanted} in C order")
     return value
 
 
 def require_range(name: str, array: np.ndarray[Any, Any], least: float, most: float) -> None:
     """Refuse an array with an entry that is no number, or does not lie between ``least`` and ``most``."""
     if array.size and not (array.min() >= least and array.max() <= most):  # NaN fails both
-        raise InputError(f"{name} hold entries that are no numbers from {least:g} to {most:g}")
+        raise InputError(f"{name}: some are no numbers from {least:g} to {most:g}")
 
 
 def require_ascending(name: str, array: np.ndarray[Any, Any], first: int, stop: int) -> None:
     """Refuse whole numbers that do not ascend strictly, or lie outside ``first`` to ``stop - 1``."""
     if array.size and not (first <= array[0] and array[-1] < stop and (array[1:] > array[:-1]).all()):
-        raise InputError(f"{name} are unsorted, twice the same, or outside {first} to {stop - 1}")
+        raise InputError(f"{name}: not ascending, one twice, or outside {first} to {stop - 1}")
 
 
 def require_block(first: object, stop: object, low: int, high: int) -> None:
@@ -169,8 +178,7 @@ def require_block(first: object, stop: object, low: int, high: int) -> None:
     BlockError
     """
     if type(first) is not int or type(stop) is not int:
-        told = " and ".join(type(one).__name__ for one in (first, stop))
-        raise BlockError(f"a block of devices is named by a {told}; give two whole numbers")
+        raise BlockError(f"devices {shown(first)} to {shown(stop)} are none; give two whole numbers")
     if not low <= first <= stop <= high:
         named = f"{first} to {stop - 1}" if max(abs(first), abs(stop)) < MOST_DEVICES else "beyond all addresses"
         raise BlockError(f"devices {named} are not all among devices {low} to {high - 1} here")

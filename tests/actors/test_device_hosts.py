@@ -104,8 +104,8 @@ def test_the_server_gets_no_advice() -> None:
 )
 def test_a_model_that_is_none_is_refused(broken: dict[str, Any]) -> None:
     fields = {"cluster": np.zeros(20, np.int32), "score": np.zeros(20), "error": np.ones(20), "clusters": 1}
-    with pytest.raises(InputError, match="of a model|number of clusters"):
+    with pytest.raises(InputError, match=r"of a model|number of clusters"):
         Model(**{**fields, **broken})
     model = forged(Model(**fields), **broken)  # type: ignore[arg-type] # by name
-    with pytest.raises(InputError, match="of a model|number of clusters|model has 19 items"):
+    with pytest.raises(InputError, match=r"of a model|number of clusters|model has 19 items"):
         host().recommend(model, 60, 70, 5, advice_permit(WORLD.secret))

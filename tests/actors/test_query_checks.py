@@ -140,7 +140,7 @@ POOLS: dict[str, object] = {
 def test_pools_that_are_none(name: str) -> None:
     """Compiled code checks no bounds: a server may send anything, and must get a line, no other memory."""
     with pytest.raises(InputError) as caught:
-        check(forged(QUERIES["item-query"], pool=POOLS[name]), RATINGS)  # type: ignore[arg-type] # what is tried
+        check(forged(QUERIES["item-query"], pool=POOLS[name]), RATINGS)
     assert "pool" in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -214,7 +214,7 @@ CENTRES: dict[str, object] = {
 @pytest.mark.parametrize("name", CENTRES)
 def test_centres_that_do_not_fit_are_refused(name: str) -> None:
     query = forged(QUERIES["sign"], pool=np.arange(ITEMS, dtype=np.int32))
-    assert "centres" in refused(forged(query, centres=CENTRES[name]))  # type: ignore[arg-type] # what is tried
+    assert "centres" in refused(forged(query, centres=CENTRES[name]))
     for most in (-32, 32):
         asked_from = forged(query, centres=np.full(ITEMS, most, np.int32))
         assert Cohort(RATINGS, worlds.SECRET, 0, 5, None).answer(asked_from, 0, 5).refused == 0
@@ -230,7 +230,7 @@ def test_designs_that_count_nothing_bring_no_centres(name: str) -> None:
 @pytest.mark.parametrize("pool", POOLS)
 @pytest.mark.parametrize("name", ["maxsense", "sign"])
 def test_no_pool_reaches_compiled_code_unchecked(name: str, pool: str) -> None:
-    assert "pool" in refused(forged(QUERIES[name], pool=POOLS[pool]))  # type: ignore[arg-type] # what is tried
+    assert "pool" in refused(forged(QUERIES[name], pool=POOLS[pool]))
 
 
 @pytest.mark.parametrize("size", [1, 5, 12])

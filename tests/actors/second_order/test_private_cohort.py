@@ -139,7 +139,7 @@ def test_a_model_that_was_not_announced_is_refused() -> None:
 def test_a_model_that_nothing_can_be_completed_with_is_refused(part: str, value: float) -> None:
     model = tiers.features()
     bad = forged(model, **{part: getattr(model, part) * value})
-    with pytest.raises(InputError, match=f"{part}.* no numbers|kappa is 0"):
+    with pytest.raises(InputError, match=f"{part}.*no numbers|kappa is 0"):
         pinned(bad).answer(tiers.query(bad, "pmc"), bad, 0, 1)
 
 
