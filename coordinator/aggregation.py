@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import fields
 from typing import TypeAlias
 
 import numpy as np
 
 from coordinator.pair_statistics import PairStatistic, aggregate_pairs
 from coordinator.partition_statistics import aggregate_partition
-from coordinator.protocol.checked import MOST_DEVICES, require_array, require_whole
+from coordinator.protocol.checked import require_array, require_whole
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query, Release
 from coordinator.protocol.questions import AGREEMENTS, check_question
@@ -86,8 +87,9 @@ def _shape(statistic: object) -> tuple[object, ...]:
         raise InputError(f"a statistic is expected here, not a {type(statistic).__name__}")
     counts = ("sensed", "scores") if isinstance(statistic, ScoreStatistic) else ("pairs", "agreed")
     shapes = [require_array(name, getattr(statistic, name, None), np.int64, None).shape for name in counts]
-    for name in ("asked", "answered", "refused"):
-        require_whole(name, getattr(statistic, name, None), 0, MOST_DEVICES)
+    for part in fields(statistic):
+        if part.name not in counts:
+            require_whole(part.name, getattr(statistic, part.name, None), 0, 1 << 62)
     return type(statistic), *shapes, getattr(statistic, "questions", 1)
 
 
