@@ -79,25 +79,9 @@ def recommend(model: Model, starts: Ints, rated: Indices, likes: Bools, *, k: in
     -------
     ndarray of int32, shape (devices, k)
         Items, best first; -1 where no unrated item is left.
-
-    Raises
-    ------
-    ValueError
-        If the model is none: a server may send anything.
     """
-    _check(model)
     ranked = np.lexsort((-model.score, model.cluster)).astype(np.int32)
     ends = np.searchsorted(model.cluster[ranked], np.arange(model.clusters + 1))
     top = np.full((starts.size - 1, k), NOTHING, np.int32)
     _fill(model.cluster, model.clusters, starts, rated, likes, ranked, ends, top)
     return top
-
-
-def _check(model: Model) -> None:
-    """Refuse a model that compiled code, which checks no bounds, would follow astray."""
-    if model.cluster.ndim != 1 or model.cluster.shape != model.score.shape or model.clusters < 1:
-        raise ValueError(f"model has clusters {model.cluster.shape} and scores {model.score.shape}")
-    if model.cluster.size and not 0 <= model.cluster.min() <= model.cluster.max() < model.clusters:
-        raise ValueError(f"model has clusters outside 0 to {model.clusters - 1}")
-    if not np.isfinite(model.score).all():
-        raise ValueError("model has scores that are no numbers")

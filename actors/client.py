@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from coordinator.protocol.arrays import Bools2
+from coordinator.protocol.checked import require_whole
 from coordinator.protocol.errors import InputError
 
 
@@ -35,7 +36,16 @@ class Client:
         self._likes = likes
 
     def answer(self, round_number: int, chosen: int) -> bool:
-        """Return whether the client likes the object that is recommended."""
+        """Return whether the client likes the object that is recommended.
+
+        Raises
+        ------
+        InputError
+            If there is no such round or object.
+        """
+        rounds, objects = self._likes.shape
+        require_whole("round", round_number, 0, rounds - 1)
+        require_whole("recommended object", chosen, 0, objects - 1)
         return bool(self._likes[round_number, chosen])
 
     @property

@@ -13,8 +13,13 @@ from actors.ratings import Ratings
 from actors.sketches import SKETCHES, Sketched
 from coordinator.protocol.arrays import Indices, Indices2
 from coordinator.protocol.budget import Epsilon
+from coordinator.protocol.checked import require_block, require_whole
 from coordinator.protocol.coins import as_words
+from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Model, Query, Release
+
+MOST_ADVISED = 1 << 16
+"""Items of one recommendation at most."""
 
 
 class Cohort:
@@ -37,8 +42,10 @@ class Cohort:
 
     Raises
     ------
-    IndexError
+    BlockError
         If a device has no ratings.
+    InputError
+        If the budget is no privacy parameter.
     """
 
     def __init__(
@@ -52,8 +59,7 @@ class Cohort:
         ledger: Path | None = None,
         absence: Absence = PRESENT,
     ) -> None:
-        if not 0 <= first <= stop <= ratings.users:
-            raise IndexError(f"devices {first} to {stop - 1} are not all among the {ratings.users} that have ratings")
+        require_block(first, stop, 0, ratings.users)
         self.first, self.stop = first, stop
         self.ledger = Ledger(first, stop, budget, ledger)
         self._absence = absence
@@ -83,7 +89,7 @@ class Cohort:
         Raises
         ------
         InputError
-            If the query cannot be answered as it stands; nothing is charged then.
+            If the query cannot be answered as it stands, or a device is another cohort's; nothing is charged then.
         """
         booked = self.book(query, first, stop)
         private, able, pairs = self._sketch(query, first, stop - first)
@@ -92,10 +98,14 @@ class Cohort:
 
     def book(self, query: Query, first: int, stop: int) -> Booked:
         """Check and charge ``query``, and find who is there to answer it; nothing is answered yet. See `answer`."""
-        check(query, self._ratings)
-        refused = self.ledger.charge(query, first, stop)
+        refused = self.recall(query, first, stop)
         present = self._absence.present(self._master, query.words, first, stop - first)
         return Booked(query=query, first=first, stop=stop, refused=refused, present=present)
+
+    def recall(self, query: Query, first: int, stop: int) -> list[tuple[int, int]]:
+        """Check and charge ``query`` as `answer` does; return the stretches whose budget does not hold it."""
+        check(query, self._ratings)
+        return self.ledger.charge(query, first, stop)
 
     def _sketch(self, query: Query, first: int, count: int) -> Sketched:
         return SKETCHES[query.design].sketch(query, self._ratings, self._master, first, count)
@@ -103,6 +113,8 @@ class Cohort:
     def rehearse(self, query: Query) -> None:
         """Compile what ``query`` needs on one device and throw the bit away: nothing is charged, nothing leaves."""
         check(query, self._ratings)
+        if self.first == self.stop:
+            return
         private = self._sketch(query, self.first, 1).private
         SKETCHES[query.design].randomizer(private, query, self._master, self.first)
 
@@ -110,9 +122,17 @@ class Cohort:
         """Return each device's own top ``k``, int32, shape (stop - first, k); see `advice.recommend`.
 
         In a deployment this never leaves the device; a simulation reads it to score it.
+
+        Raises
+        ------
+        InputError
+            If the model is none, is about other items, or ``k`` is no length of a list; or devices are not here.
         """
+        Model.arrived(model)
+        require_block(first, stop, self.first, self.stop)
+        require_whole("k", k, 1, MOST_ADVISED)
         if model.cluster.size != self._ratings.items:
-            raise ValueError(f"model has {model.cluster.size} items, the device's catalogue has {self._ratings.items}")
+            raise InputError(f"model has {model.cluster.size} items, the device's catalogue has {self._ratings.items}")
         return recommend(model, *self._ratings.rated(self._master, first, stop - first), k=k)
 
 

@@ -9,10 +9,10 @@ import numpy as np
 from actors.ledger import Ledger
 from actors.voters import Voters
 from coordinator.protocol.arrays import Indices
-from coordinator.protocol.ballots import Ballot, Service, Votes
+from coordinator.protocol.ballots import Ballot, Service, Votes, check_electors
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.coins import as_words
-from coordinator.protocol.errors import LedgerError
+from coordinator.protocol.errors import BlockError, LedgerError
 
 
 class VoterCohort:
@@ -41,7 +41,7 @@ class VoterCohort:
         self, voters: Voters, secret: bytes, first: int, stop: int, budget: Epsilon, ledger: Path | None = None
     ) -> None:
         if not 0 <= first <= stop <= voters.users:
-            raise IndexError(f"devices {first} to {stop - 1} are not all among the {voters.users} voters")
+            raise BlockError(f"devices {first} to {stop - 1} are not all among the {voters.users} voters")
         self.first, self.stop = first, stop
         self.ledger = Ledger(first, stop, budget, ledger)
         self._voters = voters
@@ -52,7 +52,13 @@ class VoterCohort:
 
         One that entered it before enters again at no cost; one whose budget does not hold it stays away, whatever its
         opinions are. The client's own device stays away, too.
+
+        Raises
+        ------
+        InputError
+            If it is no service, or one that these devices have no opinions about; nothing is booked then.
         """
+        self._voters.check(Service.arrived(service))
         found = np.arange(self.first, self.stop, dtype=np.int32)
         taking = np.ones(found.size, np.bool_)
         for start, end in self._others(service.own_device):
@@ -74,9 +80,12 @@ class VoterCohort:
         ------
         LedgerError
             If a device has not entered the service, as far as its ledger tells.
+        InputError
+            If it is no ballot, or electors are no ascending list of devices of this cohort.
         """
-        mine = electors.size == 0 or (self.first <= electors[0] and electors[-1] < self.stop)
-        if not mine or not self.ledger.holds(ballot.service, electors):
+        self._voters.check(Ballot.arrived(ballot).service)
+        check_electors(electors, self.first, self.stop)
+        if not self.ledger.holds(ballot.service, electors):
             raise LedgerError(
                 f"{ballot.service}: a device that is asked for a vote has not entered it, as far as its ledger tells; "
                 "announce the service first"

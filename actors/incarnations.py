@@ -29,5 +29,5 @@ class Incarnation:
         ForgottenError
             Naming this one.
         """
-        if token != self.token:
+        if type(token) is not bytes or token != self.token:
             raise ForgottenError(self.token)

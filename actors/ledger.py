@@ -17,7 +17,8 @@ import numpy as np
 
 from actors.ledger_file import Entry, LedgerFile, read_entries
 from coordinator.protocol.arrays import Indices
-from coordinator.protocol.budget import Epsilon, add, as_float, within
+from coordinator.protocol.budget import Epsilon, add, as_float, require_epsilon, within
+from coordinator.protocol.checked import require_block
 from coordinator.protocol.errors import BudgetError
 
 
@@ -44,9 +45,9 @@ class Stretch:
     answered: frozenset[bytes] = frozenset()
     spent: Epsilon = Fraction(0)
 
-    def charged(self, query: Costly) -> Stretch:
-        """Return this stretch after it answers ``query``."""
-        return replace(self, answered=self.answered | {query.id}, spent=add(self.spent, query.epsilon))
+    def charged(self, entry: Entry) -> Stretch:
+        """Return this stretch after it is charged."""
+        return replace(self, answered=self.answered | {entry.id}, spent=add(self.spent, entry.epsilon))
 
     def same_history(self, other: Stretch) -> bool:
         """Return whether both have answered the same queries."""
@@ -69,6 +70,8 @@ class Ledger:
     ------
     LedgerError
         If the folder cannot be used.
+    InputError
+        If the budget is no privacy parameter.
 
     Notes
     -----
@@ -76,13 +79,13 @@ class Ledger:
     """
 
     def __init__(self, first: int, stop: int, budget: Epsilon, folder: Path | None = None) -> None:
-        self.budget = budget
+        self.budget = require_epsilon(budget, "budget")
         self._stretches = [Stretch(first, stop)]
         self._lock = Lock()
         self._file = None if folder is None else LedgerFile(folder, first)
         if folder is not None:
             for entry in read_entries(folder, first, stop):
-                self._stretches, _, _ = self._charged(entry, entry.first, entry.stop, None)
+                self._stretches, _, _ = self._charged(entry, None)
 
     def charge(self, query: Costly, first: int, stop: int) -> list[tuple[int, int]]:
         """Charge ``query`` to devices ``first`` to ``stop - 1``, before they answer.
@@ -102,38 +105,39 @@ class Ledger:
 
         Raises
         ------
-        IndexError
+        BlockError
             If a device does not belong to this ledger.
+        InputError
+            If what is to be charged is no privacy parameter: nothing is ever refunded.
         """
-        if not self._stretches[0].first <= first <= stop <= self._stretches[-1].stop:
-            raise IndexError(f"devices {first} to {stop - 1} are not all in this ledger")
+        require_block(first, stop, self._stretches[0].first, self._stretches[-1].stop)
+        entry = Entry(query.id, query.epsilon, first, stop)
         with self._lock:
-            return self._charge(query, first, stop)
+            return self._charge(entry)
 
-    def _charge(self, query: Costly, first: int, stop: int) -> list[tuple[int, int]]:
-        kept, booked, refused = self._charged(query, first, stop, self.budget)
+    def _charge(self, entry: Entry) -> list[tuple[int, int]]:
+        kept, booked, refused = self._charged(entry, self.budget)
         if self._file is not None and booked:
-            query_id, epsilon = query.id, query.epsilon
-            self._file.append([Entry(query_id, epsilon, low, high) for low, high in booked])
+            self._file.append([replace(entry, first=low, stop=high) for low, high in booked])
         self._stretches = kept
         return refused
 
     def _charged(
-        self, query: Costly, first: int, stop: int, budget: Epsilon
+        self, entry: Entry, budget: Epsilon
     ) -> tuple[list[Stretch], list[tuple[int, int]], list[tuple[int, int]]]:
         """Return the stretches after a charge, which of them are charged, and which refuse."""
-        query_id = query.id
         kept: list[Stretch] = []
         booked: list[tuple[int, int]] = []
         refused: list[tuple[int, int]] = []
-        for stretch in self._split(first, stop):
-            asked = first <= stretch.first and stretch.stop <= stop and query_id not in stretch.answered
-            if asked and not within(add(stretch.spent, query.epsilon), budget):
+        for stretch in self._split(entry.first, entry.stop):
+            inside = entry.first <= stretch.first and stretch.stop <= entry.stop
+            asked = inside and entry.id not in stretch.answered
+            if asked and not within(add(stretch.spent, entry.epsilon), budget):
                 refused.append((stretch.first, stretch.stop))
                 asked = False
             elif asked:
                 booked.append((stretch.first, stretch.stop))
-            self._append(kept, stretch.charged(query) if asked else stretch)
+            self._append(kept, stretch.charged(entry) if asked else stretch)
         return kept, booked, refused
 
     def stretches(self) -> list[tuple[int, int, Epsilon]]:

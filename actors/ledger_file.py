@@ -11,24 +11,38 @@ import os
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from fractions import Fraction
 from pathlib import Path
 
 from actors.durable import make_folder, sync_folder
-from coordinator.protocol.budget import Epsilon
-from coordinator.protocol.errors import LedgerError
+from coordinator.protocol.budget import Epsilon, PrivacyParameter, require_epsilon
+from coordinator.protocol.checked import MOST_DEVICES, require_whole
+from coordinator.protocol.errors import InputError, LedgerError
 
 SUFFIX = ".ledger"
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Devices ``first`` to ``stop - 1`` were charged ``epsilon`` for the query ``id``."""
+    """Devices ``first`` to ``stop - 1`` were charged ``epsilon`` for the query ``id``.
+
+    Raises
+    ------
+    InputError
+        If ``epsilon`` is no privacy parameter, ``id`` is no digest, or the devices are none.
+    """
 
     id: bytes
     epsilon: Epsilon
     first: int
     stop: int
+
+    def __post_init__(self) -> None:
+        """Refuse what nobody can be charged."""
+        object.__setattr__(self, "epsilon", require_epsilon(self.epsilon))
+        if type(self.id) is not bytes or not self.id:
+            raise InputError("what is charged has no id; give a digest")
+        require_whole("first device", self.first, 0, MOST_DEVICES)
+        require_whole("end of devices", self.stop, self.first, MOST_DEVICES)
 
     def line(self) -> bytes:
         """Return the entry as a line, with a checksum in front."""
@@ -115,5 +129,8 @@ def _read(line: bytes) -> Entry | None:
     check, _, told = line.partition(b" ")
     if not told.endswith(b"]") or check != f"{zlib.crc32(told):08x}".encode():
         return None
-    query_id, epsilon, first, stop = json.loads(told)
-    return Entry(bytes.fromhex(query_id), None if epsilon is None else Fraction(epsilon), first, stop)
+    try:
+        query_id, epsilon, first, stop = json.loads(told)
+        return Entry(bytes.fromhex(query_id), None if epsilon is None else PrivacyParameter(epsilon), first, stop)
+    except (ValueError, TypeError):
+        return None

@@ -13,8 +13,9 @@ from actors.electors import VoterCohort
 from actors.incarnations import Incarnation
 from actors.voters import Voters
 from coordinator.protocol.arrays import Indices
-from coordinator.protocol.ballots import Ballot, Service, Votes
+from coordinator.protocol.ballots import Ballot, Service, Votes, check_electors
 from coordinator.protocol.budget import Epsilon
+from coordinator.protocol.errors import InputError
 
 
 class VoterHost:
@@ -51,6 +52,8 @@ class VoterHost:
         ------
         ForgottenError
             If ``incarnation`` is not this process's token: it may have forgotten what its devices entered before.
+        InputError
+            If it is no service; nothing is booked then.
         """
         self._incarnation.require(incarnation)
         return np.concatenate([cohort.enter(service) for cohort in self._cohorts])
@@ -62,8 +65,12 @@ class VoterHost:
         ------
         ForgottenError
             As for `enter`.
+        InputError
+            If it is no ballot, or electors are no ascending list of devices of this host.
         """
         self._incarnation.require(incarnation)
+        Ballot.arrived(ballot)
+        check_electors(electors, self._cohorts[0].first, self._cohorts[-1].stop)
         parts = [
             cohort.vote(ballot, electors[start:end])
             for cohort in self._cohorts
@@ -72,11 +79,12 @@ class VoterHost:
         ]
         if len(parts) == 1:
             return parts[0]
+        nobody = np.empty((ballot.stop - ballot.first, 0), np.uint8)
         return Votes(
             service_id=ballot.service.id,
             first=ballot.first,
             electors=electors,
-            votes=np.concatenate([part.votes for part in parts], axis=1),
+            votes=np.concatenate([nobody, *(part.votes for part in parts)], axis=1),
         )
 
 
@@ -87,7 +95,15 @@ class ClientHost:
         self._clients = {client.number: client for client in clients}
 
     def answer(self, client: int, round_number: int, chosen: int) -> bool:
-        """Return whether a client likes what is recommended."""
+        """Return whether a client likes what is recommended; see `actors.client.Client.answer`.
+
+        Raises
+        ------
+        InputError
+            If there is no such client, round or object.
+        """
+        if type(client) is not int or client not in self._clients:
+            raise InputError("a client is asked who is not here; name one of those who are served")
         return self._clients[client].answer(round_number, chosen)
 
 

@@ -15,7 +15,9 @@ from actors.incarnations import Incarnation
 from actors.ratings import Ratings
 from coordinator.protocol.arrays import Indices2
 from coordinator.protocol.budget import Epsilon
+from coordinator.protocol.checked import MOST_DEVICES, require_whole
 from coordinator.protocol.coins import derive
+from coordinator.protocol.errors import PermitError
 from coordinator.protocol.messages import Model, Query, Release
 
 
@@ -49,6 +51,7 @@ class DeviceHost:
         ]
 
     def _cohort(self, device: int) -> Cohort:
+        require_whole("first device", device, 0, MOST_DEVICES)
         return self._cohorts[bisect_right(self._firsts, device) - 1]
 
     def warm_up(self, query: Query) -> None:
@@ -66,12 +69,16 @@ class DeviceHost:
         ------
         ForgottenError
             If ``incarnation`` is not this process's token: it may have forgotten what its devices answered.
+        InputError
+            As `actors.device.Cohort.answer`.
         """
         self._incarnation.require(incarnation)
         return self._cohort(first).answer(query, first, stop)
 
     def recall(self, query: Query, first: int, stop: int, incarnation: bytes) -> None:
         """Book a query that devices of one cohort answered earlier, if they have not; nothing is answered.
+
+        It is checked as `answer` checks it: what could not have been answered is not booked.
 
         Several are booked in the order in which they were asked, from the first: out of order, a budget would hold
         what it did not hold before.
@@ -82,7 +89,7 @@ class DeviceHost:
             As for `answer`: a process that was started anew meanwhile would begin in the middle.
         """
         self._incarnation.require(incarnation)
-        self._cohort(first).ledger.charge(query, first, stop)
+        self._cohort(first).recall(query, first, stop)
 
     def spent(self, incarnation: bytes) -> list[tuple[int, int, Epsilon]]:
         """Return what devices have spent: ``(first, stop, spent)`` of stretches that spent alike [nats].
@@ -103,11 +110,11 @@ class DeviceHost:
 
         Raises
         ------
-        PermissionError
+        PermitError
             If the permit is wrong.
         """
-        if not hmac.compare_digest(permit, advice_permit(self._secret)):
-            raise PermissionError("advice stays on the device; only the experimenter may look at it")
+        if type(permit) is not bytes or not hmac.compare_digest(permit, advice_permit(self._secret)):
+            raise PermitError("advice stays on the device; only the experimenter may look at it")
         return self._cohort(first).recommend(model, first, stop, k)
 
 

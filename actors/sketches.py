@@ -39,32 +39,17 @@ SketchFunction = Callable[[Query, Ratings, Words, int, int], Sketched]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sketch:
-    """What devices know of one design.
+    """What devices know of one design, beside what is public of it: `coordinator.protocol.questions.KINDS`.
 
     Attributes
     ----------
     sketch : callable
         Makes the private bits.
-    questions : int or None
-        Bits that a device answers; None: as many as the query asks for.
-    parameters : frozenset of str
-        Names of the numbers that a query must bring, no more and no less.
-    pooled : bool or None
-        Whether the query must name a pool of items (True), must not, or may (None).
-    names_rated : bool
-        Whether the release names items that the device rated; only where that is public.
-    private : bool
-        Whether bits go through a local randomizer; what is not private is asked without an epsilon only.
     randomizer : callable
         The local randomizer: (what is private, query, master secret, first device) to the released bits.
     """
 
     sketch: SketchFunction
-    questions: int | None = 1
-    parameters: frozenset[str] = frozenset()
-    pooled: bool | None = False
-    names_rated: bool = False
-    private: bool = True
     randomizer: Randomizer = flip
 
 
@@ -150,17 +135,11 @@ def _pairwise_of_rated(agree: Agree) -> SketchFunction:
 
 
 SKETCHES = {
-    "maxsense": Sketch(sketch=maxsense, parameters=frozenset({"sensing"}), pooled=None),
-    "sign": Sketch(sketch=sign, parameters=frozenset({"vectors", "kept"}), pooled=True, randomizer=name_vector),
-    "multi-maxsense": Sketch(sketch=multi_maxsense, questions=None, parameters=frozenset({"set_size"})),
+    "maxsense": Sketch(sketch=maxsense),
+    "sign": Sketch(sketch=sign, randomizer=name_vector),
+    "multi-maxsense": Sketch(sketch=multi_maxsense),
     **{f"pairwise-{name}": Sketch(sketch=_pairwise(agree)) for name, agree in AGREEMENTS.items()},
-    **{
-        f"pairwise-{name}-of-rated": Sketch(sketch=_pairwise_of_rated(agree), names_rated=True)
-        for name, agree in AGREEMENTS.items()
-    },
-    "item-query": Sketch(sketch=item_query, pooled=True, private=False),
-    **dict.fromkeys(
-        ("full-reveal", "curator-items", "curator-pairs"),
-        Sketch(sketch=reveal, questions=None, parameters=frozenset({"share", "most"}), private=False),
-    ),
+    **{f"pairwise-{name}-of-rated": Sketch(sketch=_pairwise_of_rated(agree)) for name, agree in AGREEMENTS.items()},
+    "item-query": Sketch(sketch=item_query),
+    **dict.fromkeys(("full-reveal", "curator-items", "curator-pairs"), Sketch(sketch=reveal)),
 }

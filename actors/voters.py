@@ -9,7 +9,8 @@ import numpy as np
 
 from actors.vote_kernels import vote_as_peers, vote_at_random, vote_by_rating, vote_streams
 from coordinator.protocol.arrays import Bits2, Bools2, Floats, Indices, Ints, Words
-from coordinator.protocol.ballots import Ballot
+from coordinator.protocol.ballots import Ballot, Service
+from coordinator.protocol.errors import InputError
 
 
 class Voters(Protocol):
@@ -20,9 +21,23 @@ class Voters(Protocol):
         """Number of devices."""
         ...
 
+    def check(self, service: Service) -> None:
+        """Refuse a service that nobody here has opinions about: compiled code checks no bounds.
+
+        Raises
+        ------
+        InputError
+        """
+        ...
+
     def cast(self, master: Words, ballot: Ballot, electors: Indices) -> Bits2:
         """Return what ``electors`` vote for in the ballot's rounds, uint8, shape (rounds, electors)."""
         ...
+
+
+def _require_rounds(service: Service, rounds: int) -> None:
+    if service.rounds > rounds:
+        raise InputError(f"{service} has {service.rounds} rounds; voters here have opinions about {rounds}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +69,12 @@ class PlantedVoters:
     def users(self) -> int:
         """Number of devices."""
         return self.client.size
+
+    def check(self, service: Service) -> None:
+        """Refuse a service that goes on beyond the planted rounds, or has other objects; see `Voters.check`."""
+        _require_rounds(service, self.taste.shape[1])
+        if service.objects != self.objects:
+            raise InputError(f"{service} has {service.objects} objects a round; voters here know {self.objects}")
 
     def cast(self, master: Words, ballot: Ballot, electors: Indices) -> Bits2:
         """Return votes; see `Voters.cast`."""
@@ -90,11 +111,16 @@ class RatingVoters:
         """Number of devices."""
         return self.starts.size - 1
 
+    def check(self, service: Service) -> None:
+        """Refuse a service without titles; see `Voters.check`."""
+        if service.titles is None:
+            raise InputError(f"{service} names no titles; voters with ratings need titles to vote on")
+
     def cast(self, master: Words, ballot: Ballot, electors: Indices) -> Bits2:
         """Return votes; see `Voters.cast`."""
+        self.check(ballot.service)
         titles = ballot.service.titles
-        if titles is None:
-            raise ValueError("voters with ratings need titles to vote on")
+        assert titles is not None
         streams = vote_streams(master, electors, ballot.service.series)
         votes = np.empty((ballot.stop - ballot.first, electors.size), np.uint8)
         asked = titles[ballot.first : ballot.stop]
@@ -120,6 +146,10 @@ class TableVoters:
     def users(self) -> int:
         """Number of devices."""
         return self.group.size
+
+    def check(self, service: Service) -> None:
+        """Refuse a service that goes on beyond the table; see `Voters.check`."""
+        _require_rounds(service, self.table.shape[0])
 
     def cast(self, master: Words, ballot: Ballot, electors: Indices) -> Bits2:  # noqa: ARG002 (no coin is needed)
         """Return votes; see `Voters.cast`."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from coordinator.pair_moments import AGREEMENTS
 from coordinator.pair_statistics import check_items
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query
+from coordinator.protocol.questions import AGREEMENTS
 
 
 class Design(Protocol):

@@ -10,9 +10,7 @@ import numpy as np
 from coordinator.moments import DECODERS, BlockParameters
 from coordinator.protocol.arrays import Floats, Ints
 from coordinator.protocol.errors import InputError
-
-AGREEMENTS = ("rated-equal", "equal", "positive")
-"""The three readings of the agreement bit (spec section 3)."""
+from coordinator.protocol.questions import AGREEMENTS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -77,13 +77,17 @@ def aggregate_pairs(query: Query, release: Release) -> PairStatistic:
     release.require(query)
     check_items(query.items)
     public = release.public_pairs()
-    if query.design.endswith(OF_RATED) and public is None and release.count:
-        raise ValueError(f"release of device {release.first} on lacks the public pairs that {query} is about")
+    if (public is not None) != query.design.endswith(OF_RATED) and release.count:
+        needed = "lacks the public pairs" if public is None else "brings public pairs, which are not those"
+        raise InputError(f"release of device {release.first} on {needed} that {query} is about")
     if public is None:
         key = round_key(query.public_seed, query.round)
         low, high = random_pairs(key, release.first, release.count, query.items)
     else:
         low, high = public[:, 0], public[:, 1]
+        told = release.answered_mask()
+        if not ((low[told] >= 0) & (low[told] < high[told]) & (high[told] < query.items)).all():
+            raise InputError(f"release of device {release.first} on names pairs that are none of {query.items} items")
     place = low.astype(np.int64) * query.items + high
     answered, bits = release.answered_mask(), release.unpacked()[:, 0] & release.answered_mask() == 1
     cells, shape = query.items**2, (query.items, query.items)

@@ -243,7 +243,7 @@ class Coordinator:
         release: Release = got(call.answer)
         if call.incarnation != (now := self._hosts.incarnation(call.block.host)):
             raise ForgottenError(now)
-        release.require(query)
+        Release.arrived(release).require(query)
         if (release.first, release.count) != (call.block.first, call.block.stop - call.block.first):
             raise ValueError(f"release of devices from {release.first} on is no answer of block {call.block.first}")
         return release

@@ -20,6 +20,7 @@ from coordinator.open_designs import ItemQuery, Reveal
 from coordinator.pair_statistics import PairStatistic
 from coordinator.pool_designs import MaxSense, SignSensing
 from coordinator.posterior import Posterior
+from coordinator.protocol.budget import PrivacyParameter
 from coordinator.protocol.coins import derive
 from coordinator.protocol.messages import Model, Query, Release
 from coordinator.rating_decoders import Curator
@@ -81,7 +82,7 @@ ALLOWED: dict[type, set[str]] = {
 """What the server's side may hold, and the names of its fields; a `Curator` is a server that is trusted."""
 CACHED: dict[type, set[str]] = {PairStatistic: {"ones"}}
 """What a value may keep beside its fields: what follows from them."""
-ATOMS = (int, float, str, bytes, Fraction, type(None), ActorHandle)
+ATOMS = (int, float, str, bytes, Fraction, PrivacyParameter, type(None), ActorHandle)
 """An actor's handle is an address; what lies behind it stays there."""
 
 

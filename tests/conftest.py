@@ -2,7 +2,8 @@
 
 `reference` is the oracle in plain Python, `statistical` holds error radii, `worlds` builds the project's objects,
 `runs` starts small scenarios and commands, `boundary` knows what may cross it, `tiers` builds private devices,
-`mortal` has processes that die.
+`mortal` has processes that die, `forging` makes messages that nothing has checked,
+`nasty` the values in them.
 """
 
 from __future__ import annotations
@@ -35,7 +36,18 @@ def _share(name: str) -> None:
     spec.loader.exec_module(module)
 
 
-for shared in ("reference", "statistical", "worlds", "runs", "boundary", "tiers", "completions", "mortal"):
+for shared in (
+    "reference",
+    "statistical",
+    "worlds",
+    "runs",
+    "boundary",
+    "tiers",
+    "completions",
+    "mortal",
+    "forging",
+    "nasty",
+):
     _share(shared)
 
 

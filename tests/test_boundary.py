@@ -6,12 +6,12 @@ import json
 import pickle
 import subprocess
 import sys
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from boundary import SEED, leaves, shows_a_secret
+from forging import forged
 from runs import here, of_file, planted_ratings, small, write_movielens
 
 from actors.device import Cohort
@@ -200,7 +200,7 @@ def test_the_list_would_stop_ratings_and_other_strangers() -> None:
     run = here(small())
     query = here(small(design="item-query", users=50)).outcome.state.asked[0].query
     strangers = [run.population, run.population.ratings, run.scenario, np.zeros(41), np.zeros(40, bool), {1: 0.5}, {0}]
-    strangers += [np.zeros((40, 41)), {"likes": "3"}, replace(query, pool=np.array([3, 1], np.int32))]
+    strangers += [np.zeros((40, 41)), {"likes": "3"}, forged(query, pool=np.array([3, 1], np.int32))]
     for stranger in strangers:
         with pytest.raises(AssertionError):
             list(leaves([stranger], items=40))

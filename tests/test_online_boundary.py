@@ -11,13 +11,13 @@ import pickle
 import subprocess
 import sys
 from collections.abc import Iterator
-from fractions import Fraction
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 import pytest
 from boundary import SEED, shows_a_secret
+from forging import forged
 from runs import planted_ratings, write_movielens
 
 from actors.client import Client
@@ -29,6 +29,7 @@ from coordinator.online.recommenders import Promise
 from coordinator.online.service import Served, serve
 from coordinator.protocol.arrays import Indices
 from coordinator.protocol.ballots import Ballot, Service, Votes
+from coordinator.protocol.budget import PrivacyParameter
 from scenarios.online import on_ray, stage
 from scenarios.online.config import OnlineScenario
 from scenarios.online.run import OnlineRun, run_online
@@ -50,7 +51,7 @@ ALLOWED: dict[type, dict[str, tuple[type, ...]]] = {
         "recommender": (str,),
         "rounds": (int,),
         "objects": (int,),
-        "epsilon": (Fraction, type(None)),
+        "epsilon": (PrivacyParameter, type(None)),
         "titles": (np.ndarray, type(None)),
         "own_device": (int, type(None)),
     },
@@ -259,7 +260,7 @@ def test_strangers_are_stopped(run: OnlineRun) -> None:
         with pytest.raises(KeyError):
             check(stranger)
     with pytest.raises(AssertionError):
-        check(dataclasses.replace(client.world.service("p-rec", None), client=smuggled))
+        check(forged(client.world.service("p-rec", None), client=smuggled))
 
 
 def test_on_ray_the_coordinator_is_handed_addresses_only(monkeypatch: pytest.MonkeyPatch) -> None:

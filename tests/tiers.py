@@ -11,6 +11,7 @@ import reference
 
 from actors.second_order.cohort import PrivateCohort
 from actors.second_order.coins import Coins
+from actors.second_order.consent import Consent
 from coordinator.protocol.arrays import Floats, Indices, Ints
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.features import ItemFeatures
@@ -59,11 +60,23 @@ def query(model: ItemFeatures, mechanism: str, *, epsilon: Fraction = Fraction(1
     return SecondOrderQuery(model=model.digest, mechanism=mechanism, epsilon=told, batch=batch)
 
 
-def cohort(of: Rated, first: int, stop: int, *, folder: Path | None = None, secret: bytes = SECRET) -> PrivateCohort:
-    """Devices ``first`` to ``stop - 1`` of those that rated."""
+WILLING = Consent(mechanisms=frozenset(MECHANISMS), epsilon=None, own_h=True)
+"""Agrees to everything."""
+
+
+def cohort(
+    of: Rated,
+    first: int,
+    stop: int,
+    *,
+    folder: Path | None = None,
+    secret: bytes = SECRET,
+    consent: Consent = WILLING,
+) -> PrivateCohort:
+    """Devices ``first`` to ``stop - 1`` of those that rated; by default they agree to everything."""
     low, high = of.starts[first], of.starts[stop]
     starts = of.starts[first : stop + 1] - low
-    return PrivateCohort(starts, of.items[low:high], of.values[low:high], secret, first, folder=folder)
+    return PrivateCohort(starts, of.items[low:high], of.values[low:high], secret, first, consent=consent, folder=folder)
 
 
 def coins(devices: int, *, seed: int = 0, first: int = 0) -> Coins:

@@ -10,9 +10,11 @@ import numpy as np
 
 from actors.second_order.answers import Answer, Answers
 from actors.second_order.coins import Coins
+from actors.second_order.consent import Consent
 from actors.second_order.ratings import PrivateRatings
 from actors.second_order.speakers import SPEAKERS, Asked
-from coordinator.protocol.arrays import Floats, Indices, Ints
+from coordinator.protocol.arrays import Floats, Floats2, Indices, Ints
+from coordinator.protocol.checked import LARGEST, require_block, require_bytes, require_whole
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import ItemFeatures, residuals_many
@@ -51,6 +53,8 @@ class PrivateCohort:
         The population's sixteen-byte master secret; each device's own secret is derived from it.
     first : int
         Address of the first device.
+    consent : Consent
+        What these devices take part in; set by whoever makes them.
     folder : Path or None
         Where answers are kept beyond this process, whatever cohorts there are; None for memory only.
 
@@ -61,8 +65,17 @@ class PrivateCohort:
     """
 
     def __init__(
-        self, starts: Ints, items: Indices, values: Floats, secret: bytes, first: int, *, folder: Path | None = None
+        self,
+        starts: Ints,
+        items: Indices,
+        values: Floats,
+        secret: bytes,
+        first: int,
+        *,
+        consent: Consent,
+        folder: Path | None = None,
     ) -> None:
+        self._consent = consent
         self._ratings, self._master = PrivateRatings(starts=starts, items=items, values=values), as_words(secret)
         self.first, self.stop = first, first + self._ratings.devices
         self._answers = Answers(self.first, self.stop, folder)
@@ -74,8 +87,9 @@ class PrivateCohort:
         Raises
         ------
         InputError
-            If a device has taken another one, or answered about another one.
+            If it is no digest, or a device has taken another one, or answered about another one.
         """
+        require_bytes("digest of a model", model, 16)
         self._own(first, stop)
         for device in range(first, stop):
             self._agree(device, model)
@@ -103,12 +117,14 @@ class PrivateCohort:
         Raises
         ------
         InputError
-            If the model is not the pinned one, a device has answered another query, or a rating cannot be used.
-            Nothing is answered then.
+            If the query or the model is none, the model is not the pinned one, a device has answered another query, or
+            a rating cannot be used. Nothing is answered then.
+        ConsentError
+            If devices have not agreed to the mechanism or to its epsilon. Nothing is answered then, either.
         """
         self._own(first, stop)
-        query.require(features)
-        _require_finite(features)
+        self._consent.require(SecondOrderQuery.arrived(query))
+        query.require(ItemFeatures.arrived(features))
         for device in range(first, stop):
             self._admit(device, query)
         silent = list(self._silent(first, stop, features.items))
@@ -120,7 +136,7 @@ class PrivateCohort:
 
     def ledger(self, device: int) -> Spent | None:
         """Return what a device of this cohort has released, and under which guarantee; None before it has."""
-        self._own(device, device + 1)
+        require_whole("device", device, self.first, self.stop - 1)
         if (one := self._answers.get(device)) is None:
             return None
         return Spent(device, one.query_id, one.model, one.mechanism, one.epsilon, one.guarantee)
@@ -129,8 +145,7 @@ class PrivateCohort:
         return self._ratings.block(first - self.first, stop - self.first)
 
     def _own(self, first: int, stop: int) -> None:
-        if not self.first <= first <= stop <= self.stop:
-            raise IndexError(f"devices {first} to {stop - 1} are not all in the cohort {self.first} to {self.stop - 1}")
+        require_block(first, stop, self.first, self.stop)
 
     def _agree(self, device: int, model: bytes) -> None:
         """Refuse a model other than the one that the device took, or answered."""
@@ -170,7 +185,7 @@ class PrivateCohort:
 
     def _answer_block(self, query: SecondOrderQuery, features: ItemFeatures, first: int, stop: int) -> list[Answer]:
         own = self._own_ratings(first, stop)
-        residuals = residuals_many(features, own.starts, own.items, own.values)
+        residuals = _finite(residuals_many(features, own.starts, own.items, own.values))
         coins = Coins(self._master, first, stop - first, query.words)
         told = SPEAKERS[query.mechanism](residuals, Asked(query, features, coins))
         epsilon = "" if query.epsilon is None else str(query.epsilon)
@@ -184,10 +199,12 @@ class PrivateCohort:
         return SecondOrderRelease(query_id=one.query_id, device=device, mechanism=one.mechanism, payload=one.payload)
 
 
-def _require_finite(features: ItemFeatures) -> None:
-    """Refuse a model that nothing can be completed with, pinned or not."""
-    if not (np.isfinite(features.mean).all() and np.isfinite(features.vectors).all() and features.kappa > 0):
-        raise InputError(
-            f"model {features.digest.hex()[:8]} holds numbers that are not finite, or kappa {features.kappa:g}; "
-            "send one with finite numbers and kappa above 0"
-        )
+def _finite(residuals: Floats2) -> Floats2:
+    """Return residuals that are numbers, whatever the model: 0 where completion has no result, and none is huge.
+
+    A model can be made so that completion overflows where a device rated some item. A mechanism promises something for
+    vectors of numbers only, and to refuse would tell what was rated.
+    """
+    np.clip(residuals, -LARGEST, LARGEST, out=residuals)
+    residuals[np.isnan(residuals)] = 0.0
+    return residuals

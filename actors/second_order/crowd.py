@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Protocol
 
 from actors.second_order.cohort import PrivateCohort
+from actors.second_order.consent import Consent
 from actors.second_order.ratings import PrivateRatings
 from coordinator.protocol.features import ItemFeatures
 from coordinator.protocol.second_order import SecondOrderQuery, SecondOrderRelease
@@ -37,12 +38,14 @@ class LocalDevices:
     ratings : PrivateRatings
     secret : bytes
         The population's master secret.
+    consent : Consent
+        What all of them take part in.
     workers : int
         Threads.
     """
 
-    def __init__(self, ratings: PrivateRatings, secret: bytes, workers: int = 1) -> None:
-        self._cohorts = [cohort_of(ratings, secret, bounds) for bounds in cohort_bounds(ratings.devices)]
+    def __init__(self, ratings: PrivateRatings, secret: bytes, consent: Consent, workers: int = 1) -> None:
+        self._cohorts = [cohort_of(ratings, secret, bounds, consent) for bounds in cohort_bounds(ratings.devices)]
         self._workers = workers
 
     def pin(self, model: bytes, first: int, stop: int) -> None:
@@ -71,12 +74,12 @@ class LocalDevices:
 
 
 def cohort_of(
-    ratings: PrivateRatings, secret: bytes, bounds: tuple[int, int], folder: Path | None = None
+    ratings: PrivateRatings, secret: bytes, bounds: tuple[int, int], consent: Consent, folder: Path | None = None
 ) -> PrivateCohort:
     """Return the cohort of devices ``bounds[0]`` to ``bounds[1] - 1``; it keeps answers in its own part of a folder."""
     own, first = ratings.block(*bounds), bounds[0]
     kept = None if folder is None else folder / str(first)
-    return PrivateCohort(own.starts, own.items, own.values, secret, first, folder=kept)
+    return PrivateCohort(own.starts, own.items, own.values, secret, first, consent=consent, folder=kept)
 
 
 def cohort_bounds(devices: int) -> list[tuple[int, int]]:

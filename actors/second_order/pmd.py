@@ -14,10 +14,10 @@ from actors.second_order.pmd_kernels import choose_candidates
 from coordinator.protocol.arrays import Bits2, Floats2
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import ItemFeatures
+from coordinator.protocol.second_order import MOST_CANDIDATES
 
 SWEEPS, PASSES = 3, 1
 """Sweeps over all pairs of candidates at one item, and passes over all items, where nothing else is said."""
-MOST_CANDIDATES = 255
 
 
 def candidate_values(features: ItemFeatures, candidates: int | None = None) -> Floats2:

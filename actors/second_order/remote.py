@@ -11,9 +11,10 @@ import ray
 
 from actors.incarnations import Incarnation
 from actors.second_order.cohort import PrivateCohort
+from actors.second_order.consent import Consent
 from actors.second_order.crowd import cohort_of
 from actors.second_order.ratings import PrivateRatings
-from coordinator.protocol.errors import ForgottenError
+from coordinator.protocol.errors import BlockError, ForgottenError
 from coordinator.protocol.features import ItemFeatures
 from coordinator.protocol.second_order import SecondOrderQuery, SecondOrderRelease
 
@@ -29,20 +30,32 @@ class PrivateHost:
         The population's master secret.
     bounds : list of (int, int)
         Its cohorts, ``[first, stop)`` each.
+    consent : Consent
+        What its devices take part in.
     folder : Path or None
         Where answers are kept: an actor that is started anew, after its process died, finds there what its devices
         have answered.
     """
 
     def __init__(
-        self, ratings: PrivateRatings, secret: bytes, bounds: list[tuple[int, int]], folder: Path | None = None
+        self,
+        ratings: PrivateRatings,
+        secret: bytes,
+        bounds: list[tuple[int, int]],
+        consent: Consent,
+        folder: Path | None = None,
     ) -> None:
         self._incarnation = Incarnation()
-        self._cohorts: dict[int, PrivateCohort] = {one[0]: cohort_of(ratings, secret, one, folder) for one in bounds}
+        self._cohorts = {one[0]: cohort_of(ratings, secret, one, consent, folder) for one in bounds}
 
     def incarnation(self) -> bytes:
         """Return the token of this process, drawn when it started."""
         return self._incarnation.token
+
+    def _cohort(self, cohort: int) -> PrivateCohort:
+        if type(cohort) is not int or cohort not in self._cohorts:
+            raise BlockError("a cohort of private devices is named that is not here; name its first device")
+        return self._cohorts[cohort]
 
     def answer(
         self, query: SecondOrderQuery, features: ItemFeatures, cohort: int, first: int, stop: int, incarnation: bytes
@@ -53,9 +66,11 @@ class PrivateHost:
         ------
         ForgottenError
             If ``incarnation`` is not this process's token: nothing was announced to it.
+        BlockError
+            If there is no such cohort.
         """
         self._incarnation.require(incarnation)
-        return self._cohorts[cohort].answer(query, features, first, stop)
+        return self._cohort(cohort).answer(query, features, first, stop)
 
     def pin(self, model: bytes, cohort: int, first: int, stop: int, incarnation: bytes) -> None:
         """Let devices take an announced digest; see `PrivateCohort.pin`.
@@ -66,7 +81,7 @@ class PrivateHost:
             As for `answer`: another process took what was announced before.
         """
         self._incarnation.require(incarnation)
-        self._cohorts[cohort].pin(model, first, stop)
+        self._cohort(cohort).pin(model, first, stop)
 
 
 class HostedDevices:
@@ -77,7 +92,7 @@ class HostedDevices:
 
     Parameters
     ----------
-    ratings, secret, folder
+    ratings, secret, consent, folder
         As for `PrivateHost`.
     bounds : list of (int, int)
         All cohorts, ascending.
@@ -90,13 +105,15 @@ class HostedDevices:
         ratings: PrivateRatings,
         secret: bytes,
         bounds: list[tuple[int, int]],
+        consent: Consent,
         workers: int,
         folder: Path | None = None,
     ) -> None:
         self._bounds, self._ratings = bounds, ray.put(ratings)  # held: a host that is started anew reads them
         actor: Any = ray.remote(num_cpus=0, max_restarts=-1)(PrivateHost)
         self.hosts = [
-            actor.remote(self._ratings, secret, bounds[k::workers], folder) for k in range(min(workers, len(bounds)))
+            actor.remote(self._ratings, secret, bounds[k::workers], consent, folder)
+            for k in range(min(workers, len(bounds)))
         ]
         self._incarnations = [b""] * len(self.hosts)
 
@@ -137,10 +154,15 @@ class HostedDevices:
 
 @contextmanager
 def devices_on_ray(
-    ratings: PrivateRatings, secret: bytes, bounds: list[tuple[int, int]], workers: int, folder: Path | None = None
+    ratings: PrivateRatings,
+    secret: bytes,
+    bounds: list[tuple[int, int]],
+    consent: Consent,
+    workers: int,
+    folder: Path | None = None,
 ) -> Iterator[HostedDevices]:
     """Yield `HostedDevices`; their actors end at exit."""
-    devices = HostedDevices(ratings, secret, bounds, workers, folder)
+    devices = HostedDevices(ratings, secret, bounds, consent, workers, folder)
     try:
         yield devices
     finally:

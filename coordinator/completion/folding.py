@@ -72,7 +72,7 @@ class ReleaseBook:
         """
         new: dict[int, SecondOrderRelease] = {}
         for release in releases:
-            release.require(query)
+            SecondOrderRelease.arrived(release).require(query, features)
             if release.device in self._devices or release.device in new:
                 self.duplicates += 1
             else:

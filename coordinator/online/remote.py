@@ -69,6 +69,8 @@ class OnlineCoordinator:
             tokens = self._incarnations
             answers = [host.vote.remote(ballot, electors[start:end], tokens[host]) for host, start, end in asked]
             votes: list[Votes] = got(answers)
+            for told, (_, start, end) in zip(votes, asked, strict=True):
+                Votes.arrived(told).require(ballot, electors[start:end])
             return votes
 
         parts = self._again(attempt, f"votes of rounds {ballot.first} to {ballot.stop - 1} were lost")

@@ -12,8 +12,10 @@ import numpy as np
 from coordinator.online.electorate import Electorate
 from coordinator.online.recommenders import Kind, Promise, Recommender, recommender_kind
 from coordinator.protocol.arrays import Bits, Bits2, Bools, Floats, Indices, Ints
-from coordinator.protocol.ballots import Ballot, Service
+from coordinator.protocol.ballots import Ballot, Service, check_electors
+from coordinator.protocol.checked import require_array
 from coordinator.protocol.coins import as_words
+from coordinator.protocol.errors import InputError
 from coordinator.protocol.hashing import draw
 
 MOST_VOTES = 1 << 22
@@ -136,7 +138,7 @@ def serve(
     Raises
     ------
     InputError
-        If a voter votes for no object of its round.
+        If a voter votes for no object of its round, or what voters answered is no list of addresses, or of votes.
 
     Notes
     -----
@@ -145,6 +147,7 @@ def serve(
     """
     kind = recommender_kind(service.recommender)
     electors = transport.enter(service)
+    check_electors(electors)
     if electors.size < promise.voters:
         electors = electors[:0]  # see Promise.voters
     course = _Course(kind, promise, electors)
@@ -154,6 +157,8 @@ def serve(
         fit = MOST_VOTES // max(alive.size, 1)
         stop = min(first + min(max(fit, 1), MOST_ROUNDS), service.rounds)
         votes = transport.vote(Ballot(service=service, first=first, stop=stop), electors[alive])
+        if require_array("votes", votes, np.uint8, None).shape != (stop - first, alive.size):
+            raise InputError(f"votes of rounds {first} to {stop - 1} have shape {votes.shape}; {alive.size} were asked")
         course.electorate.seat()
         for number in range(first, stop):
             row = votes[number - first]

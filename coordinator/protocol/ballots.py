@@ -12,15 +12,28 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from coordinator.protocol.arrays import Bits2, Indices, Indices2, Words
-from coordinator.protocol.budget import Epsilon, as_float
+from coordinator.protocol.budget import Epsilon, as_float, require_epsilon
+from coordinator.protocol.checked import (
+    MOST_DEVICES,
+    Checked,
+    require_array,
+    require_ascending,
+    require_bytes,
+    require_name,
+    require_range,
+    require_whole,
+)
 from coordinator.protocol.coins import as_words
+from coordinator.protocol.errors import InputError
 
 MOST_OBJECTS = 256
 """Objects of a round: a vote is one byte."""
+MOST_ROUNDS = 1 << 31
+"""Rounds of a service at most: from there on lanes of a voter's stream have another purpose."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Service:
+class Service(Checked):
     """One client's service, as the coordinator announces it to voters before the first round.
 
     Attributes
@@ -37,6 +50,11 @@ class Service:
         Where objects are titles of a catalogue: which ones; else a round's objects are new and have no names.
     own_device : int or None
         Address of the client's own device, where it is among the voters' devices: it does not vote here.
+
+    Raises
+    ------
+    InputError
+        If a field is of another type, or out of range.
     """
 
     client: int
@@ -46,6 +64,19 @@ class Service:
     epsilon: Epsilon
     titles: Indices2 | None = field(default=None, repr=False)
     own_device: int | None = None
+
+    def check(self) -> None:
+        """Refuse a service that is none; see `Checked.check`."""
+        require_whole("client", self.client, 0, MOST_DEVICES)
+        require_name("recommender", self.recommender)
+        require_whole("rounds of a service", self.rounds, 1, MOST_ROUNDS)
+        require_whole("objects of a round", self.objects, 1, MOST_OBJECTS)
+        require_epsilon(self.epsilon)
+        if self.titles is not None:
+            require_array("titles", self.titles, np.int32, [self.rounds, self.objects])
+            require_range("titles", self.titles, 0, np.iinfo(np.int32).max)
+        if self.own_device is not None:
+            require_whole("the client's own device", self.own_device, 0, MOST_DEVICES)
 
     @property
     def id(self) -> bytes:
@@ -80,7 +111,7 @@ class Service:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ballot:
+class Ballot(Checked):
     """Rounds ``first`` to ``stop - 1`` of a service, for voters to vote in; public among voters and coordinator.
 
     Attributes
@@ -88,16 +119,27 @@ class Ballot:
     service : Service
         What the votes are for.
     first, stop : int
-        The rounds.
+        The rounds, at least one.
+
+    Raises
+    ------
+    InputError
+        If the rounds are not all rounds of the service.
     """
 
     service: Service
     first: int
     stop: int
 
+    def check(self) -> None:
+        """Refuse rounds that the service has not; see `Checked.check`."""
+        Service.arrived(self.service)
+        require_whole("first round of a ballot", self.first, 0, self.service.rounds - 1)
+        require_whole("end of a ballot", self.stop, self.first + 1, self.service.rounds)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Votes:
+class Votes(Checked):
     """What voters answer to a ballot: one object each in every round.
 
     Attributes
@@ -110,9 +152,38 @@ class Votes:
         Who votes, ascending.
     votes : ndarray of uint8, shape (rounds, n)
         Object that each votes for.
+
+    Raises
+    ------
+    InputError
+        If the arrays do not fit each other, or electors do not ascend.
     """
 
     service_id: bytes
     first: int
     electors: Indices
     votes: Bits2
+
+    def check(self) -> None:
+        """Refuse votes whose arrays do not fit each other; see `Checked.check`."""
+        require_bytes("service id", self.service_id, 16)
+        require_whole("first round of votes", self.first, 0, MOST_ROUNDS)
+        check_electors(self.electors)
+        require_array("votes", self.votes, np.uint8, [None, self.electors.size])
+
+    def require(self, ballot: Ballot, electors: Indices) -> None:
+        """Raise InputError if these are not the votes of ``electors`` in all rounds of ``ballot``."""
+        asked = ballot.service.id, ballot.first, ballot.stop - ballot.first
+        if (self.service_id, self.first, len(self.votes)) != asked or not np.array_equal(self.electors, electors):
+            raise InputError(f"votes from round {self.first} on are no answer to the ballot of {ballot.service}")
+
+
+def check_electors(electors: Indices, first: int = 0, stop: int = np.iinfo(np.int32).max) -> None:
+    """Refuse what is no list of voters' addresses, int32, ascending, ``first`` to ``stop - 1``.
+
+    Raises
+    ------
+    InputError
+    """
+    require_array("electors", electors, np.int32, [None])
+    require_ascending("electors", electors, first, stop)

@@ -11,11 +11,91 @@ from coordinator.protocol.errors import InputError
 
 LARGEST_EXPONENT = 1000
 """Powers of ten beyond this are no privacy parameters."""
+MOST_BITS = 1 << 13
+"""A numerator or denominator with more bits than this belongs to no privacy parameter."""
 Epsilon: TypeAlias = Fraction | None
 """A privacy parameter in nats, exact; None means infinite: no noise, and no privacy."""
 
 
-def parse_epsilon(value: object, name: str = "epsilon") -> Epsilon:
+class PrivacyParameter(Fraction):
+    """A privacy parameter in nats that is exact and above 0: there is none that is 0, negative or a rounded number.
+
+    Messages, ledgers and what is read from ledgers' files hold it, or None, which says that there is no privacy.
+    Unpickling goes through this constructor. What arithmetic makes of it is a plain fraction again.
+
+    Parameters
+    ----------
+    numerator : int, str or Fraction
+        As for `fractions.Fraction`.
+    denominator : int, optional
+
+    Raises
+    ------
+    InputError
+        If the value is not exact, or not above 0.
+
+    Examples
+    --------
+    >>> PrivacyParameter("1/3") * 3
+    Fraction(1, 1)
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, numerator: int | str | Fraction, denominator: int | None = None) -> PrivacyParameter:
+        """Refuse what is no privacy parameter."""
+        if type(numerator) not in {int, str, Fraction, PrivacyParameter} or type(denominator) not in {int, type(None)}:
+            raise InputError(f"epsilon is a {type(numerator).__name__}, which is not exact; give a fraction above 0")
+        try:
+            found: PrivacyParameter = super().__new__(cls, numerator, denominator)  # type: ignore[arg-type] # a text is fine, too
+        except (ArithmeticError, ValueError):
+            raise InputError("epsilon is no fraction; give a number above 0") from None
+        _require_positive(found, "epsilon")
+        return found
+
+
+def require_epsilon(value: object, name: str = "epsilon") -> PrivacyParameter | None:
+    """Return a privacy parameter as the one type that holds no invalid value; None stays None: no privacy.
+
+    Everything that is given, sent or read back as a privacy parameter goes through here: messages where they are
+    built and where they arrive, charges of a ledger, its budget, and the entries of its file.
+
+    Parameters
+    ----------
+    value : PrivacyParameter, Fraction or None
+        Nothing else is exact, and no other class is believed: what it says may change from one look to the next.
+    name : str
+        What to call it in an error.
+
+    Raises
+    ------
+    InputError
+        If the value is anything else, not above 0, or forged.
+    """
+    if value is None:
+        return None
+    if not isinstance(value, Fraction) or type(value) not in {Fraction, PrivacyParameter}:
+        told = f"{value}, a float" if type(value) is float else f"a {type(value).__name__}"
+        raise InputError(f"{name} is {told}; give a fraction above 0, or None for no privacy")
+    _require_positive(value, name)
+    return value if isinstance(value, PrivacyParameter) else PrivacyParameter(value)
+
+
+def _require_positive(value: Fraction, name: str) -> None:
+    """Refuse a fraction that is not above 0, that is too long to be printed, or whose parts were not reduced."""
+    above, below = (getattr(value, part, None) for part in ("numerator", "denominator"))
+    if type(above) is not int or type(below) is not int or below <= 0:
+        raise InputError(f"{name} holds no numerator and denominator; give a fraction above 0")
+    if max(above.bit_length(), below.bit_length()) > MOST_BITS:
+        raise InputError(f"{name} has a numerator or denominator of more than {MOST_BITS} bits; give a shorter number")
+    if above <= 0:
+        told = str(above) if below == 1 else f"{above}/{below}"
+        raise InputError(f"{name} is {told}; it must be above 0 (None, or inf, means no privacy)")
+    if math.gcd(above, below) != 1:
+        raise InputError(f"{name} is {above}/{below}, which is not reduced; give a fraction above 0")
+
+
+def parse_epsilon(value: object, name: str = "epsilon") -> PrivacyParameter | None:
     """Read a privacy parameter.
 
     Parameters
@@ -27,7 +107,7 @@ def parse_epsilon(value: object, name: str = "epsilon") -> Epsilon:
 
     Returns
     -------
-    Fraction or None
+    PrivacyParameter or None
         The exact value in nats; None for infinity.
 
     Raises
@@ -49,7 +129,7 @@ def parse_epsilon(value: object, name: str = "epsilon") -> Epsilon:
         raise InputError(f"{name} is {text}; give a number above 0, or inf for no noise") from None
     if exact is not None and exact <= 0:
         raise InputError(f"{name} is {text}; it must be above 0 (inf means no noise)")
-    return exact
+    return require_epsilon(exact, name)
 
 
 def _read(text: str) -> Epsilon:

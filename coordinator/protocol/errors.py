@@ -11,6 +11,18 @@ class InputError(BlindrecError, ValueError):
     """Something the user gave cannot be used; the command line ends with exit code 2."""
 
 
+class BlockError(InputError, IndexError):
+    """Devices were named that are not here; nothing was charged or answered."""
+
+
+class ConsentError(BlindrecError):
+    """A device was asked for something that its consent does not cover; nothing was kept or released."""
+
+
+class PermitError(BlindrecError, PermissionError):
+    """Somebody wants to see what stays on a device, and has no permit."""
+
+
 class PolicyError(BlindrecError):
     """A policy cannot be used, or went astray in some round; the text names both."""
 

@@ -6,17 +6,23 @@ The same compiled code runs on the server, for public users, and on private devi
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from coordinator.protocol.arrays import Floats, Floats2, Indices, Ints
+from coordinator.protocol.checked import LARGEST, MOST_ITEMS, Checked, require_array, require_range, require_real
 from coordinator.protocol.completing import rows_of, tastes_of
+from coordinator.protocol.errors import InputError
+
+MOST_LEVELS = 256
+"""Ratings of a scale at most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class ItemFeatures:
+class ItemFeatures(Checked):
     """The public model (mu, V) that private devices complete their vectors with, with what mechanisms take from it.
 
     Attributes
@@ -36,6 +42,11 @@ class ItemFeatures:
     mean_degree : float or None
         Weighted trace norm: mean number of ratings of public users; a user with d ratings takes
         ``kappa * d / mean_degree``. None: uniform.
+
+    Raises
+    ------
+    InputError
+        If the arrays do not fit each other, a number is not finite or out of range, or the scale does not ascend.
     """
 
     mean: Floats = field(repr=False)
@@ -46,6 +57,31 @@ class ItemFeatures:
     scale: tuple[float, ...] | None
     common_h: float
     mean_degree: float | None = None
+
+    def check(self) -> None:
+        """Refuse a model that nothing can be completed with; see `Checked.check`."""
+        require_array("means of a model", self.mean, np.float64, [None])
+        if not 1 <= self.mean.size <= MOST_ITEMS:
+            raise InputError(f"model has {self.mean.size} items; give 1 to {MOST_ITEMS}")
+        require_array("vectors of a model", self.vectors, np.float64, [self.mean.size, None])
+        require_range("means of a model", self.mean, -LARGEST, LARGEST)
+        require_range("vectors of a model", self.vectors, -LARGEST, LARGEST)
+        require_real("kappa", self.kappa, 1 / LARGEST)
+        require_real("lowest rating", self.lowest, -LARGEST)
+        require_real("highest rating", self.highest, self.lowest)
+        require_real("common h", self.common_h, 0)
+        if self.mean_degree is not None:
+            require_real("mean degree", self.mean_degree, 1 / LARGEST)
+        if self.scale is not None:
+            self._check_scale(self.scale)
+
+    def _check_scale(self, scale: tuple[float, ...]) -> None:
+        if type(scale) is not tuple or not 1 <= len(scale) <= MOST_LEVELS:
+            raise InputError(f"scale is no tuple of 1 to {MOST_LEVELS} ratings")
+        for level in scale:
+            require_real("rating of the scale", level, self.lowest, self.highest)
+        if any(after <= before for before, after in itertools.pairwise(scale)):
+            raise InputError("scale does not ascend; name every rating once, the lowest first")
 
     @property
     def items(self) -> int:

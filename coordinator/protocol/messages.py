@@ -9,12 +9,32 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from coordinator.protocol.arrays import Bits, Bits2, Bools, Floats, Indices, Indices2, Words
-from coordinator.protocol.budget import Epsilon, as_float
-from coordinator.protocol.coins import as_words
+from coordinator.protocol.budget import Epsilon, as_float, require_epsilon
+from coordinator.protocol.checked import (
+    LARGEST,
+    MOST_DEVICES,
+    MOST_ITEMS,
+    Checked,
+    require_array,
+    require_ascending,
+    require_bytes,
+    require_name,
+    require_range,
+    require_real,
+    require_whole,
+)
+from coordinator.protocol.coins import SEED_BYTES, as_words
+from coordinator.protocol.errors import InputError
+from coordinator.protocol.signs import UNIT
+
+ID_BYTES = 16
+"""Bytes of a message's id."""
+MOST_BITS_TOLD = 1 << 32
+"""Bits that a device tells at most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Query:
+class Query(Checked):
     """What the server asks of every device of one round; all of it is public.
 
     Attributes
@@ -39,6 +59,11 @@ class Query:
         Bits of one question's answer.
     centres : ndarray of int32, shape as ``pool``, or None
         What ratings of the pool's items are counted from, where a design has it: in units of ``1 / signs.UNIT``.
+
+    Raises
+    ------
+    InputError
+        If a field is of another type, or out of range, for any design; see `coordinator.protocol.questions`.
     """
 
     design: str
@@ -51,6 +76,30 @@ class Query:
     pool: Indices | None = field(default=None, repr=False)
     answer_bits: int = 1
     centres: Indices | None = field(default=None, repr=False)
+
+    def check(self) -> None:
+        """Refuse a query that is none in any design; see `Checked.check`."""
+        require_name("design", self.design)
+        require_whole("items of a query", self.items, 1, MOST_ITEMS)
+        require_whole("round", self.round, 0, MOST_DEVICES)
+        require_bytes("public seed", self.public_seed, SEED_BYTES)
+        require_epsilon(self.epsilon)
+        require_whole("questions", self.questions, 1, MOST_BITS_TOLD)
+        require_whole("bits of an answer", self.answer_bits, 1, 64)
+        if type(self.parameters) is not dict:
+            raise InputError(f"parameters are a {type(self.parameters).__name__}; give a dict of numbers by name")
+        for name, value in self.parameters.items():
+            require_real(f"parameter {require_name('name of a parameter', name)}", value, -LARGEST)
+        if self.pool is not None:
+            require_array("pool", self.pool, np.int32, [None])
+            if not self.pool.size:
+                raise InputError("pool is empty; name at least one item")
+            require_ascending("items of the pool", self.pool, 0, self.items)
+        if self.centres is not None:
+            if self.pool is None:
+                raise InputError("centres are given without a pool; name the items that they are about")
+            require_array("centres", self.centres, np.int32, self.pool.shape)
+            require_range("centres", self.centres, -UNIT, UNIT)
 
     @property
     def id(self) -> bytes:
@@ -104,13 +153,11 @@ class Query:
 
 
 def _digest(array: Indices) -> str:
-    whole = np.issubdtype(array.dtype, np.integer)  # anything else is refused by devices
-    told = array.astype("<i4").tobytes() if whole else str(array.dtype).encode() + array.tobytes()
-    return hashlib.blake2b(told, digest_size=16).hexdigest()
+    return hashlib.blake2b(array.astype("<i4").tobytes(), digest_size=16).hexdigest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Release:
+class Release(Checked):
     """What a block of devices lets out: a few bits a device, packed; nothing else leaves a device.
 
     Attributes
@@ -131,6 +178,11 @@ class Release:
     pairs : bytes or None
         Where rated items are public: ``count`` public pairs of items that the bits are about, little-endian int32,
         -1 of devices without a pair. None where public coins alone tell what was asked.
+
+    Raises
+    ------
+    InputError
+        If a field is of another type, or there are more or fewer bytes than it should have.
     """
 
     query_id: bytes
@@ -142,10 +194,25 @@ class Release:
     refused: int = 0
     pairs: bytes | None = None
 
+    def check(self) -> None:
+        """Refuse a release whose parts do not fit each other; see `Checked.check`."""
+        require_bytes("query id", self.query_id, ID_BYTES)
+        require_whole("first device", self.first, 0, MOST_DEVICES)
+        require_whole("devices of a release", self.count, 0, MOST_DEVICES)
+        require_whole("bits a device", self.width, 1, MOST_BITS_TOLD)
+        require_bytes("bits of a release", self.bits, -(-self.count * self.width // 8))
+        require_whole("refusing devices", self.refused, 0, self.count)
+        if self.answered is not None:
+            require_bytes("mask of who answered", self.answered, -(-self.count // 8))
+        if self.pairs is not None:
+            require_bytes("pairs of a release", self.pairs, 8 * self.count)
+
     def require(self, query: Query) -> None:
-        """Raise ValueError if this is no release of ``query``."""
+        """Raise InputError if this is no release of ``query``."""
         if self.query_id != query.id:
-            raise ValueError(f"release of query id {self.query_id.hex()[:8]} is no answer to {query}")
+            raise InputError(f"release of query id {self.query_id.hex()[:8]} is no answer to {query}")
+        if self.width != query.bits:
+            raise InputError(f"release has {self.width} bits a device, {query} asks for {query.bits}")
 
     def answered_mask(self) -> Bools:
         """Return which devices answered, bool, shape (count,)."""
@@ -165,7 +232,7 @@ class Release:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Model:
+class Model(Checked):
     """The learned item model, public: what every device draws its own recommendations from.
 
     Attributes
@@ -178,12 +245,26 @@ class Model:
         Standard error of the score.
     clusters : int
         Number of clusters L.
+
+    Raises
+    ------
+    InputError
+        If the arrays do not fit each other, a cluster is none of the L, or a score is no number.
     """
 
     cluster: Indices
     score: Floats
     error: Floats
     clusters: int
+
+    def check(self) -> None:
+        """Refuse a model that compiled code would follow astray; see `Checked.check`."""
+        require_array("clusters of a model", self.cluster, np.int32, [None])
+        for name, told in (("scores of a model", self.score), ("errors of a model", self.error)):
+            require_array(name, told, np.float64, self.cluster.shape)
+        require_whole("number of clusters", self.clusters, 1, MOST_ITEMS)
+        require_range("clusters of a model", self.cluster, 0, self.clusters - 1)
+        require_range("scores of a model", self.score, -LARGEST, LARGEST)
 
 
 def pack(bits: Bits) -> bytes:

@@ -12,14 +12,30 @@ import numpy as np
 
 from coordinator.protocol import grid_noise
 from coordinator.protocol.arrays import Floats, Floats2, Words
-from coordinator.protocol.budget import Epsilon, as_float
+from coordinator.protocol.budget import Epsilon, as_float, require_epsilon
 from coordinator.protocol.candidates import candidate
 from coordinator.protocol.caps import CapChannel, cap_channel
 from coordinator.protocol.channels import LARGEST_EPSILON, SMALLEST_EPSILON
+from coordinator.protocol.checked import (
+    LARGEST,
+    MOST_DEVICES,
+    Checked,
+    require_bytes,
+    require_name,
+    require_range,
+    require_truth,
+    require_whole,
+)
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import ItemFeatures
 
+MOST_CANDIDATES = 255
+"""Ratings that PMD chooses from at most: a place is one byte."""
+LARGEST_TOLD = LARGEST**2
+"""Absolute value of a number in a release at most: what is completed from large numbers may be larger."""
+MOST_PAYLOAD = 1 << 32
+"""Bytes of one release at most."""
 _ELEMENT = "element-wise deniability of one release (Definition 4.1); not differential privacy"
 
 
@@ -39,6 +55,8 @@ class Mechanism:
         Whether ratings must come from a finite set S.
     moment : bool
         Whether it releases an r x r moment in the model's own basis instead of a vector of m numbers.
+    needs_range : bool
+        Whether it divides by the width of the range of ratings.
     smallest, largest : Fraction or int
         Range of epsilons that its channel can express [nats].
     """
@@ -48,6 +66,7 @@ class Mechanism:
     takes_epsilon: bool = False
     needs_scale: bool = False
     moment: bool = False
+    needs_range: bool = False
     smallest: Fraction = SMALLEST_EPSILON
     largest: int = LARGEST_EPSILON
 
@@ -63,8 +82,11 @@ MECHANISMS: dict[str, Mechanism] = {
         takes_epsilon=True,
         smallest=grid_noise.SMALLEST_EPSILON,
         largest=grid_noise.LARGEST_EPSILON,
+        needs_range=True,
     ),
-    "sslp": Mechanism(guarantee="epsilon-local differential privacy of all that a device holds", takes_epsilon=True),
+    "sslp": Mechanism(
+        guarantee="epsilon-local differential privacy of all that a device holds", takes_epsilon=True, needs_range=True
+    ),
     "privunit": Mechanism(
         guarantee="epsilon-local differential privacy of all that a device holds", takes_epsilon=True, moment=True
     ),
@@ -74,7 +96,7 @@ MECHANISMS: dict[str, Mechanism] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class SecondOrderQuery:
+class SecondOrderQuery(Checked):
     """What the server asks of private devices, once; all of it is public.
 
     Attributes
@@ -98,8 +120,13 @@ class SecondOrderQuery:
     batch: int = 0
     own_h: bool = False
 
-    def __post_init__(self) -> None:
-        """Refuse what no device could answer."""
+    def check(self) -> None:
+        """Refuse what no device could answer; see `Checked.check`."""
+        require_bytes("model", self.model, 16)
+        require_name("mechanism", self.mechanism)
+        require_epsilon(self.epsilon)
+        require_whole("batch", self.batch, 0, MOST_DEVICES)
+        require_truth("own_h", self.own_h)
         if (kind := MECHANISMS.get(self.mechanism)) is None:
             raise InputError(f"mechanism is {self.mechanism!r}; choose one of {', '.join(MECHANISMS)}")
         if kind.takes_epsilon != (self.epsilon is not None):
@@ -142,14 +169,22 @@ class SecondOrderQuery:
             raise InputError(
                 f"model {features.digest.hex()[:8]} is not the announced one, {self.model.hex()[:8]}; send that one"
             )
-        if MECHANISMS[self.mechanism].needs_scale and (features.scale is None or len(features.scale) < 2):
+        kind, levels = MECHANISMS[self.mechanism], len(features.scale or ())
+        if kind.needs_scale and not 2 <= levels <= MOST_CANDIDATES:
             raise InputError(
-                f"scale is {features.scale}; {self.mechanism} needs at least K = 2 ratings to choose from, give a scale"
+                f"scale is {features.scale}; {self.mechanism} needs at least K = 2 ratings to choose from, and at most "
+                f"{MOST_CANDIDATES}, give such a scale"
+            )
+        if kind.moment and features.rank < 1:
+            raise InputError(f"rank is {features.rank}; {self.mechanism} is about directions, give at least one")
+        if kind.needs_range and not features.highest - features.lowest >= 1 / LARGEST:
+            raise InputError(
+                f"ratings range from {features.lowest:g} to {features.highest:g}; {self.mechanism} divides by the width"
             )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SecondOrderRelease:
+class SecondOrderRelease(Checked):
     """The one thing that a private device ever lets out.
 
     Attributes
@@ -173,6 +208,15 @@ class SecondOrderRelease:
     mechanism: str
     payload: bytes = field(repr=False)
 
+    def check(self) -> None:
+        """Refuse what is no release of any mechanism; see `Checked.check`."""
+        require_bytes("query id", self.query_id, 16)
+        require_whole("device", self.device, 0, MOST_DEVICES)
+        if require_name("mechanism", self.mechanism) not in MECHANISMS:
+            raise InputError(f"mechanism is {self.mechanism!r}; choose one of {', '.join(MECHANISMS)}")
+        if type(self.payload) is not bytes or len(self.payload) > MOST_PAYLOAD:
+            raise InputError(f"payload is a {type(self.payload).__name__}, or longer than {MOST_PAYLOAD} bytes")
+
     def as_vector(self, features: ItemFeatures, query: SecondOrderQuery, *, rescale: bool = True) -> Floats:
         """Return the row z whose ``z z^T`` the server adds to its second moment of residuals, float64, shape (m,).
 
@@ -187,10 +231,10 @@ class SecondOrderRelease:
 
         Raises
         ------
-        ValueError
+        InputError
             If this is no release of the query, or not a vector.
         """
-        self.require(query)
+        self.require(query, features)
         if self.mechanism == "pmd":
             levels = np.array(features.scale, np.float64)
             row: Floats = levels[np.frombuffer(self.payload, np.uint8)] - features.mean
@@ -210,24 +254,45 @@ class SecondOrderRelease:
 
         Raises
         ------
-        ValueError
+        InputError
             If this is no release of the query, or not a moment.
         """
-        self.require(query)
+        self.require(query, features)
         return unpack_moment(self._told_moment(features, query), features.rank)
 
     def _told_moment(self, features: ItemFeatures, query: SecondOrderQuery) -> Floats:
         """Return the unbiased estimate that a named candidate stands for, as `pack_moment`."""
-        channel, (answer,) = moment_channel(features, query), np.frombuffer(self.payload, "<u2").tolist()
-        if answer >= channel.choice.choices:
-            raise ValueError(f"answer {answer} names none of {channel.choice.choices} candidates")
+        channel, answer = moment_channel(features, query), int.from_bytes(self.payload, "little")
         told = candidate(query.id, self.device, answer // 2, channel.dimension) / channel.length
         return -told if answer % 2 else told
 
-    def require(self, query: SecondOrderQuery) -> None:
-        """Raise ValueError if this is no release of ``query``."""
+    def require(self, query: SecondOrderQuery, features: ItemFeatures) -> None:
+        """Raise InputError if this is no release of ``query`` about ``features``, or its payload is none."""
         if self.query_id != query.id or self.mechanism != query.mechanism:
-            raise ValueError(f"release of query {self.query_id.hex()[:8]} is no answer to {query.id.hex()[:8]}")
+            raise InputError(f"release of query {self.query_id.hex()[:8]} is no answer to {query.id.hex()[:8]}")
+        check_payload(self.payload, query, features)
+
+
+def check_payload(payload: bytes, query: SecondOrderQuery, features: ItemFeatures) -> None:
+    """Refuse bytes that no device answers ``query`` about ``features`` with.
+
+    Raises
+    ------
+    InputError
+        If there are more or fewer of them, or they tell places outside of the scale, or numbers that are not finite.
+    """
+    name, items = query.mechanism, features.items
+    packed = -(-items // 8)
+    sizes = {"pmd": items, "laplace": 8 * items, "exact": 8 * items, "privunit": 2}
+    require_bytes(f"payload of {name}", payload, sizes.get(name, packed + 8 * query.own_h))
+    if name == "pmd":
+        require_range("places in the scale", np.frombuffer(payload, np.uint8), 0, len(features.scale or ()) - 1)
+    elif name == "privunit":
+        choices = moment_channel(features, query).choice.choices
+        require_whole("answer that names a candidate", int.from_bytes(payload, "little"), 0, choices - 1)
+    elif name in sizes or query.own_h:
+        told = np.frombuffer(payload[0 if name in sizes else packed :], "<f8")
+        require_range(f"numbers of {name}", told, 0 if query.own_h else -LARGEST_TOLD, LARGEST_TOLD)
 
 
 def pmd_factors(features: ItemFeatures) -> Floats:

@@ -5,17 +5,18 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy import stats
 
-from coordinator.protocol.budget import add, as_json
+from coordinator.protocol.budget import Epsilon, add, as_json
 from scenarios.kinds import CURATOR
 from scenarios.online.exact import epsilon_exact
 from scenarios.online.loss_bounds import loss_bound
-from scenarios.online.run import ClientRun, OnlineRun, cost, exact, privacy_losses
+from scenarios.online.run import ClientRun, OnlineRun, cost, privacy_losses
 
 GUARANTEE = "epsilon-differential privacy of all recommendations to one client, one voter added or removed; the "
 GUARANTEE += "coordinator sees every vote"
@@ -105,11 +106,12 @@ def client_record(run: OnlineRun, client: ClientRun) -> dict[str, Any]:
 
 def sum_of(run: OnlineRun) -> float | str | None:
     """Return what all clients together may learn of a voter, as proved [nats]: services compose, epsilons add up."""
-    total = exact(0.0)
+    total: Epsilon = Fraction(0)
     for client in run.clients:
         if client.epsilon is None:
             return None
-        total = add(total, cost(run.scenario, client.epsilon))
+        if client.epsilon:  # else no vote was used
+            total = add(total, cost(run.scenario, client.epsilon))
     budget = run.scenario.budget
     return as_json(total if budget is None or total is None else min(total, budget))
 

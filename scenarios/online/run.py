@@ -192,8 +192,11 @@ def cost(scenario: OnlineScenario, epsilon: float | None) -> Epsilon:
 
 
 def exact(epsilon: float | None) -> Epsilon:
-    """Return a proved bound as the ledger's exact number, rounded up to a millionth of a nat."""
-    return None if epsilon is None else Fraction(math.ceil(epsilon * 10**6), 10**6)
+    """Return a proved bound as the ledger's exact number, rounded up to a millionth of a nat, and at least that.
+
+    Nothing is booked as free: where no vote is used, a millionth is an upper bound.
+    """
+    return None if epsilon is None else Fraction(max(1, math.ceil(epsilon * 10**6)), 10**6)
 
 
 def privacy_losses(run: ClientRun) -> tuple[float, float]:

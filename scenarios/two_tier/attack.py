@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from actors.second_order.cohort import PrivateCohort
+from actors.second_order.consent import Consent
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.budget import Epsilon, as_json
 from coordinator.protocol.coins import derive
@@ -170,7 +171,8 @@ def _released(features: ItemFeatures, rows: Rows, asked: Asked, secret: bytes) -
     if (kind := MECHANISMS.get(mechanism)) is not None and kind.moment:
         raise InputError(f"mechanism {mechanism} releases no vector; attack one of {', '.join(SIDED)}, laplace, exact")
     query = SecondOrderQuery(model=features.digest, mechanism=mechanism, epsilon=epsilon)
-    cohort = PrivateCohort(rows.starts, rows.items, rows.values, secret, 0)
+    consent = Consent(mechanisms=frozenset({mechanism}), epsilon=epsilon)
+    cohort = PrivateCohort(rows.starts, rows.items, rows.values, secret, 0, consent=consent)
     cohort.pin(query.model, 0, rows.users)
     for first, stop in rows.blocks(32):
         for release in cohort.answer(query, features, first, stop):

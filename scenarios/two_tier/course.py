@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from actors.second_order.consent import Consent
 from actors.second_order.crowd import Devices
 from coordinator.completion.cohorts import Crowd
 from coordinator.completion.fitting import Fitting, Model, begin, centre, finish, iterate
@@ -121,7 +122,8 @@ def follow(plan: Plan, session: Session, score: Score, crowd: Crowd | None = Non
     with nullcontext(crowd) if crowd is not None else open_crowd(plan.public, session) as here:
         if plan.wanted.mechanism == NONE:
             return _Walk(plan, here, None, score).go()
-        with open_devices(plan.private, plan.secret, session) as devices:
+        consent = Consent(mechanisms=frozenset({plan.wanted.mechanism}), epsilon=plan.wanted.asked_epsilon)
+        with open_devices(plan.private, plan.secret, consent, session) as devices:
             return _Walk(plan, here, devices, score).go()
 
 

@@ -9,6 +9,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TypeVar
 
+from actors.second_order.consent import Consent
 from actors.second_order.crowd import Devices, LocalDevices, cohort_bounds
 from actors.second_order.ratings import PrivateRatings
 from coordinator.completion.cohorts import Crowd, LocalCrowd
@@ -37,11 +38,11 @@ def open_crowd(rows: Rows, session: Session) -> Iterator[Crowd]:
 
 
 @contextmanager
-def open_devices(rows: Rows, secret: bytes, session: Session) -> Iterator[Devices]:
-    """Yield private devices, at the session's place."""
+def open_devices(rows: Rows, secret: bytes, consent: Consent, session: Session) -> Iterator[Devices]:
+    """Yield private devices that agreed to ``consent``, at the session's place."""
     ratings = PrivateRatings(starts=rows.starts, items=rows.items, values=rows.values)
     if session.name == "inprocess":
-        yield LocalDevices(ratings, secret, session.workers)
+        yield LocalDevices(ratings, secret, consent, session.workers)
         return
     from actors.second_order.remote import devices_on_ray  # noqa: PLC0415 (importing Ray takes a second)
     from scenarios.cluster import quiet  # noqa: PLC0415 (importing Ray takes a second)
@@ -50,7 +51,7 @@ def open_devices(rows: Rows, secret: bytes, session: Session) -> Iterator[Device
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="blindrec-answers-")))
         with quiet():
             devices = stack.enter_context(
-                devices_on_ray(ratings, secret, cohort_bounds(rows.users), session.workers, folder)
+                devices_on_ray(ratings, secret, cohort_bounds(rows.users), consent, session.workers, folder)
             )
         yield Recovering(devices)
 

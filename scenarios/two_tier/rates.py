@@ -9,6 +9,7 @@ import numpy as np
 from coordinator.completion.cohorts import LocalCrowd
 from coordinator.completion.fitting import Fitting, begin, iterate
 from coordinator.protocol.arrays import Floats, Floats2, Indices, Ints
+from coordinator.protocol.checked import LARGEST
 from coordinator.protocol.coins import as_words, derive
 from coordinator.protocol.features import ItemFeatures, tastes
 from coordinator.protocol.second_order import basis_of
@@ -120,7 +121,7 @@ def _rows_where(values: Floats2, seen: np.ndarray[tuple[int, int], np.dtype[np.b
 def _complete(rows: Rows, fitting: Fitting, iterations: int = 30) -> Floats2:
     """Return the optimum X of equation 2 on a planted matrix of mean 0, without centring."""
     crowd = LocalCrowd(rows.starts, rows.items, rows.values, rows.count)
-    model = begin(crowd, fitting, lowest=-np.inf, highest=np.inf, scale=None)
+    model = begin(crowd, fitting, lowest=-LARGEST, highest=LARGEST, scale=None)
     model.features.mean[:] = 0.0
     features = iterate(model, crowd, fitting, iterations).features
     fitted: Floats2 = tastes(features, rows.starts, rows.items, rows.values) @ features.vectors.T

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 import worlds
+from forging import forged
 
 from actors.device import Cohort
 from actors.remote import DeviceHost, advice_permit
-from coordinator.protocol.errors import ForgottenError
+from coordinator.protocol.errors import ForgottenError, InputError
 from coordinator.protocol.messages import Model
 
 WORLD = worlds.world(items=20, rated=4)
@@ -95,6 +96,7 @@ def test_the_server_gets_no_advice() -> None:
         {"cluster": np.full(20, 200_000_000, np.int32)},
         {"cluster": np.full(20, -1, np.int32)},
         {"cluster": np.zeros(19, np.int32), "score": np.zeros(19)},
+        {"error": np.zeros((20, 1))},
         {"score": np.full(20, np.nan)},
         {"score": np.zeros(21)},
         {"clusters": 0},
@@ -102,6 +104,8 @@ def test_the_server_gets_no_advice() -> None:
 )
 def test_a_model_that_is_none_is_refused(broken: dict[str, Any]) -> None:
     fields = {"cluster": np.zeros(20, np.int32), "score": np.zeros(20), "error": np.ones(20), "clusters": 1}
-    model = Model(**{**fields, **broken})
-    with pytest.raises(ValueError, match="model has"):
+    with pytest.raises(InputError, match=r"of a model|number of clusters"):
+        Model(**{**fields, **broken})
+    model = forged(Model(**fields), **broken)  # type: ignore[arg-type] # by name
+    with pytest.raises(InputError, match=r"of a model|number of clusters|model has 19 items"):
         host().recommend(model, 60, 70, 5, advice_permit(WORLD.secret))

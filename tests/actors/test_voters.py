@@ -105,7 +105,7 @@ def test_votes_are_the_same_in_any_split_of_electors_and_rounds(
     assert cast(voters, service, []).shape == (12, 0)
 
 
-TITLES = np.random.default_rng(8).permuted(np.tile(np.arange(30, dtype=np.int32), (12, 1)), axis=1)[:, :3]
+TITLES = np.random.default_rng(8).permuted(np.tile(np.arange(30, dtype=np.int32), (12, 1)), axis=1)[:, :3].copy()
 
 
 def rated(rows: Sequence[dict[int, float]]) -> RatingVoters:
@@ -159,7 +159,7 @@ def test_coins_are_the_voters_own_and_do_not_ask_who_recommends() -> None:
     for name in RECOMMENDERS:
         assert cast(voters, replace(service, recommender=name, own_device=3), range(12)).tolist() == usual
     assert cast(voters, replace(service, client=1), range(12)).tolist() != usual
-    assert not np.array_equal(replace(service, titles=TITLES[::-1]).series, service.series)
+    assert not np.array_equal(replace(service, titles=TITLES[::-1].copy()).series, service.series)
 
 
 def test_without_titles_a_voter_votes_once_whoever_is_served() -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import dataclasses
 import math
 import pickle
-from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 import pytest
 import worlds
+from forging import forged
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -61,13 +61,13 @@ CHANGES: list[dict[str, object]] = [
 
 @pytest.mark.parametrize("change", CHANGES, ids=str)
 def test_any_change_changes_the_id(change: dict[str, object]) -> None:
-    changed = replace(BASE, **change)  # type: ignore[arg-type]  # one field at a time
+    changed = forged(BASE, **change)
     assert changed.id != BASE.id
     assert len(changed.id) == 16
 
 
 def test_all_changes_have_different_ids() -> None:
-    ids = {replace(BASE, **change).id for change in CHANGES}  # type: ignore[arg-type]  # one field at a time
+    ids = {forged(BASE, **change).id for change in CHANGES}
     assert len(ids) == len(CHANGES)
 
 
@@ -89,13 +89,13 @@ def test_every_field_of_a_query_is_in_its_id() -> None:
     ids=str,
 )
 def test_what_says_the_same_has_the_same_id(same: dict[str, object]) -> None:
-    assert replace(BASE, **same).id == BASE.id  # type: ignore[arg-type]  # one field at a time
+    assert forged(BASE, **same).id == BASE.id
 
 
 @settings(deadline=None)
 @given(st.lists(st.integers(0, 1 << 30), max_size=5), st.lists(st.integers(0, 1 << 30), max_size=5))
 def test_equal_pools_and_no_others_have_equal_ids(one: list[int], other: list[int]) -> None:
-    queries = [replace(BASE, pool=np.array(pool, np.int32)) for pool in (one, other)]
+    queries = [forged(BASE, pool=np.array(pool, np.int32)) for pool in (one, other)]
     assert (queries[0].id == queries[1].id) == (one == other) == (queries[0] == queries[1])
 
 
@@ -103,16 +103,16 @@ def test_equal_pools_and_no_others_have_equal_ids(one: list[int], other: list[in
 def test_a_pool_is_its_numbers_however_they_are_stored(kind: str) -> None:
     stored = np.array([3, 5, 500], kind)
     wide = np.repeat(stored, 2)[::2]
-    assert replace(BASE, pool=wide).id == replace(BASE, pool=np.array([3, 5, 500], np.int32)).id
-    again = pickle.loads(pickle.dumps(replace(BASE, pool=stored)))
-    assert again.id == replace(BASE, pool=stored).id
+    assert forged(BASE, pool=wide).id == forged(BASE, pool=np.array([3, 5, 500], np.int32)).id
+    again = pickle.loads(pickle.dumps(forged(BASE, pool=stored)))
+    assert again.id == forged(BASE, pool=stored).id
 
 
 def test_queries_are_equal_where_their_ids_are() -> None:
     """With a pool, comparing fields would be neither true nor false."""
-    queries = [replace(BASE, **change) for change in CHANGES]  # type: ignore[arg-type]  # one field at a time
+    queries = [forged(BASE, **change) for change in CHANGES]
     for place, query in enumerate(queries):
-        again = replace(query, pool=None if query.pool is None else query.pool.copy())
+        again = forged(query, pool=None if query.pool is None else query.pool.copy())
         assert query == again
         assert hash(query) == hash(again)
         assert [other == query for other in queries] == [k == place for k in range(len(queries))]
@@ -122,7 +122,7 @@ def test_queries_are_equal_where_their_ids_are() -> None:
 
 
 def test_a_printed_query_does_not_go_on_for_pages() -> None:
-    query = replace(BASE, pool=np.arange(100_000, dtype=np.int32))
+    query = forged(BASE, pool=np.arange(100_000, dtype=np.int32))
     assert len(repr(query)) < 400
     assert len(str(query)) < 100
 
@@ -142,19 +142,19 @@ def test_an_id_survives_the_journey_and_is_coin_keys() -> None:
 
 
 def test_shares_of_questions_are_exact() -> None:
-    assert replace(BASE, questions=3).epsilon_per_question == Fraction(1, 3)
-    assert replace(BASE, questions=3, epsilon=None).epsilon_per_question is None
+    assert forged(BASE, questions=3).epsilon_per_question == Fraction(1, 3)
+    assert forged(BASE, questions=3, epsilon=None).epsilon_per_question is None
 
 
 def test_a_device_lets_out_the_bits_of_all_its_answers() -> None:
     assert BASE.bits == 1
-    assert replace(BASE, questions=3).bits == 3
-    assert replace(BASE, questions=3, answer_bits=4).bits == 12
-    assert replace(BASE, questions=3, answer_bits=4).epsilon_per_question == Fraction(1, 3)
+    assert forged(BASE, questions=3).bits == 3
+    assert forged(BASE, questions=3, answer_bits=4).bits == 12
+    assert forged(BASE, questions=3, answer_bits=4).epsilon_per_question == Fraction(1, 3)
 
 
 def test_a_query_shows_what_it_is_in_one_line() -> None:
-    text = str(replace(BASE, round=7, epsilon=Fraction(1, 2)))
+    text = str(forged(BASE, round=7, epsilon=Fraction(1, 2)))
     assert "query 7" in text
     assert "maxsense" in text
     assert "0.5" in text
@@ -189,7 +189,7 @@ def test_the_mask_tells_who_answered() -> None:
 
 def test_public_pairs_come_back() -> None:
     pairs = np.array([[0, 7], [-1, -1], [65_536, 70_000]], np.int32)
-    release = replace(worlds.release_of(BASE, [1, 0, 1]), pairs=pairs.astype("<i4").tobytes())
+    release = forged(worlds.release_of(BASE, [1, 0, 1]), pairs=pairs.astype("<i4").tobytes())
     found = release.public_pairs()
     assert found is not None
     np.testing.assert_array_equal(found, pairs)

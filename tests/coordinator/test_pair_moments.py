@@ -11,9 +11,10 @@ import pytest
 from scipy.stats import poisson
 
 from coordinator.moments import BlockParameters
-from coordinator.pair_moments import AGREEMENTS, curator_signal, nearest_root, pair_agreement, pair_signal
+from coordinator.pair_moments import curator_signal, nearest_root, pair_agreement, pair_signal
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.errors import InputError
+from coordinator.protocol.questions import AGREEMENTS
 
 SIZES = np.array([2, 3])
 CLUSTER = (0, 0, 1, 1, 1)

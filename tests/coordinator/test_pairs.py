@@ -15,13 +15,14 @@ from actors.device import Cohort
 from coordinator.aggregation import aggregate, merge
 from coordinator.designs import Pairwise
 from coordinator.moments import BlockParameters
-from coordinator.pair_moments import AGREEMENTS, pair_agreement
+from coordinator.pair_moments import pair_agreement
 from coordinator.pair_statistics import PairStatistic
 from coordinator.protocol.budget import Epsilon, as_float
 from coordinator.protocol.coins import round_key
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query
 from coordinator.protocol.pairs import random_pairs
+from coordinator.protocol.questions import AGREEMENTS
 from coordinator.spectral import decode_pairs
 
 LIKE = ((0.9, 0.3), (0.2, 0.8))

@@ -15,6 +15,7 @@ from coordinator.designs import MultiMaxSense, Pairwise
 from coordinator.open_designs import ItemQuery, Reveal
 from coordinator.pool_designs import MaxSense, SignSensing
 from coordinator.protocol.errors import InputError
+from coordinator.protocol.questions import KINDS
 from coordinator.schedules import OneRound, UntilLearned
 from scenarios.config import Scenario, load_scenario
 from scenarios.experiment import asked_epsilon, learner_of
@@ -94,8 +95,8 @@ def test_every_design_asks_what_devices_know() -> None:
                 round_number=0, public_seed=bytes(16), epsilon=None
             )
             assert query.design in SKETCHES
-            assert query.parameters.keys() == SKETCHES[query.design].parameters
-            assert SKETCHES[query.design].private == (name not in OPEN + CURATOR)
+            assert query.parameters.keys() == KINDS[query.design].parameters
+            assert KINDS[query.design].private == (name not in OPEN + CURATOR)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -105,7 +105,9 @@ def test_scales_are_read_and_ratings_moved_onto_them(table: RatingTable) -> None
 
 def test_scores_are_those_of_completed_vectors_clipped() -> None:
     of = planted(9, 12, rank=2, share=0.7)
-    features = features_of(np.random.default_rng(1).standard_normal((12, 2)), np.zeros(12), lowest=-0.6, highest=0.4)
+    features = features_of(
+        np.random.default_rng(1).standard_normal((12, 2)), np.zeros(12), lowest=-0.6, highest=0.4, scale=None
+    )
     seen = Rows(starts=of.starts, items=of.items, values=of.values, count=12)
     asked = Rows(starts=np.arange(10), items=np.full(9, 3, np.int32), values=np.full(9, 0.1), count=12)
     hidden = seen.where(seen.items != 3)

@@ -1,0 +1,184 @@
+"""One way for all messages to be checked: where they are built, and again where they arrive.
+
+Unpickling runs no constructor, and whoever sends may send anything. A message is therefore of exactly one type, its
+fields are of exact types, too (an instance of a subclass could say one thing when it is checked and another one when it
+is used), and compiled code, which checks no bounds, gets arrays only whose shape, type, order and range were checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import fields
+from functools import cache
+from typing import Any, Self
+
+import numpy as np
+
+from coordinator.protocol.budget import require_epsilon
+from coordinator.protocol.errors import BlockError, InputError
+
+MOST_DEVICES = 1 << 40
+"""Addresses of devices lie below this."""
+MOST_ITEMS = 1 << 24
+"""Items of a catalogue at most: the server holds two numbers of 64 bits an item."""
+LARGEST = 1e50
+"""Absolute value of a real number in a message at most: sums of products of some of them stay finite."""
+MOST_LETTERS = 200
+"""Letters of a name at most."""
+_REAL = (int, float, np.float64)
+
+
+class Checked:
+    """A message that is checked when it is built, and by `arrived` where it arrives."""
+
+    __slots__ = ()
+
+    def __post_init__(self) -> None:
+        """Check what was given, and hold its privacy parameter as the type that cannot hold an invalid one."""
+        if "epsilon" in _names(type(self)):  # type: ignore[arg-type] # a class is hashable
+            object.__setattr__(self, "epsilon", require_epsilon(self.epsilon))  # type: ignore[attr-defined] # a field
+        self.check()
+
+    def check(self) -> None:
+        """Refuse a message that cannot be meant.
+
+        Raises
+        ------
+        InputError
+            One line that names the field.
+        """
+        raise NotImplementedError
+
+    @classmethod
+    def arrived(cls, message: object) -> Self:
+        """Return a message that somebody sent, checked.
+
+        Raises
+        ------
+        InputError
+            If it is of another type, lacks a field, or cannot be meant.
+        """
+        if type(message) is not cls:
+            raise InputError(f"a {cls.__name__} is expected here, not a {type(message).__name__}")
+        for name in _names(cls):  # type: ignore[arg-type] # a class is hashable
+            if not hasattr(message, name):
+                raise InputError(f"{cls.__name__} lacks {name}; build a whole one")
+        message.check()
+        return message
+
+
+@cache
+def _names(kind: Any) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind))
+
+
+def shown(value: object) -> str:
+    """Return a value as errors show it: in a few letters, and only where its type is Python's own."""
+    if isinstance(value, str | bytes) and type(value) in {str, bytes}:
+        return repr(value[:40])
+    if isinstance(value, int) and type(value) is int and value.bit_length() > 60:
+        return f"a number of {value.bit_length()} bits"
+    if type(value) in {int, float, bool, np.float64}:
+        return f"{value:g}" if isinstance(value, float) else str(value)
+    return f"a {type(value).__name__}"
+
+
+def require_whole(name: str, value: object, least: int, most: int) -> int:
+    """Return a whole number of Python's own type that lies between ``least`` and ``most``.
+
+    Raises
+    ------
+    InputError
+    """
+    if type(value) is not int:
+        raise InputError(f"{name} is {shown(value)}; give a whole number, {least} to {most}")
+    if not least <= value <= most:
+        raise InputError(f"{name} is {shown(value)}; give a whole number, {least} to {most}")
+    return value
+
+
+def require_real(name: str, value: object, least: float, most: float = LARGEST) -> float:
+    """Return a finite number that lies between ``least`` and ``most``; see `require_whole`."""
+    if type(value) not in _REAL or not least <= value <= most:  # type: ignore[operator] # it is a number
+        raise InputError(f"{name} is {shown(value)}; give a number, {least:g} to {most:g}")
+    return value  # type: ignore[return-value] # it is a number
+
+
+def require_name(name: str, value: object) -> str:
+    """Return a text of at most `MOST_LETTERS` letters that can be written; see `require_whole`."""
+    if type(value) is not str or not 1 <= len(value) <= MOST_LETTERS or not value.isprintable():
+        raise InputError(f"{name} is {shown(value)}; give a text of 1 to {MOST_LETTERS} printable letters")
+    return value
+
+
+def require_truth(name: str, value: object) -> bool:
+    """Return a truth value; see `require_whole`."""
+    if type(value) is not bool:
+        raise InputError(f"{name} is {shown(value)}; give True or False")
+    return value
+
+
+def require_bytes(name: str, value: object, size: int) -> bytes:
+    """Return bytes of a known size; see `require_whole`."""
+    if type(value) is not bytes or len(value) != size:
+        told = f"{len(value)} bytes" if type(value) is bytes else shown(value)
+        raise InputError(f"{name} is {told}; it must be {size} bytes")
+    return value
+
+
+def require_array(name: str, value: object, dtype: type[np.generic], shape: Collection[int | None] | None) -> Any:
+    """Return an array in C order.
+
+    Parameters
+    ----------
+    name : str
+        What to call it in an error.
+    value : object
+        What was sent.
+    dtype : type
+        Type of its entries, in the machine's own byte order.
+    shape : collection of int or None
+        Its size along each axis, None for any; None as a whole: any shape and order.
+
+    Raises
+    ------
+    InputError
+    """
+    if type(value) is not np.ndarray or value.dtype != np.dtype(dtype) or not value.dtype.isnative:
+        told = f"an array of {value.dtype.name}" if type(value) is np.ndarray else shown(value)
+        raise InputError(f"{name}: {told}; give an array of {np.dtype(dtype).name}")
+    if shape is None:
+        return value
+    fits = value.ndim == len(shape) and all(
+        wanted in {None, size} for wanted, size in zip(shape, value.shape, strict=True)
+    )
+    if not fits or not value.flags.c_contiguous or not value.flags.aligned:
+        wanted = tuple("any" if size is None else size for size in shape)
+        raise InputError(f"{name}: shape {value.shape}; give {wanted} in C order")
+    return value
+
+
+def require_range(name: str, array: np.ndarray[Any, Any], least: float, most: float) -> None:
+    """Refuse an array with an entry that is no number, or does not lie between ``least`` and ``most``."""
+    if array.size and not (array.min() >= least and array.max() <= most):  # NaN fails both
+        raise InputError(f"{name}: some are no numbers from {least:g} to {most:g}")
+
+
+def require_ascending(name: str, array: np.ndarray[Any, Any], first: int, stop: int) -> None:
+    """Refuse whole numbers that do not ascend strictly, or lie outside ``first`` to ``stop - 1``."""
+    if array.size and not (first <= array[0] and array[-1] < stop and (array[1:] > array[:-1]).all()):
+        raise InputError(f"{name}: not ascending, one twice, or outside {first} to {stop - 1}")
+
+
+def require_block(first: object, stop: object, low: int, high: int) -> None:
+    """Refuse a block of devices ``first`` to ``stop - 1`` that are not all among ``low`` to ``high - 1``.
+
+    Raises
+    ------
+    BlockError
+    """
+    if type(first) is not int or type(stop) is not int:
+        raise BlockError(f"devices {shown(first)} to {shown(stop)} are none; give two whole numbers")
+    if not low <= first <= stop <= high:
+        named = f"{first} to {stop - 1}" if max(abs(first), abs(stop)) < MOST_DEVICES else "beyond all addresses"
+        raise BlockError(f"devices {named} are not all among devices {low} to {high - 1} here")

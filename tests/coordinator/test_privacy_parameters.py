@@ -1,0 +1,151 @@
+"""No privacy parameter is 0, negative or rounded: not built, not unpickled, not forged, not in a message."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from forging import forged
+from nasty import COSTS, SCALARS
+
+from coordinator.protocol.ballots import Ballot, Service
+from coordinator.protocol.budget import PrivacyParameter, add, parse_epsilon, require_epsilon
+from coordinator.protocol.errors import InputError
+from coordinator.protocol.features import ItemFeatures
+from coordinator.protocol.messages import Query
+from coordinator.protocol.second_order import SecondOrderQuery
+
+NONE_SUCH: list[Any] = [
+    *(one for one in COSTS if one not in (Fraction(1, 10**9), Fraction(31), Fraction(10**400), Fraction(1, 10**400))),
+    *(one for one in SCALARS if one is not None),
+]
+QUERY = Query(
+    design="maxsense",
+    items=10,
+    round=3,
+    public_seed=bytes(range(16)),
+    epsilon=Fraction(1, 3),
+    parameters={"sensing": 0.25},
+)
+SIGNS = Query(
+    design="sign",
+    items=10,
+    round=0,
+    public_seed=bytes(range(16)),
+    epsilon=Fraction("2.5"),
+    parameters={"vectors": 1, "kept": 1},
+    pool=np.array([1, 4, 9], np.int32),
+    centres=np.array([-3, 0, 32], np.int32),
+)
+SERVICE = Service(
+    client=2,
+    recommender="p-rec",
+    rounds=2,
+    objects=2,
+    epsilon=Fraction(1, 3),
+    titles=np.array([[0, 1], [5, 3]], np.int32),
+    own_device=4,
+)
+FEATURES = ItemFeatures(
+    mean=np.array([3.0, 2.5]),
+    vectors=np.array([[1.0], [2.0]]),
+    kappa=1.5,
+    lowest=1.0,
+    highest=5.0,
+    scale=(1.0, 5.0),
+    common_h=0.25,
+    mean_degree=2.0,
+)
+ASKED = SecondOrderQuery(model=FEATURES.digest, mechanism="sslp", epsilon=Fraction(5, 2), batch=3)
+
+
+def test_ids_are_those_of_earlier_versions() -> None:
+    """Coins are keyed by them; the numbers were computed before the type of epsilon changed."""
+    assert QUERY.id.hex() == "8297135d5c46f7e9b93ac194689b337c"
+    assert SIGNS.id.hex() == "d183e0ca8ee6235525353d7f5551208e"
+    free = Query(
+        design="item-query",
+        items=4,
+        round=1,
+        public_seed=bytes(range(16)),
+        epsilon=None,
+        pool=np.arange(4, dtype=np.int32),
+    )
+    assert free.id.hex() == "468825c95d7c77cef5708a3236edc02e"
+    assert SERVICE.id.hex() == "b3b0211264bc75b8254ab7bb1792458c"
+    assert FEATURES.digest.hex() == "5b087516b7db3dce39415134e71a2715"
+    assert ASKED.id.hex() == "9b3308d14d788b6d7f8270f560c066bd"
+
+
+@pytest.mark.parametrize("value", ["1/3", "2", 5, Fraction(1, 10**9), PrivacyParameter(7)])
+def test_it_is_its_fraction_and_arithmetic_makes_plain_ones(value: Any) -> None:
+    one = PrivacyParameter(value)
+    assert one == Fraction(value)
+    assert (str(one), hash(one)) == (str(Fraction(value)), hash(Fraction(value)))
+    assert type(one / 3) is type(one - 1) is type(one + one) is Fraction
+    assert add(one, one) == 2 * Fraction(value)
+    for again in (pickle.loads(pickle.dumps(one)), copy.copy(one), copy.deepcopy(one), require_epsilon(one)):
+        assert type(again) is PrivacyParameter
+        assert again == one
+    assert type(parse_epsilon(value)) is PrivacyParameter
+
+
+@pytest.mark.parametrize("value", ["0", "-1/3", 0, -1, 0.5, True, Fraction(0), Fraction(-9), "inf", "nan", "one", None])
+def test_none_is_built_that_is_invalid(value: Any) -> None:
+    with pytest.raises(InputError, match=r"^[^\n]*$"):
+        PrivacyParameter(value)
+    with pytest.raises(InputError):
+        PrivacyParameter(1, value if value is not None else -1)
+
+
+def test_none_is_unpickled_that_is_invalid() -> None:
+    """What was forged in one process does not become one in another."""
+    for parts in ((-100, 1), (0, 1), (1, -1)):
+        made: Any = object.__new__(PrivacyParameter)
+        made._numerator, made._denominator = parts
+        sent = pickle.dumps(made)
+        with pytest.raises(InputError):
+            pickle.loads(sent)
+
+
+@pytest.mark.parametrize("value", NONE_SUCH, ids=lambda value: f"{type(value).__name__}")
+@pytest.mark.parametrize("message", [QUERY, SERVICE, ASKED], ids=lambda one: type(one).__name__)
+def test_no_message_holds_an_invalid_one(message: Any, value: Any) -> None:
+    """Neither where it is built nor where it arrives; a message that holds another one is checked, too."""
+    fields = {name: getattr(message, name) for name in type(message).__dataclass_fields__}
+    with pytest.raises(InputError, match=r"^[^\n]*epsilon[^\n]*$"):
+        type(message)(**{**fields, "epsilon": value})
+    bad = forged(message, epsilon=value)
+    with pytest.raises(InputError, match=r"^[^\n]*epsilon[^\n]*$"):
+        type(message).arrived(bad)
+    if message is SERVICE:
+        with pytest.raises(InputError, match="epsilon"):
+            Ballot.arrived(forged(Ballot(service=SERVICE, first=0, stop=1), service=bad))
+
+
+@pytest.mark.parametrize("message", [QUERY, SIGNS, SERVICE, ASKED, FEATURES], ids=lambda one: type(one).__name__)
+def test_a_message_that_travels_is_the_same_one(message: Any) -> None:
+    again = type(message).arrived(pickle.loads(pickle.dumps(message)))
+    digest = "digest" if message is FEATURES else "id"
+    assert getattr(again, digest) == getattr(message, digest)
+    if message is not FEATURES:
+        assert type(again.epsilon) is PrivacyParameter
+
+
+def test_a_message_is_of_one_type_and_whole() -> None:
+    class Mine(Query):
+        __slots__ = ()
+
+    lying: Any = object.__new__(Mine)
+    torn: Any = object.__new__(Query)
+    for name in Query.__dataclass_fields__:
+        object.__setattr__(lying, name, getattr(QUERY, name))
+        if name != "epsilon":
+            object.__setattr__(torn, name, getattr(QUERY, name))
+    for bad, words in ((lying, "not a Mine"), (torn, "lacks epsilon"), (SERVICE, "not a Service"), (None, "NoneType")):
+        with pytest.raises(InputError, match=words):
+            Query.arrived(bad)

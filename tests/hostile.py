@@ -1,0 +1,256 @@
+"""A hostile peer of every actor: ``python hostile.py CALLS SEED`` sends random and mutated messages.
+
+Prints a JSON object: by method how many calls were answered and how many refused. Exit code 1, with the message, where
+an error was none of blindrec's own, or a call that was refused changed what had been charged, or one gave something
+back. Compiled code that is led astray ends the process.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+import tiers
+import worlds
+from forging import forged
+from nasty import bad_part
+
+from actors.client import Client
+from actors.device import Device
+from actors.online_remote import ClientHost, VoterHost
+from actors.ratings import Ratings
+from actors.remote import DeviceHost, advice_permit
+from actors.second_order.ratings import PrivateRatings
+from actors.second_order.remote import PrivateHost
+from actors.voters import PlantedVoters, RatingVoters, TableVoters
+from coordinator.aggregator import Aggregator
+from coordinator.designs import MultiMaxSense, Pairwise
+from coordinator.open_designs import ItemQuery, Reveal
+from coordinator.pool_designs import MaxSense, SignSensing
+from coordinator.protocol.ballots import Ballot, Service
+from coordinator.protocol.budget import Epsilon, within
+from coordinator.protocol.errors import BlindrecError
+from coordinator.protocol.messages import Model, Query
+from coordinator.protocol.second_order import MECHANISMS, SecondOrderRelease
+
+ITEMS, USERS, ROUNDS, OBJECTS = 12, 10, 6, 3
+BOUNDS = [(0, 4), (4, USERS)]
+FRESH = 400
+"""Calls after which all actors are new: else budgets and answers that are used up would refuse everything."""
+BUDGET = Fraction(40)
+WORLD = worlds.world(items=ITEMS, rated=4)
+RNG = np.random.default_rng(5)
+Books = dict[int, Any]
+"""What each device has spent."""
+
+
+class Target(NamedTuple):
+    """A method, good arguments for it, and what its devices have spent so far."""
+
+    name: str
+    call: Callable[..., object]
+    good: Sequence[tuple[Any, ...]]
+    books: Callable[[], object] = lambda: None
+    spent: Callable[[], Books] = dict
+    budget: Epsilon = None
+
+
+def queries() -> list[Query]:
+    """A query of every kind of design."""
+    closed: list[Any] = [
+        MaxSense(items=ITEMS, rated=4),
+        SignSensing(items=ITEMS, rated=4, vectors=4),
+        MultiMaxSense(items=ITEMS, rated=4, questions=3),
+        Pairwise(items=ITEMS),
+        Pairwise(items=ITEMS, agreement="positive", rated_public=True),
+    ]
+    reveals = (Reveal(name=name, items=ITEMS, most=4) for name in ("full-reveal", "curator-pairs"))
+    shown: list[Any] = [ItemQuery(items=ITEMS), *reveals]
+    first: dict[str, Any] = {"round_number": 0, "public_seed": worlds.PUBLIC}
+    return [
+        *(one.query(**first, epsilon=Fraction(1, 2)) for one in closed),
+        *(one.query(**first, epsilon=None) for one in shown),
+        worlds.maxsense_query(items=ITEMS, sensing=0.4, epsilon=Fraction(1, 3), pool=[0, 3, 4, 11]),
+        SignSensing(items=ITEMS, rated=4).query(**first, epsilon=Fraction(1), expected=np.full(ITEMS, 0.3)),
+    ]
+
+
+QUERIES = queries()
+MODEL = Model(cluster=np.arange(ITEMS, dtype=np.int32) % 3, score=np.arange(12.0), error=np.ones(ITEMS), clusters=3)
+FEATURES = tiers.features(items=ITEMS, rank=2)
+OF = tiers.rated(devices=USERS, items=ITEMS, each=5)
+
+
+def ledgers_of(host: Any) -> tuple[Callable[[], object], Callable[[], Books]]:
+    """Return how to look at a host's books: all of them, and what each device has spent."""
+
+    def books() -> object:
+        return [list(cohort.ledger._stretches) for cohort in host._cohorts]
+
+    def spent() -> Books:
+        stretches = [stretch for cohort in host._cohorts for stretch in cohort.ledger.stretches()]
+        return {device: cost for first, stop, cost in stretches for device in range(first, stop)}
+
+    return books, spent
+
+
+def device_targets(ratings: Ratings, budget: Epsilon) -> list[Target]:
+    """Methods of devices."""
+    host, alone = DeviceHost(ratings, WORLD.secret, BOUNDS, budget), Device(ratings, WORLD.secret, 3, budget)
+    token, permit, looks = host.incarnation(), advice_permit(WORLD.secret), (*ledgers_of(host), budget)
+    known = [query for query in QUERIES if budget is None or query.epsilon is not None]
+    blocks = [(query, first, stop, token) for query in known for first, stop in ((0, 4), (5, 9), (7, 7))]
+    own = lambda: alone._cohort.ledger._stretches  # noqa: E731 (a look)
+    return [
+        Target("DeviceHost.warm_up", host.warm_up, [(query,) for query in known], *looks),
+        Target("DeviceHost.answer", host.answer, blocks, *looks),
+        Target("DeviceHost.recall", host.recall, blocks, *looks),
+        Target("DeviceHost.spent", host.spent, [(token,)], *looks),
+        Target("DeviceHost.recommend", host.recommend, [(MODEL, 4, 9, 5, permit)], *looks),
+        Target("Device.answer", alone.answer, [(query,) for query in known], own, lambda: {3: alone.spent}, budget),
+        Target("Device.recommend", alone.recommend, [(MODEL, 4)], own),
+    ]
+
+
+def voter_targets() -> list[Target]:
+    """Methods of voters, and of clients."""
+    titles = np.tile(np.arange(OBJECTS, dtype=np.int32), (ROUNDS, 1))
+    plain = Service(client=0, recommender="p-rec", rounds=ROUNDS, objects=OBJECTS, epsilon=Fraction(1, 3), own_device=4)
+    taste = RNG.integers(OBJECTS, size=(2, ROUNDS), dtype=np.uint8)
+    group = np.arange(USERS, dtype=np.int32)
+    kinds = (
+        (PlantedVoters(client=group % 3 - 1, taste=taste, diverse=taste == 1, objects=OBJECTS, radius=2), plain),
+        (TableVoters(table=RNG.integers(3, size=(ROUNDS, USERS), dtype=np.uint8), group=group), plain),
+        (RatingVoters(starts=OF.starts, items=OF.items, values=OF.values), forged(plain, titles=titles)),
+    )
+    found = []
+    for voters, service in kinds:
+        host = VoterHost(voters, WORLD.secret, BOUNDS, Fraction(6))
+        token, looks, name = host.incarnation(), (*ledgers_of(host), Fraction(6)), type(voters).__name__
+        host.enter(service, token)
+        ballot, some = Ballot(service=service, first=1, stop=4), np.array([0, 3, 5, 9], np.int32)
+        first = host._cohorts[0]
+        found += [
+            Target(f"VoterHost.enter, {name}", host.enter, [(service, token)], *looks),
+            Target(f"VoterHost.vote, {name}", host.vote, [(ballot, some, token), (ballot, some[:1], token)], *looks),
+            Target(f"VoterCohort.enter, {name}", first.enter, [(service,)], *looks),
+            Target(f"VoterCohort.vote, {name}", first.vote, [(ballot, some[:2])], *looks),
+        ]
+    client = Client(7, taste.T == 0) if (taste.T == 0).any(axis=1).all() else Client(7, np.ones((ROUNDS, 2), np.bool_))
+    clients = ClientHost([client])
+    return [
+        *found,
+        Target("ClientHost.answer", clients.answer, [(7, 3, 1)]),
+        Target("Client.answer", client.answer, [(3, 1)]),
+    ]
+
+
+def private_targets() -> list[Target]:
+    """Methods of private devices; a model that was changed is announced and asked about, where it has a digest."""
+    host = PrivateHost(
+        PrivateRatings(starts=OF.starts, items=OF.items, values=OF.values), tiers.SECRET, BOUNDS, tiers.WILLING
+    )
+    token, asked = host.incarnation(), [tiers.query(FEATURES, name) for name in MECHANISMS]
+    asked.append(forged(tiers.query(FEATURES, "pmc"), own_h=True))
+
+    def books() -> object:
+        return [(dict(one._pinned), dict(one._answers._held)) for one in host._cohorts.values()]
+
+    def answer(query: Any, features: Any, *rest: Any) -> object:
+        try:
+            query = forged(query, model=features.digest)
+        except Exception:  # then it arrives as it is
+            return host.answer(query, features, *rest)
+        host._cohorts[0]._pinned = dict.fromkeys(range(4), features.digest)
+        host._cohorts[0]._answers._held = {}
+        told = host.answer(query, features, *rest)
+        for release in told:
+            SecondOrderRelease.arrived(release).require(query, features)
+        return told
+
+    good = [(query, FEATURES, 0, first, 4, token) for query in asked for first in (0, 3)]
+    return [
+        Target("PrivateHost.pin", host.pin, [(FEATURES.digest, 4, 5, 9, token)], books),
+        Target("PrivateHost.answer", answer, good, lambda: None),
+        Target("PrivateHost.answer as it is", host.answer, good, books),
+        Target("PrivateCohort.ledger", host._cohorts[0].ledger, [(2,)], books),
+    ]
+
+
+def server_targets() -> list[Target]:
+    """Methods of aggregators; a release of a query that was changed is made to name it, where it has an id."""
+    aggregator, host = Aggregator(), DeviceHost(worlds.block_ratings(WORLD), WORLD.secret, [(0, 40)], None)
+    pairs = [(query, host.answer(query, 0, 40, host.incarnation())) for query in QUERIES]
+    statistics = [aggregator.aggregate(*pair) for pair in pairs]
+
+    def aggregate(query: Any, release: Any) -> object:
+        try:
+            release = forged(release, query_id=query.id)
+        except Exception:  # then it arrives as it is
+            return aggregator.aggregate(query, release)
+        return aggregator.aggregate(query, release)
+
+    return [
+        Target("Aggregator.aggregate", aggregate, pairs),
+        Target("Aggregator.aggregate as it is", aggregator.aggregate, pairs),
+        Target("Aggregator.merge", aggregator.merge, [(one, one, one) for one in statistics]),
+    ]
+
+
+def targets() -> list[Target]:
+    """All methods of all actors, of which nothing was asked yet."""
+    rows = [{k: bool(k % 2) for k in range(j, ITEMS, 3)} for j in range(5)]
+    stored = worlds.stored_ratings(rows, [k % 5 for k in range(USERS)], ITEMS)
+    block = worlds.block_ratings(WORLD, users=USERS)
+    return [
+        *device_targets(block, BUDGET),
+        *device_targets(forged(block, rated_public=False), None),
+        *device_targets(stored, BUDGET),
+        *voter_targets(),
+        *private_targets(),
+        *server_targets(),
+    ]
+
+
+def gives_back(before: Books, after: Books) -> bool:
+    """Whether somebody has spent less than before; None is without limit."""
+    return any(after[device] is not None and (cost is None or after[device] < cost) for device, cost in before.items())
+
+
+def main(calls: int, seed: int) -> None:
+    """Send messages; see the module."""
+    coins = np.random.default_rng(seed)
+    answered, refused, at = Counter[str](), Counter[str](), list[Target]()
+    for call in range(calls):
+        if call % FRESH == 0:
+            at = targets()
+        target = at[int(coins.integers(len(at)))]
+        sent = list(target.good[int(coins.integers(len(target.good)))])
+        for place in {int(coins.integers(len(sent))) for _ in range(1 + int(coins.random() < 0.2))}:
+            sent[place] = bad_part(sent[place], coins)
+        if coins.random() < 0.02:
+            sent = list(target.good[0])
+        books, spent = target.books(), target.spent()
+        try:
+            target.call(*sent)
+            answered[target.name] += 1
+        except BlindrecError as error:
+            refused[target.name] += 1
+            if target.books() != books or "\n" in str(error):
+                sys.exit(f"{target.name} charged what it refused ({error}): {sent!r}")
+        except Exception as error:
+            raise SystemExit(f"{target.name}: {type(error).__name__}: {error}\n{sent!r:.2000}") from error
+        if gives_back(spent, target.spent()):
+            sys.exit(f"{target.name} gave something back: {sent!r}")
+        if target.budget and not all(within(cost, target.budget) for cost in target.spent().values()):
+            sys.exit(f"{target.name} went beyond the budget: {sent!r}")
+    sys.stdout.write(json.dumps({"answered": answered, "refused": refused}))
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]))

@@ -1,0 +1,215 @@
+"""Values that nobody means, and how a good message becomes a bad one: a field is replaced, as unpickling takes it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any, TypeAlias
+
+import numpy as np
+from forging import forged
+
+from coordinator.protocol.budget import PrivacyParameter
+from coordinator.protocol.messages import Query
+
+
+def forged_fraction(kind: type[Fraction], above: object, below: object) -> Fraction:
+    """A fraction that no constructor has seen."""
+    made: Any = object.__new__(kind)
+    made._numerator, made._denominator = above, below
+    return made  # type: ignore[no-any-return] # of this kind
+
+
+class Generous(Fraction):
+    """A cost that is above 0 when it is compared, and gives back when it is added."""
+
+    def __gt__(self, other: object) -> bool:
+        return True
+
+    def __le__(self, other: object) -> bool:
+        return False
+
+    def __radd__(self, other: Any) -> Any:
+        return other - 100
+
+
+class Fickle(Query):
+    """A query with another id at every look."""
+
+    __slots__ = ()
+    looks = 0
+
+    @property
+    def id(self) -> bytes:
+        Fickle.looks += 1
+        return Fickle.looks.to_bytes(16, "big")
+
+
+class Number(int):
+    """A whole number of a class of its own."""
+
+    def __lt__(self, other: object) -> bool:
+        raise RuntimeError("a comparison that fails")
+
+
+class Text(str):
+    """A text of a class of its own."""
+
+    __slots__ = ()
+
+
+class Octets(bytes):
+    """Bytes that are equal to all others."""
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    __hash__ = bytes.__hash__
+
+
+class Names(dict[str, float]):
+    """A dictionary that says one thing, and another one."""
+
+    def items(self) -> Any:
+        return {"sensing": 0.5}.items()
+
+
+class Array(np.ndarray[Any, Any]):
+    """An array of a class of its own."""
+
+
+Table: TypeAlias = np.ndarray[Any, Any]
+SCALARS: tuple[Any, ...] = (
+    *(None, True, False, 0, 1, 2, 3, -1, -2, 255, 256, 1000, 2**31 - 1, 2**31, 2**63, 2**64, -(2**63), 10**30),
+    *(0.0, -0.0, 0.5, 1.0, -1.0, np.nan, np.inf, -np.inf, 1e308, -1e-300, 5e-324, 1e49),
+    *("", "x", "0", "maxsense", "sign", "exact", "sslp", "x" * 10_000, "a\nb", "\udc80", Text("maxsense")),
+    *(b"", bytes(15), bytes(16), bytes(17), b"\xff" * 16, Octets(bytes(16)), bytearray(16)),
+    *([], (), {}, set(), [1], (1.0, 2.0), (2.0, 1.0), (1.0, np.nan), {"sensing": np.nan}, {1: 1.0}, Names()),
+    *(object(), int, len, Ellipsis, 1j, Decimal(1), Decimal("nan"), Number(1), 10**5000),
+    *(np.int64(1), np.float32(1), np.float64(0.5), np.float64("nan"), np.bool_(1), np.zeros(3), np.zeros(())),
+)
+COSTS: tuple[Any, ...] = (
+    *(Fraction(-100), Fraction(0), Fraction(-1, 3), Fraction(1, 10**9), Fraction(1, 10**400), Fraction(10**400)),
+    *(Fraction(31), Fraction(1, 10**5000), Generous(1), Generous(-100), -50, 0.1, "1", Decimal("0.1")),
+    *(
+        forged_fraction(kind, *parts)
+        for kind in (Fraction, PrivacyParameter)
+        for parts in ((-100, 1), (1, -1), (100, -1), (2, 2), (0, 1), (1, 0), (1.5, 1), (True, 1), (None, None))
+    ),
+)
+
+
+def recast(good: Table, coins: np.random.Generator) -> object:
+    """The same numbers as another type."""
+    return good.astype(coins.choice(["i8", "f4", "f8", ">i4", ">f8", "?", "u4", "O", "i4", "c16", "S3"]))
+
+
+def reshaped(good: Table, coins: np.random.Generator) -> object:
+    """The same numbers in another shape, some of them only, or more of them."""
+    shapes = ((-1,), (1, -1), (-1, 1), (1, *good.shape), (*good.shape, 1))
+    cuts = (good[:-1], good[1:], good[:1], good[:0], np.concatenate([good, good]))
+    return (
+        good.reshape(shapes[coins.integers(len(shapes))]) if coins.random() < 0.5 else cuts[coins.integers(len(cuts))]
+    )
+
+
+def laid_out(good: Table, coins: np.random.Generator) -> object:
+    """The same numbers in another order, at an odd address, in a class of its own; or read-only, which is fine."""
+    read_only, odd = good.copy(), np.frombuffer(b"\0" + good.tobytes(), np.uint8)[1:].view(good.dtype)
+    read_only.setflags(write=False)
+    same = np.broadcast_to(good.ravel()[:1], good.shape) if good.size else good
+    ways = (good[::-1], np.repeat(good, 2, 0)[::2], good.T, np.asfortranarray(good), same, read_only)
+    others = (odd.reshape(good.shape), good.view(Array), np.ma.masked_array(good), good.tolist())
+    return (*ways, *others)[coins.integers(len(ways) + len(others))]
+
+
+def off(good: Table, coins: np.random.Generator) -> object:
+    """Some entries changed."""
+    other = good.copy()
+    real = good.dtype.kind == "f"
+    values: tuple[float, ...] = (-1, 0, 1, 2, 255, 2**31 - 1, -(2**31), good.size)
+    if real:
+        values = (*values, np.nan, np.inf, -np.inf, 1e308, 1e49, -1e49, 1e30, -1e-30, 1e-300)
+    for _ in range(min(int(coins.integers(1, 4)), other.size)):
+        place = tuple(int(coins.integers(size)) for size in other.shape)
+        value = values[coins.integers(len(values))]
+        other[place] = value if real or good.dtype.kind == "b" else np.array(value).astype(good.dtype)
+    return other
+
+
+def bad_array(good: Table, coins: np.random.Generator) -> object:
+    """An array that differs from a good one in its type, shape or order, or in some entries."""
+    return (recast, reshaped, laid_out, off, off, off)[coins.integers(6)](good, coins)
+
+
+def bad_number(good: int, coins: np.random.Generator) -> object:
+    """A number beside a good one, or far away."""
+    return (good + 1, good - 1, -good, good + 2**32, 2 * good, float(good), np.int64(good), Number(good), str(good))[
+        coins.integers(9)
+    ]
+
+
+def bad_table(good: dict[str, float], coins: np.random.Generator) -> object:
+    """A dictionary with an entry more, less or changed."""
+    names = [*good, "sensing", "vectors", "kept", "set_size", "share", "most", "more"]
+    name = names[coins.integers(len(names))]
+    if coins.random() < 0.3:
+        return {key: value for key, value in good.items() if key != name}
+    return {**good, name: SCALARS[coins.integers(len(SCALARS))] if coins.random() < 0.7 else good.get(name, 1) + 1}
+
+
+def bad_bytes(good: bytes, coins: np.random.Generator) -> object:
+    """Bytes one of which differs, more or fewer of them, or of a class of its own."""
+    place = int(coins.integers(len(good) + 1))
+    return (good[:-1], good + b"\0", good[:place] + b"\xff" + good[place + 1 :], Octets(good))[coins.integers(4)]
+
+
+def bad_tuple(good: tuple[object, ...], coins: np.random.Generator) -> object:
+    """A tuple with one entry replaced."""
+    place = int(coins.integers(len(good)))
+    return (*good[:place], bad_part(good[place], coins), *good[place + 1 :])
+
+
+CHANGES: dict[type, Callable[[Any, np.random.Generator], object]] = {
+    Fraction: lambda _, coins: COSTS[coins.integers(len(COSTS))],
+    np.ndarray: bad_array,
+    dict: bad_table,
+    bytes: bad_bytes,
+    int: bad_number,
+    float: lambda good, coins: float(good * coins.choice([0, -1, 1e-30, 0.5, 2, 1e30, np.inf])),
+    tuple: bad_tuple,
+}
+"""How what a message holds is changed, by its type."""
+
+
+def bad_part(good: object, coins: np.random.Generator) -> object:
+    """Something in the place of a part of a message."""
+    if coins.random() < 0.8:
+        if dataclasses.is_dataclass(good):
+            return bad_message(good, coins)
+        for kind, change in CHANGES.items():
+            if isinstance(good, kind) and not isinstance(good, bool):
+                return change(good, coins)
+    return SCALARS[coins.integers(len(SCALARS))]
+
+
+def bad_message(good: Any, coins: np.random.Generator) -> object:
+    """A message with one or two fields replaced, or without one, or of another class; no constructor has seen it."""
+    names = [field.name for field in dataclasses.fields(good)]
+    if coins.random() < 0.03:
+        made = object.__new__(type(good))
+        for name in names[1:]:
+            object.__setattr__(made, name, getattr(good, name))
+        return made
+    if coins.random() < 0.03:
+        kind = (
+            Fickle if type(good) is Query else dataclasses.make_dataclass("Sub", [], bases=(type(good),), frozen=True)
+        )
+        made = object.__new__(kind)
+        for name in names:
+            object.__setattr__(made, name, getattr(good, name))
+        return made
+    changed = coins.choice(names, size=1 + int(coins.random() < 0.2), replace=False)
+    return forged(good, **{str(name): bad_part(getattr(good, str(name)), coins) for name in changed})

@@ -1,0 +1,34 @@
+"""Whatever is sent to an actor: an error of our own or an answer, nothing charged for what is refused, no crash."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+CALLS, SEED = 50_000, 14
+HERE = Path(__file__).parent
+
+
+@pytest.mark.slow
+def test_every_method_of_every_actor_refuses_what_it_cannot_use() -> None:
+    """In a process of its own: compiled code that is led astray would end it by a signal. Warnings are errors there."""
+    paths = os.pathsep.join([str(HERE), str(HERE.parent)])
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-X", "faulthandler", HERE / "hostile.py", str(CALLS), str(SEED)],
+        env={**os.environ, "PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    told = json.loads(done.stdout)
+    answered, refused = told["answered"], told["refused"]
+    assert sum(answered.values()) + sum(refused.values()) == CALLS
+    assert answered.keys() == refused.keys(), "some method answers nothing, or refuses nothing"
+    assert min(answered.values()) >= 30
+    assert min(refused.values()) >= 300
