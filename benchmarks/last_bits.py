@@ -168,16 +168,20 @@ def ask(size: str, environment: Mapping[str, str], folder: Path) -> Told:
 def crossings(ours: Sequence[Floats2], theirs: Sequence[Floats2]) -> float:
     """Return how many entries two processors are expected to round apart: the sum of differences over steps.
 
-    Columns are brought into one order with one sign first, as announcing does. The average is over where the numbers
-    lie on the grid; rank and number of models must be the same.
+    The expectation is over where the numbers lie between two points of the grid. Both must tell of as many models.
     """
     total = 0.0
-    for one, other in zip(ours, theirs, strict=True):
-        products = one.T @ other
-        place = np.abs(products).argmax(axis=1)
-        signs = np.where(products[np.arange(place.size), place] < 0, -1.0, 1.0)
-        total += float(np.abs(one - other[:, place] * signs).sum()) / step_of(float(np.abs(one).max()), VECTOR_BITS)
+    for one, other in zip(map(_aligned, ours), map(_aligned, theirs), strict=True):
+        total += float(np.abs(one - other).sum()) / step_of(float(np.abs(one).max()), VECTOR_BITS)
     return total
+
+
+def _aligned(vectors: Floats2) -> Floats2:
+    """Return columns in the order and with the signs of an announced model, not rounded."""
+    ordered = vectors[:, np.argsort(-np.square(vectors).sum(axis=0), kind="stable")]
+    leads = np.take_along_axis(ordered, np.abs(ordered).argmax(axis=0)[None], axis=0)
+    found: Floats2 = ordered * np.where(leads < 0, -1.0, 1.0)
+    return found
 
 
 def main(
