@@ -12,13 +12,22 @@ import math
 import numpy as np
 
 from coordinator.protocol.arrays import Floats
+from coordinator.protocol.errors import InputError
 
 BITS = 20
 """Significant bits of a number that is announced, or that something is chosen by."""
 
 
 def step_of(largest: float, bits: int) -> float:
-    """Return the grid's step for numbers up to ``largest`` in size: a power of two, ``2^-bits`` of the one above it."""
+    """Return the grid's step for numbers up to ``largest`` in size: a power of two, ``2^-bits`` of the one above it.
+
+    Raises
+    ------
+    InputError
+        If it is not finite.
+    """
+    if not math.isfinite(largest):
+        raise InputError(f"{largest} has no place on a grid; use ratings of a smaller range, or more regularisation")
     return math.ldexp(1.0, math.frexp(largest)[1] - bits)
 
 
@@ -55,7 +64,8 @@ def significant(value: float, bits: int = BITS) -> float:
     >>> significant(0.7, 4), significant(0.0, 4)
     (0.6875, 0.0)
     """
-    return float(on_grid(np.array([value], np.float64), bits)[0])
+    step = step_of(abs(value), bits)
+    return round(value / step) * step
 
 
 def round_up(number: float, bits: int = 8) -> int:
