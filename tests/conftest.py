@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import importlib.util
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -87,6 +88,18 @@ def blindrec(capsys: pytest.CaptureFixture[str]) -> Command:
         return Ended(code, out, err)
 
     return run
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Let Ctrl-C reach this process and what it starts.
+
+    A shell that starts the suite in the background lets it ignore SIGINT, and children inherit that; a handler they do
+    not inherit, so that they begin as from a terminal.
+    """
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from actors.second_order.consent import Consent
 from coordinator.protocol.arrays import Floats, Indices, Ints
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.features import ItemFeatures
+from coordinator.protocol.grid import on_grid
 from coordinator.protocol.second_order import MECHANISMS, SecondOrderQuery
 
 SECRET = reference.derive(0, "devices")
@@ -30,13 +31,13 @@ class Rated(NamedTuple):
 
 
 def features(*, items: int = 70, rank: int = 3, unseen: int = 0, seed: int = 0) -> ItemFeatures:
-    """A model with random directions; the last ``unseen`` items were rated by no public user."""
+    """A model with random directions, on the grid; the last ``unseen`` items were rated by no public user."""
     world = np.random.default_rng([seed, items])
     vectors = np.linalg.qr(world.normal(size=(items, rank)))[0] * np.linspace(6.0, 3.0, rank)
     vectors[items - unseen :] = 0.0
     return ItemFeatures(
-        mean=world.normal(3.2, 0.3, items),
-        vectors=np.ascontiguousarray(vectors),
+        mean=on_grid(world.normal(3.2, 0.3, items)),
+        vectors=on_grid(np.ascontiguousarray(vectors)),
         kappa=1.0,
         lowest=1.0,
         highest=5.0,

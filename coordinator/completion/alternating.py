@@ -54,12 +54,23 @@ def alternate(
 
 
 def _balance(tastes: Floats2, items: Floats2) -> Floats2:
-    """Return T for which ``T^-1 G_u T^-T`` and ``T^T G_v T`` are one diagonal matrix: the smallest penalty for UV^T."""
-    sizes, directions = np.linalg.eigh(items)
-    kept = sizes > sizes[-1] * 1e-14 if sizes[-1] > 0 else np.zeros(sizes.size, np.bool_)
-    root = directions[:, kept] * np.sqrt(sizes[kept])
-    squares, turns = np.linalg.eigh(root.T @ tastes @ root)
-    scale = np.sqrt(np.sqrt(np.maximum(squares, 0)))
+    """Return T for which ``T^-1 G_u T^-T`` and ``T^T G_v T`` are one diagonal matrix: the smallest penalty for UV^T.
+
+    With roots A of G_u and B of G_v, and ``A^T B = P S Z^T``, it is ``A P S^(-1/2)``. The product of both moments would
+    square what is lost of small directions: they would be noise from a ten-thousandth of the largest length on.
+    """
+    root = _root(tastes)
+    turns, sizes, _ = np.linalg.svd(root.T @ _root(items))
+    kept = sizes > sizes[0] * 1e-14
     found = np.zeros_like(items)
-    found[:, : kept.sum()] = ((directions[:, kept] / np.sqrt(sizes[kept])) @ (turns * scale))[:, ::-1]
+    found[:, kept] = root @ (turns[:, kept] / np.sqrt(sizes[kept]))
     return found
+
+
+def _root(moment: Floats2) -> Floats2:
+    """Return A with ``A A^T`` the moment; small directions keep their digits, since it is brought to diagonal 1 first."""
+    lengths = np.sqrt(np.diag(moment))
+    units = np.where(lengths > 0, lengths, 1.0)
+    values, directions = np.linalg.eigh(moment / units[:, None] / units)
+    root: Floats2 = lengths[:, None] * directions * np.sqrt(np.maximum(values, 0))
+    return root

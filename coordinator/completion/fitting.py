@@ -19,8 +19,6 @@ from coordinator.protocol.features import ItemFeatures
 
 SHRINK = 3.0
 """Ratings at the overall mean that every item's mean is shrunken with."""
-SIZED_USERS = 1000
-"""Public users, evenly taken, that the common h is averaged over at most."""
 MStep = Literal["keep", "prox"]
 
 
@@ -176,14 +174,6 @@ def iterate(
         model.steps.append(replace(step, seconds=time.perf_counter() - start))
         model.features = replace(model.features, vectors=vectors)
     return model
-
-
-def finish(model: Model, crowd: Crowd) -> ItemFeatures:
-    """Return the features as they are announced to private devices: with the public users' common h."""
-    every = max(1, -(-crowd.users // SIZED_USERS))
-    sizes = crowd.ask("sizes", model.features, every)
-    common = sum(total for total, _ in sizes) / max(1, sum(count for _, count in sizes))
-    return replace(model.features, common_h=common)
 
 
 def item_weights(features: ItemFeatures, counts: Floats) -> Floats:

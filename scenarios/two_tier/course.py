@@ -11,8 +11,9 @@ import numpy as np
 
 from actors.second_order.consent import Consent
 from actors.second_order.crowd import Devices
+from coordinator.completion.announcing import announced
 from coordinator.completion.cohorts import Crowd
-from coordinator.completion.fitting import Fitting, Model, begin, centre, finish, iterate
+from coordinator.completion.fitting import Fitting, Model, begin, centre, iterate
 from coordinator.completion.folding import ReleaseBook
 from coordinator.protocol.arrays import Floats2
 from coordinator.protocol.features import ItemFeatures
@@ -143,7 +144,8 @@ class _Walk:
         points = [(0, self._score(model.features))]
         for first, stop in plan.private.blocks(plan.wanted.batch):
             if self._devices is not None:
-                self._ask(model, self._devices, first, stop)
+                model = announced(model, self._crowd)
+                self._ask(model.features, self._devices, first, stop)
             model = iterate(
                 model,
                 self._crowd,
@@ -155,7 +157,7 @@ class _Walk:
             if stop == plan.private.users or (plan.every and stop // plan.every > first // plan.every):
                 points.append((stop, self._score(model.features)))
         return Course(
-            features=finish(model, self._crowd),
+            features=announced(model, self._crowd).features,
             model=model,
             points=points,
             announced=self._announced,
@@ -165,10 +167,9 @@ class _Walk:
             weight=None if self._devices is None else self._weight,
         )
 
-    def _ask(self, model: Model, devices: Devices, first: int, stop: int) -> None:
+    def _ask(self, features: ItemFeatures, devices: Devices, first: int, stop: int) -> None:
         """Announce the model to a batch, ask it, and fold what comes back."""
         wanted = self._plan.wanted
-        features = finish(model, self._crowd)
         query = SecondOrderQuery(
             model=features.digest,
             mechanism=wanted.mechanism,
@@ -209,7 +210,7 @@ def _follow_full(plan: Plan, session: Session, score: Score) -> Course:
             )
             model = iterate(model, crowd, plan.fitting, plan.wanted.batch_iterations)
             if stop == plan.private.users:
-                model.features = finish(model, crowd)
+                model = announced(model, crowd)
         if stop == plan.private.users or (plan.every and stop // plan.every > first // plan.every):
             points.append((stop, score(model.features)))
     return Course(

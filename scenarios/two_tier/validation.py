@@ -18,6 +18,7 @@ from coordinator.completion.folding import OutsideBook, ReleaseBook
 from coordinator.protocol.arrays import Floats, Floats2
 from coordinator.protocol.coins import as_words, derive
 from coordinator.protocol.errors import InputError
+from coordinator.protocol.grid import significant
 from scenarios.session import Session
 from scenarios.two_tier.scale import Scale
 from scenarios.two_tier.scoring import squared_errors
@@ -95,7 +96,9 @@ def trial_errors(trial: Trial) -> list[float]:
 
 
 def errors_of(trials: Sequence[Trial], session: Session) -> Floats:
-    """Return every setting's root mean squared error; trials of a setting stand fold by fold.
+    """Return every setting's root mean squared error, on the public grid; trials of a setting stand fold by fold.
+
+    Settings that are as good up to last bits tie, so that what is chosen does not depend on the processor.
 
     Returns
     -------
@@ -105,8 +108,8 @@ def errors_of(trials: Sequence[Trial], session: Session) -> Floats:
     folds = list(dict.fromkeys(id(trial.fold) for trial in trials))
     sums = np.array([told[place] for place in range(len(trials))]).reshape(-1, len(folds), len(told[0]))
     asked = sum(trial.fold.asked.items.size for trial in trials[: len(folds)])
-    errors: Floats = np.sqrt(sums.sum(axis=1) / max(1, asked))
-    return errors
+    errors = np.sqrt(sums.sum(axis=1) / max(1, asked))
+    return np.array([[significant(error) for error in row] for row in errors.tolist()])
 
 
 def choose_fitting(
@@ -138,7 +141,7 @@ def choose_fitting(
     found: dict[tuple[int, float], float] = {}
 
     def tried(one: int, powers: Sequence[int]) -> list[float]:
-        wanted = [(one, kappa or unit * 2 ** (power / 2)) for power in powers]
+        wanted = [(one, kappa or significant(unit * 2 ** (power / 2))) for power in powers]
         new = [pair for pair in dict.fromkeys(wanted) if pair not in found]
         trials = [
             Trial(fold=fold, fitting=replace(fitting, rank=one, kappa=size), scale=scale)

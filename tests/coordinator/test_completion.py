@@ -10,8 +10,9 @@ import pytest
 from completions import Planted, equation_2, features_of, fitted, planted, soft_impute
 
 from coordinator.completion import spectrum
+from coordinator.completion.announcing import announced
 from coordinator.completion.cohorts import cut_users
-from coordinator.completion.fitting import Fitting, Model, centre, finish
+from coordinator.completion.fitting import Fitting, Model, centre
 from coordinator.protocol.arrays import Floats2
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import ItemFeatures, complete, complete_many, residuals, tastes
@@ -150,7 +151,7 @@ def test_two_workers_give_the_model_of_one(norm: str, rows: int, monkeypatch: py
     of = planted(50, 40, rank=2, share=0.5)
     assert len(cut_users(of.starts)) > 5
     fitting = Fitting(rank=4, kappa=1.0, weighted=norm == "weighted")
-    one, two = (finish(fitted(of, fitting, 5, workers), of.crowd(workers)) for workers in (1, 2))
+    one, two = (announced(fitted(of, fitting, 5, workers), of.crowd(workers)).features for workers in (1, 2))
     assert one.digest == two.digest
     assert one.vectors.tobytes() == two.vectors.tobytes()
 

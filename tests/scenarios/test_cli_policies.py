@@ -258,6 +258,7 @@ def test_a_run_that_asked_nobody_leaves_its_folder_to_another(
     assert blindrec(*HERE, "--users", 100, "--out", tmp_path / "out", "--json", "-").code == 0
 
 
+@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("kept", [0, 3])
 def test_ctrl_c_tells_how_many_rounds_are_kept(
     kept: int, blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

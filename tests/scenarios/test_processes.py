@@ -43,6 +43,7 @@ def is_answering(process: psutil.Process, seen: dict[psutil.Process, str]) -> bo
     return any(line.startswith("ray::DeviceHost.answer") for line in seen.values())
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_ends_the_processes_of_the_run_and_no_other(namesake: subprocess.Popen[bytes], tmp_path: Path) -> None:
     command = [*BLINDREC, "run", "--items", "2000", "--users", "1000000000", "--workers", "1"]
     run = subprocess.Popen(

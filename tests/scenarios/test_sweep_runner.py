@@ -254,6 +254,7 @@ def test_nobody_is_abandoned_elsewhere() -> None:
     assert list(InProcess(2).each(lambda _: stop_if_abandoned(), [0])) == [(0, None)]
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_on_the_process(grid: Path, tmp_path: Path) -> None:
     out = tmp_path / "sweep"
     command = [sys.executable, "-m", "scenarios", "sweep", "sample-complexity", str(grid), "--seeds", "5000"]

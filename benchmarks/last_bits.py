@@ -1,0 +1,206 @@
+"""The same answer on every processor: all three families under other processors' code, and how often last bits matter.
+
+``python -m benchmarks.last_bits`` runs each case as this machine does it, as OpenBLAS does it on two other processors,
+without the instructions that numpy and the C library choose at run time, and with kernels compiled for any processor.
+It prints whether digests are the same. For two-tier models it prints how often last bits would change one: the sum,
+over all entries of all announced models of a run, of the difference between two processors over the grid's step.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from coordinator.completion.announcing import VECTOR_BITS
+from coordinator.protocol.arrays import Floats2
+from coordinator.protocol.features import ItemFeatures
+from coordinator.protocol.grid import step_of
+from scenarios.config import Scenario
+from scenarios.experiment import run
+from scenarios.online.config import OnlineScenario
+from scenarios.online.results import record as online_record
+from scenarios.online.run import run_online
+from scenarios.results import record
+from scenarios.session import InProcess
+from scenarios.two_tier.config import TwoTier
+from scenarios.two_tier.course import follow
+from scenarios.two_tier.experiment import plan_of, read_table, score_of, settle, world_of
+
+Case = tuple[str, dict[str, Any]]
+"""Family and scenario."""
+ADAPTIVE = {"design": "sign", "policy": "eliminate"}
+SMALL: dict[str, Case] = {
+    "one round": ("run", {"items": 60, "rated": 12, "users": 20_000, "design": "sign"}),
+    "adaptive": ("run", {"items": 60, "rated": 12, "users": 300_000, **ADAPTIVE}),
+    "pmc": ("two-tier", {"planted": [400, 150, 20_000], "private": 120, "rank": 8, "regularisation": 2, "seed": 3}),
+    "laplace, weighted, validated": (
+        "two-tier",
+        {"planted": [150, 60, 4_000], "private": 50, "mechanism": "laplace", "epsilon": "5", "norm": "weighted"},
+    ),
+    "p-rec": ("online", {"rounds": 200}),
+}
+"""Cases of some seconds together."""
+DOCS: dict[str, Case] = {
+    "adaptive": ("run", {"items": 200, "rated": 20, "users": 2_000_000, **ADAPTIVE}),
+    "pmc": ("two-tier", {"planted": [5_000, 1_000, 500_000], "rank": 10, "regularisation": 0.7}),
+    "pmc, weighted": ("two-tier", {"planted": [5_000, 1_000, 500_000], "rank": 10, "regularisation": 2, "norm": "weighted"}),
+    "pmc, many items": ("two-tier", {"planted": [2_000, 10_677, 1_000_000], "rank": 20, "regularisation": 1}),
+    "pmc, subspace": ("two-tier", {"planted": [3_000, 700, 300_000], "public": 1_200, "rank": 10, "regularisation": 2}),
+    "p-rec": ("online", {"rounds": 10_000}),
+}
+"""Cases as README and docs run them."""
+
+
+def variants() -> dict[str, dict[str, str]]:
+    """Return processors by name, each as the environment in which this one does as that one does.
+
+    Where a library knows nothing of a setting, on another architecture for instance, the setting changes nothing.
+    """
+    chosen = " ".join(name for name in _dispatched() if name)
+    return {
+        "this": {},
+        "Haswell": {"OPENBLAS_CORETYPE": "Haswell"},
+        "Nehalem": {"OPENBLAS_CORETYPE": "Nehalem"},
+        "no dispatch": {
+            "NPY_DISABLE_CPU_FEATURES": chosen,
+            "GLIBC_TUNABLES": "glibc.cpu.hwcaps=-AVX2,-FMA,-AVX512F,-AVX",
+        },
+        "generic kernels": {"NUMBA_CPU_NAME": "generic"},
+    }
+
+
+def _dispatched() -> list[str]:
+    """Return the processor's features for which numpy holds code beyond its baseline, and that this machine has."""
+    from numpy._core._multiarray_umath import (  # type: ignore[attr-defined]  # noqa: PLC0415 (private: one place)
+        __cpu_dispatch__,
+        __cpu_features__,
+    )
+
+    return [name for name in __cpu_dispatch__ if __cpu_features__.get(name)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """What a processor says of the cases.
+
+    Attributes
+    ----------
+    results : dict
+        Digests and rounded scores, by case.
+    models : dict
+        V of every announced model of a two-tier case as it was before it went onto the grid, by case.
+    """
+
+    results: dict[str, dict[str, Any]]
+    models: dict[str, list[Floats2]] = field(repr=False)
+
+
+def tell(case: Case, models: list[Floats2]) -> dict[str, Any]:
+    """Run one case in this process; ``models`` receives V of each model before it is announced."""
+    family, values = case
+    session = InProcess(1)
+    if family == "run":
+        told = record(run(Scenario.model_validate(values), session))
+        return {name: told[name] for name in ("releases_sha256", "rounds", "asked", "accuracy")}
+    if family == "online":
+        told = online_record(run_online(OnlineScenario.model_validate(values), session))
+        return {"recommendations_sha256": told["recommendations_sha256"], "loss": round(told["loss"], 9)}
+    wanted = TwoTier.model_validate(values)
+    world = world_of(wanted, read_table(wanted))
+
+    def score(features: ItemFeatures) -> float:
+        models.append(features.vectors)
+        return score_of(world, session, features)
+
+    fitting, _ = settle(world, session)
+    course = follow(plan_of(world, fitting, session, every=1), session, score)
+    return {
+        "announced": [digest.hex()[:16] for digest in course.announced],
+        "releases_sha256": course.releases_sha256,
+        "model": course.features.digest.hex()[:16],
+        "rank": fitting.rank,
+        "weight": course.weight,
+        "rmse": round(course.points[-1][1], 9),
+    }
+
+
+def tell_all(cases: Mapping[str, Case], folder: Path) -> None:
+    """Run cases in this process and leave what `read` reads."""
+    results, models = {}, {}
+    for name, case in cases.items():
+        seen: list[Floats2] = []
+        results[name] = tell(case, seen)
+        models |= {f"{name}/{place:03}": vectors for place, vectors in enumerate(seen)}
+    (folder / "results.json").write_text(json.dumps(results), encoding="utf-8")
+    np.savez(folder / "models.npz", **models)  # type: ignore[arg-type] # arrays by name
+
+
+def read(folder: Path) -> Told:
+    """Return what `tell_all` left."""
+    results = json.loads((folder / "results.json").read_text(encoding="utf-8"))
+    with np.load(folder / "models.npz") as kept:
+        models = {name: [kept[key] for key in sorted(kept) if key.startswith(f"{name}/")] for name in results}
+    return Told(results=results, models=models)
+
+
+def ask(size: str, environment: Mapping[str, str], folder: Path) -> Told:
+    """Run the cases of a size in a process of its own, with one thread a library."""
+    folder.mkdir(parents=True)
+    threads = {f"{name}_NUM_THREADS": "1" for name in ("OPENBLAS", "OMP", "NUMBA")}
+    subprocess.run(
+        [sys.executable, "-m", "benchmarks.last_bits", "--size", size, "--into", str(folder)],
+        env={**os.environ, **threads, **environment},
+        check=True,
+    )
+    return read(folder)
+
+
+def crossings(ours: Sequence[Floats2], theirs: Sequence[Floats2]) -> float:
+    """Return how many entries two processors are expected to round apart: the sum of differences over steps.
+
+    The expectation is over where the numbers lie between two points of the grid. Both must tell of as many models.
+    """
+    total = 0.0
+    for one, other in zip(map(_aligned, ours), map(_aligned, theirs), strict=True):
+        total += float(np.abs(one - other).sum()) / step_of(float(np.abs(one).max()), VECTOR_BITS)
+    return total
+
+
+def _aligned(vectors: Floats2) -> Floats2:
+    """Return columns in the order and with the signs of an announced model, not rounded."""
+    ordered = vectors[:, np.argsort(-np.square(vectors).sum(axis=0), kind="stable")]
+    leads = np.take_along_axis(ordered, np.abs(ordered).argmax(axis=0)[None], axis=0)
+    found: Floats2 = ordered * np.where(leads < 0, -1.0, 1.0)
+    return found
+
+
+def main(
+    size: Annotated[str, typer.Option(help="Cases: small, or docs as README and docs run them.")] = "docs",
+    into: Annotated[Path | None, typer.Option(help="Run them in this process, and leave what they tell here.")] = None,
+) -> None:
+    """Compare the answers that all three families give on several processors."""
+    if into is not None:
+        tell_all({"small": SMALL, "docs": DOCS}[size], into)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        told = {name: ask(size, environment, Path(folder) / name) for name, environment in variants().items()}
+    here = told.pop("this")
+    print(f"{'case':30} {'processor':16} {'same':5} {'crossings a run':>16}")
+    for case, result in here.results.items():
+        for name, there in told.items():
+            expected = f"{crossings(here.models[case], there.models[case]):.1e}" if here.models[case] else ""
+            print(f"{case:30} {name:16} {'yes' if there.results[case] == result else 'NO':5} {expected:>16}")
+
+
+if __name__ == "__main__":
+    typer.run(main)

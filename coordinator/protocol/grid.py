@@ -1,0 +1,80 @@
+"""The public grid: numbers that key coins or decide something are rounded, so that a float's last bits seldom matter.
+
+Numerical libraries add up in another order on another processor, which changes the last bits of what they return. Here
+such numbers go onto a grid much coarser than that. Two processors then get different numbers only where one of them
+lies on the other side of the middle between two points of the grid: with probability difference over step.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from coordinator.protocol.arrays import Floats
+from coordinator.protocol.errors import InputError
+
+BITS = 20
+"""Significant bits of a number that is announced, or that something is chosen by."""
+
+
+def step_of(largest: float, bits: int) -> float:
+    """Return the grid's step for numbers up to ``largest`` in size: a power of two, ``2^-bits`` of the one above it.
+
+    Raises
+    ------
+    InputError
+        If it is not finite.
+    """
+    if not math.isfinite(largest):
+        raise InputError(f"{largest} has no place on a grid; use ratings of a smaller range, or more regularisation")
+    return math.ldexp(1.0, math.frexp(largest)[1] - bits)
+
+
+def on_grid(values: Floats, bits: int = BITS) -> Floats:
+    """Round numbers to multiples of one step, which follows from the largest of them.
+
+    Parameters
+    ----------
+    values : ndarray of float64, any shape
+        Finite.
+    bits : int
+        The largest keeps so many significant bits.
+
+    Returns
+    -------
+    ndarray of float64
+        Exact multiples of `step_of`; what is smaller than half a step is 0.
+
+    Examples
+    --------
+    >>> on_grid(np.array([0.7, -0.3, 0.01]), 4)
+    array([ 0.6875, -0.3125,  0.    ])
+    """
+    step = step_of(float(np.abs(values).max(initial=0.0)), bits)
+    found: Floats = np.rint(values / step) * step + 0.0  # no negative zero
+    return found
+
+
+def significant(value: float, bits: int = BITS) -> float:
+    """Round one finite number to so many significant bits.
+
+    Examples
+    --------
+    >>> significant(0.7, 4), significant(0.0, 4)
+    (0.6875, 0.0)
+    """
+    step = step_of(abs(value), bits)
+    return round(value / step) * step
+
+
+def round_up(number: float, bits: int = 8) -> int:
+    """Return the smallest whole number of so many significant bits that is not below ``number``, at least 1.
+
+    Examples
+    --------
+    >>> round_up(3.2), round_up(1001.0), round_up(1e6)
+    (4, 1004, 1003520)
+    """
+    step = max(1, int(step_of(number, bits))) if number > 1 else 1
+    return max(1, math.ceil(number / step) * step)

@@ -1,0 +1,46 @@
+"""The same answer on every processor: all three families, as several processors' code computes them.
+
+Each processor is a process of its own, see `benchmarks.last_bits`. Together they take about a minute of processor time.
+"""
+
+from __future__ import annotations
+
+import platform
+
+import numpy as np
+import pytest
+
+from benchmarks.last_bits import SMALL, Told, ask, crossings, variants
+
+pytestmark = pytest.mark.slow
+OTHERS = [name for name in variants() if name != "this"]
+ENOUGH = 1e-4
+"""Expected crossings in a run; each would change a digest, and so fail a test here."""
+
+
+@pytest.fixture(scope="module")
+def processors(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Told]:
+    """What each processor tells."""
+    folder = tmp_path_factory.mktemp("processors")
+    return {name: ask("small", environment, folder / name) for name, environment in variants().items()}
+
+
+@pytest.mark.parametrize("case", SMALL)
+@pytest.mark.parametrize("processor", OTHERS)
+def test_every_processor_gives_the_same_answer(processor: str, case: str, processors: dict[str, Told]) -> None:
+    assert processors[processor].results[case] == processors["this"].results[case]
+
+
+@pytest.mark.parametrize("case", [name for name, (family, _) in SMALL.items() if family == "two-tier"])
+def test_last_bits_hardly_ever_change_a_model(case: str, processors: dict[str, Told]) -> None:
+    here = processors["this"].models[case]
+    assert len(here) > 3
+    for name in OTHERS:
+        assert crossings(here, processors[name].models[case]) < ENOUGH
+
+
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="OpenBLAS knows these processors on x86 only")
+def test_these_processors_do_differ_in_last_bits(processors: dict[str, Told]) -> None:
+    """Else nothing would be compared: without the grid every digest would be another one."""
+    first = {name: processors[name].models["pmc"][0] for name in ("Haswell", "Nehalem")}
+    assert not np.array_equal(first["Haswell"], first["Nehalem"])
