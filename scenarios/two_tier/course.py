@@ -77,6 +77,8 @@ class Course:
         Over all releases in the devices' order.
     weight : float or None
         Last weight of a release.
+    validation_users : int or None
+        Public users that it was chosen on, whom no announced model knows; None where it was given.
     """
 
     features: ItemFeatures
@@ -87,6 +89,7 @@ class Course:
     duplicates: int
     releases_sha256: str
     weight: float | None
+    validation_users: int | None
 
 
 def start(plan: Plan, crowd: Crowd) -> Model:
@@ -162,6 +165,7 @@ class _Walk:
             duplicates=self._book.duplicates,
             releases_sha256=self._digest.hexdigest(),
             weight=None if self._devices is None else self._weight,
+            validation_users=None if self._told is self._crowd else self._crowd.users - self._told.users,
         )
 
     def _ask(self, model: Model, devices: Devices, first: int, stop: int) -> None:
@@ -223,6 +227,7 @@ def _follow_full(plan: Plan, session: Session, score: Score) -> Course:
         duplicates=0,
         releases_sha256=hashlib.sha256().hexdigest(),
         weight=None,
+        validation_users=None,
     )
 
 

@@ -168,11 +168,10 @@ def _both(world: World, fitting: Fitting, session: Session) -> tuple[Course, Cou
     def score(features: ItemFeatures) -> float:
         return score_of(world, session, features)
 
-    with open_crowd(world.split.public_rows, session) as crowd:
+    plan = plan_of(world, fitting)
+    with open_crowd(plan.public, session) as crowd:
         alone = follow(plan_of(nothing, fitting), session, score, crowd)
-        if wanted.mechanism == NONE:
-            return alone, alone
-        return follow(plan_of(world, fitting), session, score, crowd), alone
+        return (alone if wanted.mechanism == NONE else follow(plan, session, score, crowd)), alone
 
 
 def result_of(world: World, fitting: Fitting, course: Course, alone: Course) -> dict[str, Any]:
@@ -204,6 +203,7 @@ def result_of(world: World, fitting: Fitting, course: Course, alone: Course) -> 
         "norm": wanted.norm,
         "m_step": wanted.m_step,
         "weight": course.weight,
+        "validation_users": course.validation_users,
         "rmse": course.points[-1][1],
         "rmse_public_only": alone.points[-1][1],
         "rmse_baseline": rmse(baseline_errors(alone.features, asked)),

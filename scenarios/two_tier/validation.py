@@ -32,6 +32,8 @@ START, STEPS_DOWN, STEPS_UP = 2, -8, 16
 """Kappas are the ratings' spread times a power of sqrt 2, from the 2nd on downhill within these powers."""
 ITERATIONS = 12
 """EM iterations of a trial."""
+DIGITS = 7
+"""Significant digits of errors that are compared: last bits, which processors find differently, choose nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -86,7 +88,7 @@ def trial_error(trial: Trial) -> float:
 
 
 def errors_of(trials: Sequence[Trial], session: Session) -> Floats:
-    """Return every setting's root mean squared error; trials of a setting stand fold by fold.
+    """Return every setting's root mean squared error, to `DIGITS`; trials of a setting stand fold by fold.
 
     Returns
     -------
@@ -96,8 +98,8 @@ def errors_of(trials: Sequence[Trial], session: Session) -> Floats:
     folds = list(dict.fromkeys(id(trial.fold) for trial in trials))
     sums = np.array([told[place] for place in range(len(trials))]).reshape(-1, len(folds))
     asked = sum(trial.fold.asked.items.size for trial in trials[: len(folds)])
-    errors: Floats = np.sqrt(sums.sum(axis=1) / max(1, asked))
-    return errors
+    errors = np.sqrt(sums.sum(axis=1) / max(1, asked))
+    return np.array([float(f"{error:.{DIGITS}g}") for error in errors])
 
 
 def choose_fitting(
