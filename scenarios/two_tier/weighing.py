@@ -31,7 +31,7 @@ WEIGHTS = (0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.25, 0.5)
 """Up to the paper's."""
 ITERATIONS = 8
 """EM iterations of a trial, after those of public users alone."""
-SURE = 1.0
+SURE = 2.0
 """Standard errors by which a weight's gain must exceed 0."""
 DIGITS = 6
 """Decimals of a gain, as a share of the error without releases, that are compared: last bits decide nothing."""

@@ -110,15 +110,15 @@ def test_the_largest_gain_is_taken_if_it_is_sure_or_else_a_smaller_weight() -> N
     noise /= noise.std(ddof=1) / np.sqrt(50)  # standard error 1
 
     def chosen(*settings: tuple[float, float]) -> int:
-        gains = np.array([mean + error * noise for mean, error in ((0.0, 0.0), *settings)])
-        return surest(100 - gains)
+        """What is chosen of gains with these means and standard errors."""
+        return surest(100 - np.array([mean + error * noise for mean, error in ((0.0, 0.0), *settings)]))
 
-    assert chosen((1, 0.5), (3, 1), (2, 1)) == 2
-    assert chosen((1, 0.5), (3, 4), (2, 1)) == 1
-    assert chosen((1, 1.5), (3, 4), (2, 1)) == 0
+    assert chosen((1, 0.4), (3, 1), (2, 1)) == 2
+    assert chosen((1, 0.4), (3, 2), (2, 1)) == 1, "3 is no more than two standard errors"
+    assert chosen((1, 0.6), (3, 2), (2, 1)) == 0
     assert chosen((-1, 0.1), (-3, 0.1)) == 0
     assert chosen((0, 0), (0, 0)) == 0
-    assert chosen((2, 0.1), (2, 0.1)) == 1
+    assert chosen((2, 0.1), (2, 0.1)) == 1, "the smaller of equally good ones"
     assert chosen((2, 0.1), (2 + 10 ** -(DIGITS + 1), 0.1)) == 1, "last bits choose nothing"
     assert surest(np.array([[2.0], [1.0]])) == 0, "one user says nothing of the spread"
     assert surest(np.zeros((2, 0))) == 0
