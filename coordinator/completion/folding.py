@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import linalg
 
 from coordinator.protocol.arrays import Floats2
 from coordinator.protocol.features import ItemFeatures
@@ -126,31 +125,6 @@ class ReleaseBook:
                     for release in batch.releases[first : first + CHUNK]
                 ]
             )
-
-
-class OutsideBook(ReleaseBook):
-    """What the releases of a book tell outside some directions, as rows; for validation.
-
-    Parameters
-    ----------
-    book : ReleaseBook
-        Whose rows are taken as they are now.
-    known : ndarray of float64, shape (m, directions)
-        Columns to project away.
-    """
-
-    def __init__(self, book: ReleaseBook, known: Floats2) -> None:
-        super().__init__(known.shape[0])
-        basis = linalg.orth(known)
-        self._outside = [rows - (rows @ basis) @ basis.T for rows in book.blocks()]
-
-    def blocks(self) -> Iterator[Floats2]:
-        """Yield all rows; see `ReleaseBook.blocks`."""
-        yield from self._outside
-
-    def rows(self) -> int:
-        """Return how many rows there are."""
-        return sum(map(len, self._outside))
 
 
 def _moment_rows(batch: _Batch) -> Floats2:

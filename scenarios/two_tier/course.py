@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,7 +15,6 @@ from coordinator.completion.announcing import announced
 from coordinator.completion.cohorts import Crowd
 from coordinator.completion.fitting import Fitting, Model, begin, centre, iterate
 from coordinator.completion.folding import ReleaseBook
-from coordinator.protocol.arrays import Floats2
 from coordinator.protocol.features import ItemFeatures
 from coordinator.protocol.second_order import SecondOrderQuery
 from scenarios.session import Session
@@ -23,12 +22,11 @@ from scenarios.two_tier.config import FULL, NONE, TwoTier
 from scenarios.two_tier.places import open_crowd, open_devices
 from scenarios.two_tier.scale import Scale
 from scenarios.two_tier.sparse import Rows
+from scenarios.two_tier.weighing import Weighing
 
 Score = Callable[[ItemFeatures], float]
 """Root mean squared error of features on the test ratings; the experimenter's."""
-Weigh = Callable[[ReleaseBook, Floats2], float]
-"""Chooses the weight of the releases so far, about models of these directions; from public ratings and releases."""
-GROWTH = 5
+GROWTH = 2
 """A validated weight is chosen anew when there are so many times the releases of the last time, and at the end."""
 
 
@@ -45,8 +43,8 @@ class Plan:
         What the server sees, and what private devices hold.
     secret : bytes
         The devices' master secret.
-    weight : float or Weigh
-        Weight of a release, or how it is chosen.
+    weight : float or Weighing
+        Weight of a release, or how it is chosen: announced models then leave some public users out.
     every : int
         Private devices between two scores; 0: only at the end.
     """
@@ -57,7 +55,7 @@ class Plan:
     public: Rows
     private: Rows
     secret: bytes
-    weight: float | Weigh
+    weight: float | Weighing
     every: int = 0
 
 
@@ -81,6 +79,8 @@ class Course:
         Over all releases in the devices' order.
     weight : float or None
         Last weight of a release.
+    validation_users : int or None
+        Public users that it was chosen on, whom no announced model knows; None where it was given.
     """
 
     features: ItemFeatures
@@ -91,6 +91,7 @@ class Course:
     duplicates: int
     releases_sha256: str
     weight: float | None
+    validation_users: int | None
 
 
 def start(plan: Plan, crowd: Crowd) -> Model:
@@ -120,40 +121,43 @@ def follow(plan: Plan, session: Session, score: Score, crowd: Crowd | None = Non
     """
     if plan.wanted.mechanism == FULL:
         return _follow_full(plan, session, score)
-    with nullcontext(crowd) if crowd is not None else open_crowd(plan.public, session) as here:
+    with ExitStack() as stack:
+        here = crowd if crowd is not None else stack.enter_context(open_crowd(plan.public, session))
         if plan.wanted.mechanism == NONE:
-            return _Walk(plan, here, None, score).go()
+            return _Walk(plan, here, here, None, score).go()
+        told = here
+        if isinstance(plan.weight, Weighing):
+            told = stack.enter_context(open_crowd(plan.weight.announced_to, session))
         consent = Consent(mechanisms=frozenset({plan.wanted.mechanism}), epsilon=plan.wanted.asked_epsilon)
-        with open_devices(plan.private, plan.secret, consent, session) as devices:
-            return _Walk(plan, here, devices, score).go()
+        devices = stack.enter_context(open_devices(plan.private, plan.secret, consent, session))
+        return _Walk(plan, here, told, devices, score).go()
 
 
 class _Walk:
-    """Batch by batch: announce, ask, fold, iterate."""
+    """Batch by batch: announce, ask, fold, iterate.
 
-    def __init__(self, plan: Plan, crowd: Crowd, devices: Devices | None, score: Score) -> None:
-        self._plan, self._crowd, self._devices, self._score = plan, crowd, devices, score
+    The server's own model is of all public users, in ``crowd``. Announced models are of those in ``told``; where these
+    are all of them, it is the same model.
+    """
+
+    def __init__(self, plan: Plan, crowd: Crowd, told: Crowd, devices: Devices | None, score: Score) -> None:
+        self._plan, self._crowd, self._told, self._devices, self._score = plan, crowd, told, devices, score
         self._book = ReleaseBook(crowd.items)
         self._digest, self._announced = hashlib.sha256(), list[bytes]()
         self._weight, self._weighed = 0.0, 0
-        self._told: list[Floats2] = []
 
     def go(self) -> Course:
         plan = self._plan
         model = start(plan, self._crowd)
+        told = alone = model if self._told is self._crowd else start(plan, self._told)
         points = [(0, self._score(model.features))]
         for first, stop in plan.private.blocks(plan.wanted.batch):
             if self._devices is not None:
-                model = announced(model, self._crowd)
-                self._ask(model.features, self._devices, first, stop)
-            model = iterate(
-                model,
-                self._crowd,
-                plan.fitting,
-                plan.wanted.batch_iterations,
-                book=self._book,
-                weight=self._weight,
-            )
+                told = announced(told, self._told)
+                self._ask(told.features, self._devices, first, stop)
+                self._weigh(alone, last=stop == plan.private.users)
+            told = self._iterate(told, self._told)
+            model = told if self._told is self._crowd else self._iterate(model, self._crowd)
             if stop == plan.private.users or (plan.every and stop // plan.every > first // plan.every):
                 points.append((stop, self._score(model.features)))
         return Course(
@@ -165,6 +169,7 @@ class _Walk:
             duplicates=self._book.duplicates,
             releases_sha256=self._digest.hexdigest(),
             weight=None if self._devices is None else self._weight,
+            validation_users=None if self._told is self._crowd else self._crowd.users - self._told.users,
         )
 
     def _ask(self, features: ItemFeatures, devices: Devices, first: int, stop: int) -> None:
@@ -177,20 +182,23 @@ class _Walk:
             batch=first // wanted.batch,
         )
         self._announced.append(query.model)
-        self._told[1:] = [features.vectors]
         devices.pin(query.model, first, stop)
         releases = devices.answer(query, features, first, stop)
         for release in releases:
             self._digest.update(release.payload)
         self._book.absorb(query, features, releases)
-        self._weigh(last=stop == self._plan.private.users)
 
-    def _weigh(self, *, last: bool) -> None:
+    def _weigh(self, alone: Model, *, last: bool) -> None:
+        """Take the weight of what is in the book, chosen from the model that announced users alone give."""
         weight, devices = self._plan.weight, self._book.devices
-        if not callable(weight):
+        if not isinstance(weight, Weighing):
             self._weight = weight
         elif self._weighed == 0 or devices >= GROWTH * self._weighed or last:
-            self._weight, self._weighed = weight(self._book, np.hstack(self._told)), devices
+            self._weight, self._weighed = weight.choose(alone, self._told, self._book), devices
+
+    def _iterate(self, model: Model, crowd: Crowd) -> Model:
+        plan = self._plan
+        return iterate(model, crowd, plan.fitting, plan.wanted.batch_iterations, book=self._book, weight=self._weight)
 
 
 def _follow_full(plan: Plan, session: Session, score: Score) -> Course:
@@ -222,6 +230,7 @@ def _follow_full(plan: Plan, session: Session, score: Score) -> Course:
         duplicates=0,
         releases_sha256=hashlib.sha256().hexdigest(),
         weight=None,
+        validation_users=None,
     )
 
 

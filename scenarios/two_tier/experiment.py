@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 
 from coordinator.completion.fitting import Fitting
-from coordinator.completion.folding import ReleaseBook
-from coordinator.protocol.arrays import Floats2
 from coordinator.protocol.budget import as_json
 from coordinator.protocol.coins import derive
 from coordinator.protocol.errors import InputError
@@ -19,7 +17,7 @@ from scenarios.datasets import RatingTable, read_ratings
 from scenarios.session import Session
 from scenarios.two_tier.advice import MOST_DEVICES, advice_scores
 from scenarios.two_tier.config import GUARANTEES, NONE, WEIGHTS_SET, TwoTier
-from scenarios.two_tier.course import Course, Plan, Weigh, follow
+from scenarios.two_tier.course import Course, Plan, follow
 from scenarios.two_tier.memory import peak_memory
 from scenarios.two_tier.places import open_crowd
 from scenarios.two_tier.planted import FEWEST, Shape, planted_ratings
@@ -28,7 +26,8 @@ from scenarios.two_tier.scale import PUBLISHED, Scale, check_levels, onto_scale,
 from scenarios.two_tier.scoring import baseline_errors, rmse, squared_errors
 from scenarios.two_tier.sparse import Rows
 from scenarios.two_tier.split import UserSplit, split_users
-from scenarios.two_tier.validation import Fold, choose_fitting, choose_weight, folds_of
+from scenarios.two_tier.validation import Fold, choose_fitting, folds_of
+from scenarios.two_tier.weighing import Weighing, weighing_of
 
 TRUST_MODEL = "two-tier"
 
@@ -103,25 +102,22 @@ def settle(world: World, session: Session) -> tuple[Fitting, list[tuple[int, flo
     return choose_fitting(world.folds, fitting, world.scale, session, rank=wanted.rank, kappa=wanted.regularisation)
 
 
-def plan_of(world: World, fitting: Fitting, session: Session, *, every: int = 0) -> Plan:
+def plan_of(world: World, fitting: Fitting, *, every: int = 0) -> Plan:
     """Return what a course needs, the weight of releases included: given, the paper's, or validated on the way."""
     wanted = world.wanted
-    weight: float | Weigh
+    public = world.split.public_rows
+    weight: float | Weighing
     if wanted.weight is not None:
         weight = wanted.weight
     elif wanted.mechanism in WEIGHTS_SET:
         weight = WEIGHTS_SET[wanted.mechanism]
     else:
-        folds = world.folds
-
-        def weight(book: ReleaseBook, known: Floats2) -> float:
-            return choose_weight(folds, fitting, world.scale, book, known, session)[0]
-
+        weight = weighing_of(public, fitting, wanted.seed)
     return Plan(
         wanted=wanted,
         fitting=fitting,
         scale=world.scale,
-        public=world.split.public_rows,
+        public=public,
         private=world.split.private_rows,
         secret=derive(wanted.seed, "devices"),
         weight=weight,
@@ -172,11 +168,10 @@ def _both(world: World, fitting: Fitting, session: Session) -> tuple[Course, Cou
     def score(features: ItemFeatures) -> float:
         return score_of(world, session, features)
 
-    with open_crowd(world.split.public_rows, session) as crowd:
-        alone = follow(plan_of(nothing, fitting, session), session, score, crowd)
-        if wanted.mechanism == NONE:
-            return alone, alone
-        return follow(plan_of(world, fitting, session), session, score, crowd), alone
+    plan = plan_of(world, fitting)
+    with open_crowd(plan.public, session) as crowd:
+        alone = follow(plan_of(nothing, fitting), session, score, crowd)
+        return (alone if wanted.mechanism == NONE else follow(plan, session, score, crowd)), alone
 
 
 def result_of(world: World, fitting: Fitting, course: Course, alone: Course) -> dict[str, Any]:
@@ -208,6 +203,7 @@ def result_of(world: World, fitting: Fitting, course: Course, alone: Course) -> 
         "norm": wanted.norm,
         "m_step": wanted.m_step,
         "weight": course.weight,
+        "validation_users": course.validation_users,
         "rmse": course.points[-1][1],
         "rmse_public_only": alone.points[-1][1],
         "rmse_baseline": rmse(baseline_errors(alone.features, asked)),

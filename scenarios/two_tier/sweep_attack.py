@@ -20,7 +20,7 @@ def attack_sweep(base: TwoTier, session: Session) -> list[dict[str, Any]]:
     wanted = base.model_copy(update={"mechanism": NONE, "epsilon": None, "weight": None})
     world = world_of(wanted, read_table(wanted))
     fitting, _ = settle(world, session)
-    plan = plan_of(world, fitting, session)
+    plan = plan_of(world, fitting)
     course = follow(plan, session, lambda _: 0.0)
     attacked = _attacked(world.scale.levels, plan.private.values)
     found = attack(course.features, plan.public, plan.private, wanted.seed, attacked=attacked)

@@ -79,7 +79,7 @@ def measure(unit: Unit) -> Measured:
     points: list[tuple[int, float]] = []
     baseline, weight = 0.0, None
     if not unit.settings_only:
-        plan = plan_of(world, fitting, session, every=unit.every)
+        plan = plan_of(world, fitting, every=unit.every)
         course = follow(plan, session, lambda features: score_of(world, session, features))
         points, weight = course.points, course.weight
         baseline = rmse(baseline_errors(course.features, world.split.test))

@@ -23,6 +23,7 @@ _LINES: tuple[tuple[str, str], ...] = (
     ("rank", "rank"),
     ("regularisation", "regularisation kappa"),
     ("weight", "weight of a release"),
+    ("validation_users", "  chosen on public users that no announced model knows"),
     ("rmse", "RMSE"),
     ("rmse_public_only", "  public users alone"),
     ("rmse_baseline", "  items' means"),

@@ -1,7 +1,7 @@
-"""Settings chosen by validation: public users are held out whole, thinned to few ratings, and the rest is predicted.
+"""Rank and kappa chosen by validation: public users are held out whole, thinned to few ratings, the rest is predicted.
 
 Held-out ratings of public users mislead, since heavy users overfit and noise looks good; users do not. Only what the
-server has is used: public ratings, and releases that have arrived.
+server has is used: public ratings. The weight of releases is another matter, see `scenarios.two_tier.weighing`.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ import numpy as np
 
 from coordinator.completion.cohorts import LocalCrowd
 from coordinator.completion.fitting import Fitting, begin, iterate
-from coordinator.completion.folding import OutsideBook, ReleaseBook
-from coordinator.protocol.arrays import Floats, Floats2
+from coordinator.protocol.arrays import Floats, Ints
 from coordinator.protocol.coins import as_words, derive
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.grid import significant
@@ -32,10 +31,8 @@ MANY_USERS = 500
 RANKS = (5, 10, 20)
 START, STEPS_DOWN, STEPS_UP = 2, -8, 16
 """Kappas are the ratings' spread times a power of sqrt 2, from the 2nd on downhill within these powers."""
-WEIGHTS = (0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.25, 0.5)
-"""Up to the paper's."""
-ITERATIONS, MORE_ITERATIONS = 12, 6
-"""EM iterations of a trial on public users, and with releases after that."""
+ITERATIONS = 12
+"""EM iterations of a trial."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -49,13 +46,11 @@ class Fold:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Trial:
-    """One setting on one fold; with a book, every weight of its releases."""
+    """One setting on one fold."""
 
     fold: Fold
     fitting: Fitting
     scale: Scale
-    book: ReleaseBook | None = None
-    weights: tuple[float, ...] = ()
 
 
 def folds_of(public: Rows, seed: int) -> list[Fold]:
@@ -72,27 +67,23 @@ def folds_of(public: Rows, seed: int) -> list[Fold]:
         )
     order = np.random.default_rng(as_words(derive(seed, "two-tier folds"))).permutation(public.users)
     held_out = np.array_split(order, min(FOLDS, public.users))
-    folds = []
-    for held in held_out[: 1 if public.users > MANY_USERS else FOLDS]:
-        users = public.of(np.sort(held))
-        shown = draw_ratings(users, np.minimum(OBSERVED, users.degrees // 2), seed, "two-tier shown ratings")
-        rest = np.setdiff1d(np.arange(public.users), held)
-        folds.append(Fold(train=public.of(rest), seen=users.where(shown), asked=users.where(~shown)))
-    return folds
+    return [fold_of(public, held, seed) for held in held_out[: 1 if public.users > MANY_USERS else FOLDS]]
 
 
-def trial_errors(trial: Trial) -> list[float]:
-    """Return sums of squared errors of the held-out users' asked ratings: one, or one a weight."""
+def fold_of(public: Rows, held: Ints, seed: int) -> Fold:
+    """Hold some public users out, given by their numbers; which of their ratings are shown follows from the seed."""
+    users, rest = public.of(np.sort(held)), np.setdiff1d(np.arange(public.users), held)
+    shown = draw_ratings(users, np.minimum(OBSERVED, users.degrees // 2), seed, "two-tier shown ratings")
+    return Fold(train=public.of(rest), seen=users.where(shown), asked=users.where(~shown))
+
+
+def trial_error(trial: Trial) -> float:
+    """Return the sum of squared errors of the held-out users' asked ratings."""
     train, scale = trial.fold.train, trial.scale
     crowd = LocalCrowd(train.starts, train.items, train.values, train.count)
     model = begin(crowd, trial.fitting, lowest=scale.lowest, highest=scale.highest, scale=scale.levels)
-    models = [iterate(model, crowd, trial.fitting, ITERATIONS)]
-    if trial.book is not None:
-        models = [
-            iterate(models[0], crowd, trial.fitting, MORE_ITERATIONS, book=trial.book, weight=weight)
-            for weight in trial.weights
-        ]
-    return [float(squared_errors(one.features, trial.fold.seen, trial.fold.asked).sum()) for one in models]
+    features = iterate(model, crowd, trial.fitting, ITERATIONS).features
+    return float(squared_errors(features, trial.fold.seen, trial.fold.asked).sum())
 
 
 def errors_of(trials: Sequence[Trial], session: Session) -> Floats:
@@ -102,14 +93,14 @@ def errors_of(trials: Sequence[Trial], session: Session) -> Floats:
 
     Returns
     -------
-    ndarray of float64, shape (settings, weights or 1)
+    ndarray of float64, shape (settings,)
     """
-    told = dict(session.each(trial_errors, trials))
+    told = dict(session.each(trial_error, trials))
     folds = list(dict.fromkeys(id(trial.fold) for trial in trials))
-    sums = np.array([told[place] for place in range(len(trials))]).reshape(-1, len(folds), len(told[0]))
+    sums = np.array([told[place] for place in range(len(trials))]).reshape(-1, len(folds))
     asked = sum(trial.fold.asked.items.size for trial in trials[: len(folds)])
     errors = np.sqrt(sums.sum(axis=1) / max(1, asked))
-    return np.array([[significant(error) for error in row] for row in errors.tolist()])
+    return np.array([significant(error) for error in errors.tolist()])
 
 
 def choose_fitting(
@@ -149,7 +140,7 @@ def choose_fitting(
             for fold in folds
         ]
         if trials:
-            found.update(zip(new, errors_of(trials, session)[:, 0].tolist(), strict=True))
+            found.update(zip(new, errors_of(trials, session).tolist(), strict=True))
         return [found[pair] for pair in wanted]
 
     at = START
@@ -172,32 +163,3 @@ def downhill(tried: Callable[[Sequence[int]], list[float]], start: int) -> int:
         if best == at:
             return at
         at = best
-
-
-def choose_weight(
-    folds: Sequence[Fold], fitting: Fitting, scale: Scale, book: ReleaseBook, known: Floats2, session: Session
-) -> tuple[float, list[float]]:
-    """Choose the weight of the releases in a book on held-out public users.
-
-    Parameters
-    ----------
-    folds, fitting, scale, session
-        As for `choose_fitting`.
-    book : ReleaseBook
-        Releases so far.
-    known : ndarray of float64, shape (m, directions)
-        Directions of models that devices were told.
-
-    Returns
-    -------
-    weight : float
-        One of `WEIGHTS`; the smaller of equally good ones.
-    errors : list of float
-        Of every one. Devices completed their vectors with a model that knew the held-out users, too, so that whole
-        releases, even noise, would look good: only what they tell outside that model's directions is tried. Many a
-        weight that helps is not seen this way, but none that was chosen did harm.
-    """
-    fresh = OutsideBook(book, known)
-    trials = [Trial(fold=fold, fitting=fitting, scale=scale, book=fresh, weights=WEIGHTS) for fold in folds]
-    errors: list[float] = errors_of(trials, session)[0].tolist()
-    return WEIGHTS[int(np.argmin(errors))], errors

@@ -10,10 +10,8 @@ from completions import features_of, planted
 
 from actors.ranking import top_items
 from coordinator.completion.fitting import Fitting
-from coordinator.completion.folding import ReleaseBook
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import complete_many
-from coordinator.protocol.second_order import SecondOrderQuery, SecondOrderRelease
 from scenarios.datasets import RatingTable
 from scenarios.session import InProcess
 from scenarios.two_tier.advice import advice_scores, liked
@@ -23,7 +21,7 @@ from scenarios.two_tier.scale import Scale, onto_scale, read_scale, scale_of
 from scenarios.two_tier.scoring import baseline_errors, squared_errors
 from scenarios.two_tier.sparse import Rows, draw_ratings
 from scenarios.two_tier.split import how_many, rows_of_table, split_users
-from scenarios.two_tier.validation import WEIGHTS, choose_fitting, choose_weight, downhill, folds_of
+from scenarios.two_tier.validation import choose_fitting, downhill, folds_of
 
 SHAPE = Shape(users=90, items=50, ratings=2500, rank=3, fewest=20)
 WIDE = Scale(lowest=-99.0, highest=99.0, levels=None)
@@ -151,30 +149,6 @@ def test_validation_finds_the_planted_rank_and_less_noise_takes_less_regularisat
 @pytest.mark.parametrize(("start", "lowest"), [(2, 7), (2, -5), (7, 7)])
 def test_going_downhill_ends_at_the_bottom(start: int, lowest: int) -> None:
     assert downhill(lambda powers: [abs(power - lowest) for power in powers], start) == lowest
-
-
-def test_validation_gives_noise_no_weight_and_helpful_releases_much() -> None:
-    public = rows_of(20, noise=0.1)
-    others = planted(80, 40, rank=2, share=1.0, noise=0.0)
-    coins = np.random.default_rng(3)
-    features = features_of(np.zeros((40, 2)), np.zeros(40))
-    query = SecondOrderQuery(model=features.digest, mechanism="exact")
-    found = []
-    for rows in (others.truth[:20], 40 * coins.standard_normal((20, 40))):
-        book = ReleaseBook(40)
-        book.absorb(
-            query,
-            features,
-            [
-                SecondOrderRelease(query_id=query.id, device=k, mechanism="exact", payload=row.astype("<f8").tobytes())
-                for k, row in enumerate(rows)
-            ],
-        )
-        fitting = Fitting(rank=2, kappa=0.1)
-        weight, errors = choose_weight(folds_of(public, 1), fitting, WIDE, book, np.zeros((40, 1)), InProcess(1))
-        assert weight == WEIGHTS[int(np.argmin(errors))]
-        found.append(weight)
-    assert found[1] <= 0.001
 
 
 def test_advice_ranks_unseen_items_and_counts_likes_above_the_own_mean() -> None:

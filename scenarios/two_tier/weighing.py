@@ -1,0 +1,126 @@
+"""The weight of releases, chosen on public users whom no announced model knows.
+
+A device completes its vector with the announced model, so its release repeats what that model knows of the users it
+was fitted to. To them any release looks good, even noise; and what a release tells outside the model's directions says
+nothing by itself, since it is the products of both parts that tilt directions. So some public users, the validation
+users, are kept out of every announced model. Trial models are fitted without them, with every weight, and predict
+them. The server's own model, which is never announced, is fitted to all public users. Only what the server has is used:
+public ratings, and releases that have arrived.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from coordinator.completion.cohorts import Crowd
+from coordinator.completion.fitting import Fitting, Model, iterate
+from coordinator.completion.folding import ReleaseBook
+from coordinator.protocol.arrays import Floats, Floats2
+from coordinator.protocol.coins import as_words, derive
+from coordinator.protocol.errors import InputError
+from coordinator.protocol.features import ItemFeatures
+from scenarios.two_tier.scoring import squared_errors
+from scenarios.two_tier.sparse import Rows
+from scenarios.two_tier.validation import Fold, fold_of
+
+SHARE, MOST = 0.2, 100
+"""Validation users: their share of public users, and how many there are at most."""
+WEIGHTS = (0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.25, 0.5)
+"""Up to the paper's."""
+ITERATIONS = 8
+"""EM iterations of a trial, after those of public users alone."""
+SURE = 2.0
+"""Standard errors by which a weight's gain must exceed 0."""
+DIGITS = 6
+"""Decimals of a gain, as a share of the error without releases, that are compared: last bits decide nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Weighing:
+    """How a course chooses its weight.
+
+    Attributes
+    ----------
+    fold : Fold
+        Public users that announced models are fitted to, and the validation users' shown and asked ratings.
+    fitting : Fitting
+    """
+
+    fold: Fold
+    fitting: Fitting
+
+    @property
+    def announced_to(self) -> Rows:
+        """The public users that announced models are fitted to."""
+        return self.fold.train
+
+    def choose(self, start: Model, crowd: Crowd, book: ReleaseBook) -> float:
+        """Choose the weight of the releases in a book.
+
+        Parameters
+        ----------
+        start : Model
+            Of the users in the crowd alone, without releases; every trial starts from it.
+        crowd : Crowd
+            Public users that announced models are fitted to.
+        book : ReleaseBook
+            Releases so far.
+
+        Returns
+        -------
+        float
+            One of `WEIGHTS`.
+        """
+        trials = [iterate(start, crowd, self.fitting, ITERATIONS, book=book, weight=weight) for weight in WEIGHTS]
+        return WEIGHTS[surest(np.stack([self.errors(trial.features) for trial in trials]))]
+
+    def errors(self, features: ItemFeatures) -> Floats:
+        """Return the mean squared error of every validation user that is asked anything, float64."""
+        asked = self.fold.asked
+        owners = np.repeat(np.arange(asked.users), asked.degrees)
+        sums = np.bincount(owners, squared_errors(features, self.fold.seen, asked), minlength=asked.users)
+        errors: Floats = sums[asked.degrees > 0] / asked.degrees[asked.degrees > 0]
+        return errors
+
+
+def weighing_of(public: Rows, fitting: Fitting, seed: int) -> Weighing:
+    """Draw the validation users; a function of the seed and the public ratings.
+
+    Raises
+    ------
+    InputError
+        If there is one public user only.
+    """
+    if public.users < 2:
+        raise InputError(f"public is {public.users}; validation holds public users out, give --weight")
+    coins = np.random.default_rng(as_words(derive(seed, "two-tier validation users")))
+    held = coins.permutation(public.users)[: min(MOST, max(1, round(SHARE * public.users)))]
+    return Weighing(fold=fold_of(public, held, seed), fitting=fitting)
+
+
+def surest(errors: Floats2) -> int:
+    """Return the setting of the largest gain over the first one, or a smaller setting if that gain is not sure.
+
+    Parameters
+    ----------
+    errors : ndarray of float64, shape (settings, users)
+        Mean squared errors.
+
+    Returns
+    -------
+    int
+        From the setting of the largest mean gain downwards, the first whose gain exceeds `SURE` standard errors over
+        users, paired; 0 where there is none, and where one user only was asked.
+    """
+    users = errors.shape[1]
+    if users < 2 or not errors[0].any():
+        return 0
+    gains = (errors[0] - errors) / errors[0].mean()
+    means = np.round(gains.mean(axis=1), DIGITS)
+    least = np.round(SURE * gains.std(axis=1, ddof=1) / np.sqrt(users), DIGITS)
+    found = int(np.argmax(means))
+    while found and means[found] <= least[found]:
+        found -= 1
+    return found
