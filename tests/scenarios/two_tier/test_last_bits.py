@@ -12,10 +12,10 @@ import pytest
 from coordinator.completion import announcing
 from coordinator.completion.fitting import Model, iterate
 from scenarios.session import InProcess
-from scenarios.two_tier import course, validation
+from scenarios.two_tier import course, validation, weighing
 from scenarios.two_tier.config import TwoTier
 from scenarios.two_tier.experiment import run
-from scenarios.two_tier.validation import Trial, trial_errors
+from scenarios.two_tier.validation import Trial, trial_error
 
 SMALL = {"planted": (150, 60, 4_000), "private": 50, "batch": 10, "seed": 3}
 FIXED = {**SMALL, "rank": 5, "regularisation": 1.0}
@@ -37,16 +37,18 @@ class OtherLibrary:
         model.features = replace(model.features, vectors=vectors + np.where(vectors == 0, 0, noise))
         return model
 
-    def trial_errors(self, trial: Trial) -> list[float]:
-        return [error * (1 + NOISE * self._coins.uniform(-1, 1)) for error in trial_errors(trial)]
+    def trial_error(self, trial: Trial) -> float:
+        return trial_error(trial) * (1 + NOISE * float(self._coins.uniform(-1, 1)))
 
 
 @pytest.fixture
 def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """On another processor."""
     with monkeypatch.context() as patch:
-        patch.setattr(course, "iterate", (other := OtherLibrary()).iterate)
-        patch.setattr(validation, "trial_errors", other.trial_errors)
+        other = OtherLibrary()
+        patch.setattr(course, "iterate", other.iterate)
+        patch.setattr(weighing, "iterate", other.iterate)
+        patch.setattr(validation, "trial_error", other.trial_error)
         yield
 
 

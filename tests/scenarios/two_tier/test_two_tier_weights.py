@@ -10,7 +10,8 @@ import pytest
 from completions import planted
 
 from coordinator.completion.cohorts import LocalCrowd
-from coordinator.completion.fitting import Fitting, finish
+from coordinator.completion.announcing import announced
+from coordinator.completion.fitting import Fitting
 from coordinator.protocol.arrays import Floats2
 from coordinator.protocol.errors import InputError
 from scenarios.datasets import RatingTable
@@ -99,7 +100,7 @@ def test_a_weight_that_is_given_announces_the_model_of_all_public_users(table: R
     plan = plan_of(world, Fitting(rank=6, kappa=1))
     public = plan.public
     crowd = LocalCrowd(public.starts, public.items, public.values, public.count)
-    assert course_of(world).announced[0] == finish(start(plan, crowd), crowd).digest
+    assert course_of(world).announced[0] == announced(start(plan, crowd), crowd).features.digest
     assert run(wanted_of("pmc", None, private=30), SESSION, table)["validation_users"] is None
 
 
