@@ -88,7 +88,7 @@ def cap_channel(epsilon: Epsilon, dimension: int) -> CapChannel:
     >>> from fractions import Fraction
     >>> channel = cap_channel(Fraction(5), 55)
     >>> channel.vectors, channel.choice.kept, round(channel.second_moment / 55, 2)
-    (512, 33, 0.3)
+    (512, 34, 0.3)
     """
     if epsilon is None or epsilon > LARGEST_EPSILON:
         raise InputError(
