@@ -11,14 +11,16 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from fractions import Fraction
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import tiers
 import worlds
 from forging import forged
-from nasty import bad_part
+from nasty import bad_part, heavy, picked
 
 from actors.client import Client
 from actors.device import Device
@@ -129,6 +131,13 @@ def voter_targets() -> list[Target]:
         (RatingVoters(starts=OF.starts, items=OF.items, values=OF.values), forged(plain, titles=titles)),
     )
     found = []
+
+    def after_entering(host: VoterHost, ballot: Any, *rest: Any) -> object:
+        with suppress(Exception):  # else it is asked as it is
+            host.enter(ballot.service, host.incarnation())
+            ballot = forged(ballot, stop=ballot.service.rounds)
+        return host.vote(ballot, *rest)
+
     for voters, service in kinds:
         host = VoterHost(voters, WORLD.secret, BOUNDS, Fraction(6))
         token, looks, name = host.incarnation(), (*ledgers_of(host), Fraction(6)), type(voters).__name__
@@ -138,6 +147,7 @@ def voter_targets() -> list[Target]:
         found += [
             Target(f"VoterHost.enter, {name}", host.enter, [(service, token)], *looks),
             Target(f"VoterHost.vote, {name}", host.vote, [(ballot, some, token), (ballot, some[:1], token)], *looks),
+            Target(f"VoterHost.vote of all it entered, {name}", partial(after_entering, host), [(ballot, some, token)]),
             Target(f"VoterCohort.enter, {name}", first.enter, [(service,)], *looks),
             Target(f"VoterCohort.vote, {name}", first.vote, [(ballot, some[:2])], *looks),
         ]
@@ -162,12 +172,10 @@ def private_targets() -> list[Target]:
         return [(dict(one._pinned), dict(one._answers._held)) for one in host._cohorts.values()]
 
     def answer(query: Any, features: Any, *rest: Any) -> object:
-        try:
+        with suppress(Exception):  # else it arrives as it is
             query = forged(query, model=features.digest)
-        except Exception:  # then it arrives as it is
-            return host.answer(query, features, *rest)
-        host._cohorts[0]._pinned = dict.fromkeys(range(4), features.digest)
-        host._cohorts[0]._answers._held = {}
+            host._cohorts[0]._pinned = dict.fromkeys(range(4), features.digest)
+            host._cohorts[0]._answers._held = {}
         told = host.answer(query, features, *rest)
         for release in told:
             SecondOrderRelease.arrived(release).require(query, features)
@@ -189,10 +197,8 @@ def server_targets() -> list[Target]:
     statistics = [aggregator.aggregate(*pair) for pair in pairs]
 
     def aggregate(query: Any, release: Any) -> object:
-        try:
+        with suppress(Exception):  # else it arrives as it is
             release = forged(release, query_id=query.id)
-        except Exception:  # then it arrives as it is
-            return aggregator.aggregate(query, release)
         return aggregator.aggregate(query, release)
 
     return [
@@ -231,7 +237,7 @@ def main(calls: int, seed: int) -> None:
             at = targets()
         target = at[int(coins.integers(len(at)))]
         sent = list(target.good[int(coins.integers(len(target.good)))])
-        for place in {int(coins.integers(len(sent))) for _ in range(1 + int(coins.random() < 0.2))}:
+        for place in picked([heavy(one) for one in sent], coins):
             sent[place] = bad_part(sent[place], coins)
         if coins.random() < 0.02:
             sent = list(target.good[0])

@@ -12,15 +12,20 @@ import pytest
 
 CALLS, SEED = 50_000, 14
 HERE = Path(__file__).parent
+COMPILED = HERE / "__pycache__" / "bounds-checked"
+"""Where that code is kept: it takes half a minute to compile."""
 
 
 @pytest.mark.slow
 def test_every_method_of_every_actor_refuses_what_it_cannot_use() -> None:
-    """In a process of its own: compiled code that is led astray would end it by a signal. Warnings are errors there."""
+    """In a process of its own, whose compiled code checks the bounds that it does not check elsewhere.
+
+    So it fails where it would read foreign memory, and not only where that ends the process. Warnings are errors, too.
+    """
     paths = os.pathsep.join([str(HERE), str(HERE.parent)])
     done = subprocess.run(
         [sys.executable, "-W", "error", "-X", "faulthandler", HERE / "hostile.py", str(CALLS), str(SEED)],
-        env={**os.environ, "PYTHONPATH": paths},
+        env={**os.environ, "PYTHONPATH": paths, "NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(COMPILED)},
         capture_output=True,
         text=True,
         check=False,
@@ -30,5 +35,5 @@ def test_every_method_of_every_actor_refuses_what_it_cannot_use() -> None:
     answered, refused = told["answered"], told["refused"]
     assert sum(answered.values()) + sum(refused.values()) == CALLS
     assert answered.keys() == refused.keys(), "some method answers nothing, or refuses nothing"
-    assert min(answered.values()) >= 30
+    assert min(answered.values()) >= 10
     assert min(refused.values()) >= 300
