@@ -70,10 +70,10 @@ def folds_of(public: Rows, seed: int) -> list[Fold]:
     return [fold_of(public, held, seed) for held in held_out[: 1 if public.users > MANY_USERS else FOLDS]]
 
 
-def fold_of(public: Rows, held: Ints, seed: int) -> Fold:
-    """Hold some public users out, given by their numbers; which of their ratings are shown follows from the seed."""
+def fold_of(public: Rows, held: Ints, seed: int, purpose: str = "two-tier shown ratings") -> Fold:
+    """Hold some public users out, given by their numbers; seed and purpose draw which of their ratings are shown."""
     users, rest = public.of(np.sort(held)), np.setdiff1d(np.arange(public.users), held)
-    shown = draw_ratings(users, np.minimum(OBSERVED, users.degrees // 2), seed, "two-tier shown ratings")
+    shown = draw_ratings(users, np.minimum(OBSERVED, users.degrees // 2), seed, purpose)
     return Fold(train=public.of(rest), seen=users.where(shown), asked=users.where(~shown))
 
 

@@ -29,10 +29,10 @@ SHARE, MOST = 0.2, 100
 """Validation users: their share of public users, and how many there are at most."""
 WEIGHTS = (0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.25, 0.5)
 """Up to the paper's."""
-ITERATIONS = 8
-"""EM iterations of a trial, after those of public users alone."""
-SURE = 2.0
-"""Standard errors by which a weight's gain must exceed 0."""
+ITERATIONS, DRAWS = 8, 4
+"""EM iterations of a trial, after those of public users alone; draws of the ratings that a validation user shows."""
+SURE = 1.0
+"""Standard errors that are taken off a weight's gain before gains are compared."""
 DIGITS = 6
 """Decimals of a gain, as a share of the error without releases, that are compared: last bits decide nothing."""
 
@@ -43,18 +43,19 @@ class Weighing:
 
     Attributes
     ----------
-    fold : Fold
-        Public users that announced models are fitted to, and the validation users' shown and asked ratings.
+    folds : list of Fold
+        Public users that announced models are fitted to, and the validation users' shown and asked ratings, which
+        alone differ from draw to draw.
     fitting : Fitting
     """
 
-    fold: Fold
+    folds: list[Fold]
     fitting: Fitting
 
     @property
     def announced_to(self) -> Rows:
         """The public users that announced models are fitted to."""
-        return self.fold.train
+        return self.folds[0].train
 
     def choose(self, start: Model, crowd: Crowd, book: ReleaseBook) -> float:
         """Choose the weight of the releases in a book.
@@ -78,10 +79,12 @@ class Weighing:
 
     def errors(self, features: ItemFeatures) -> Floats:
         """Return the mean squared error of every validation user that is asked anything, float64."""
-        asked = self.fold.asked
-        owners = np.repeat(np.arange(asked.users), asked.degrees)
-        sums = np.bincount(owners, squared_errors(features, self.fold.seen, asked), minlength=asked.users)
-        errors: Floats = sums[asked.degrees > 0] / asked.degrees[asked.degrees > 0]
+        asked = self.folds[0].asked.degrees
+        sums = np.zeros(asked.size)
+        for fold in self.folds:
+            owners = np.repeat(np.arange(asked.size), asked)
+            sums += np.bincount(owners, squared_errors(features, fold.seen, fold.asked), minlength=asked.size)
+        errors: Floats = sums[asked > 0] / (len(self.folds) * asked[asked > 0])
         return errors
 
 
@@ -97,11 +100,12 @@ def weighing_of(public: Rows, fitting: Fitting, seed: int) -> Weighing:
         raise InputError(f"public is {public.users}; validation holds public users out, give --weight")
     coins = np.random.default_rng(as_words(derive(seed, "two-tier validation users")))
     held = coins.permutation(public.users)[: min(MOST, max(1, round(SHARE * public.users)))]
-    return Weighing(fold=fold_of(public, held, seed), fitting=fitting)
+    folds = [fold_of(public, held, seed, f"two-tier validation ratings {draw}") for draw in range(DRAWS)]
+    return Weighing(folds=folds, fitting=fitting)
 
 
 def surest(errors: Floats2) -> int:
-    """Return the setting of the largest gain over the first one, or a smaller setting if that gain is not sure.
+    """Return the setting of the largest gain over the first one, when gains are taken at what is sure of them.
 
     Parameters
     ----------
@@ -111,16 +115,12 @@ def surest(errors: Floats2) -> int:
     Returns
     -------
     int
-        From the setting of the largest mean gain downwards, the first whose gain exceeds `SURE` standard errors over
-        users, paired; 0 where there is none, and where one user only was asked.
+        Where the mean gain, less `SURE` standard errors over users, paired, is largest; the first of equals, and 0
+        where none is above 0, or one user only was asked.
     """
     users = errors.shape[1]
     if users < 2 or not errors[0].any():
         return 0
     gains = (errors[0] - errors) / errors[0].mean()
-    means = np.round(gains.mean(axis=1), DIGITS)
-    least = np.round(SURE * gains.std(axis=1, ddof=1) / np.sqrt(users), DIGITS)
-    found = int(np.argmax(means))
-    while found and means[found] <= least[found]:
-        found -= 1
-    return found
+    sure = gains.mean(axis=1) - SURE * gains.std(axis=1, ddof=1) / np.sqrt(users)
+    return int(np.argmax(np.round(sure, DIGITS)))

@@ -79,3 +79,16 @@ def test_ray_gives_the_result_of_this_process_though_actors_die(
     new = [one for one, words in below(psutil.Process()).items() if one not in before and "Host" in words]
     assert holds_within(20, lambda: not alive(new))
     assert "max_restarts" not in capfd.readouterr().err
+
+
+def test_ray_validates_the_weight_of_this_process(ray_session: OnRay, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Public users that announced models are fitted to have actors of their own, beside those of all public users."""
+    monkeypatch.setattr("coordinator.completion.cohorts.RATINGS_A_COHORT", 300)
+    flags = {"planted": "150,70,6000", "public": 40, "private": 28, "rank": 3, "regularisation": 2, "iterations": 4}
+    wanted = two_tier_of({**flags, "mechanism": "laplace", "epsilon": "20", "batch": 14})
+    here, there = (
+        {k: v for k, v in run(wanted, one).items() if k not in VARIES} for one in (InProcess(2), ray_session)
+    )
+    assert there == here
+    assert here["validation_users"] == 8
+    assert here["weight"] > 0

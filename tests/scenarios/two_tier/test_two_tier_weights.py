@@ -104,7 +104,7 @@ def test_a_weight_that_is_given_announces_the_model_of_all_public_users(table: R
     assert run(wanted_of("pmc", None, private=30), SESSION, table)["validation_users"] is None
 
 
-def test_the_largest_gain_is_taken_if_it_is_sure_or_else_a_smaller_weight() -> None:
+def test_the_gain_that_is_largest_less_its_standard_error_is_taken() -> None:
     coins = np.random.default_rng(0)
     noise = coins.standard_normal(50)
     noise -= noise.mean()
@@ -114,9 +114,9 @@ def test_the_largest_gain_is_taken_if_it_is_sure_or_else_a_smaller_weight() -> N
         """What is chosen of gains with these means and standard errors."""
         return surest(100 - np.array([mean + error * noise for mean, error in ((0.0, 0.0), *settings)]))
 
-    assert chosen((1, 0.4), (3, 1), (2, 1)) == 2
-    assert chosen((1, 0.4), (3, 2), (2, 1)) == 1, "3 is no more than two standard errors"
-    assert chosen((1, 0.6), (3, 2), (2, 1)) == 0
+    assert chosen((1, 0.4), (3, 1), (2, 0.5)) == 2
+    assert chosen((1, 0.4), (3, 2.5), (2, 1.2)) == 3, "3 less 2.5 is below 2 less 1.2"
+    assert chosen((1, 1.1), (3, 3.1)) == 0, "no gain is above its standard error"
     assert chosen((-1, 0.1), (-3, 0.1)) == 0
     assert chosen((0, 0), (0, 0)) == 0
     assert chosen((2, 0.1), (2, 0.1)) == 1, "the smaller of equally good ones"
@@ -130,7 +130,7 @@ def test_validation_users_are_a_fifth_at_least_one_and_at_most_so_many() -> None
         of = planted(users, 12, rank=2, share=0.5)
         public = Rows(starts=of.starts, items=of.items, values=of.values, count=12)
         weighing = weighing_of(public, Fitting(rank=2, kappa=1), 0)
-        assert (weighing.fold.seen.users, weighing.announced_to.users) == (held, users - held)
+        assert (weighing.folds[0].seen.users, weighing.announced_to.users) == (held, users - held)
     with pytest.raises(InputError, match="give --weight"):
         weighing_of(public.block(0, 1), Fitting(rank=2, kappa=1), 0)
     assert list(WEIGHTS) == sorted(WEIGHTS)
