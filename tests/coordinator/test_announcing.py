@@ -34,7 +34,7 @@ def other_library(vectors: Floats2, seed: int, noise: float = NOISE) -> Floats2:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_another_library_announces_the_same_model(seed: int) -> None:
-    """An entry crosses with probability 1e-13 / 2 over a step of at least 2^-18: 2e-5 for all 2,400 of 20 models."""
+    """An entry crosses with probability 1e-13 / 2 over a step of 2^-16 at least: 2e-4 for all 2,400 of 20 models."""
     vectors = vectors_of(seed)
     told = canonical(vectors)
     assert canonical(other_library(vectors, seed)).tobytes() == told.tobytes()
@@ -79,9 +79,9 @@ def test_the_grid_costs_nothing_that_shows() -> None:
     of = planted(40, 60, rank=2, share=0.5)
     before = fitted(of, Fitting(rank=4, kappa=0.7), 20).features
     exact = complete_many(before, of.starts, of.items, of.values)
-    assert np.abs(complete_many(gridded(before), of.starts, of.items, of.values) - exact).max() < 1e-4
+    assert np.abs(complete_many(gridded(before), of.starts, of.items, of.values) - exact).max() < 5e-4
     coarse = replace(before, vectors=on_grid(before.vectors, 6))
-    assert np.abs(complete_many(coarse, of.starts, of.items, of.values) - exact).max() > 1e-3
+    assert np.abs(complete_many(coarse, of.starts, of.items, of.values) - exact).max() > 1e-2
 
 
 def test_what_is_exactly_nothing_stays_nothing() -> None:

@@ -67,7 +67,7 @@ def told(wanted: dict[str, Any]) -> dict[str, Any]:
     ids=["pmc", "weighted", "exact", "validated"],
 )
 def test_last_bits_change_no_coin(wanted: dict[str, Any], request: pytest.FixtureRequest) -> None:
-    """Six models of 300 entries: one crosses with probability 1e-14 / 2 over 2^-18 each, 2e-6 in all."""
+    """Six models of 300 entries: one crosses with probability 1e-14 / 2 over 2^-16 each, 6e-7 in all."""
     here = told(wanted)
     request.getfixturevalue("elsewhere")
     assert told(wanted) == here
