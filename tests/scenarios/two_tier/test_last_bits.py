@@ -1,4 +1,4 @@
-"""Two tiers where a library's last bits differ: the same models are announced, the same coins fall, the same is chosen."""
+"""Two tiers where a library's last bits differ: the same models, the same coins, the same choices."""
 
 from __future__ import annotations
 
