@@ -8,6 +8,7 @@ over all entries of all announced models of a run, of the difference between two
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import subprocess
@@ -42,10 +43,18 @@ ADAPTIVE = {"design": "sign", "policy": "eliminate"}
 SMALL: dict[str, Case] = {
     "one round": ("run", {"items": 60, "rated": 12, "users": 20_000, "design": "sign"}),
     "adaptive": ("run", {"items": 60, "rated": 12, "users": 300_000, **ADAPTIVE}),
+    "pairwise": (
+        "run",
+        {"items": 60, "rated": 60, "users": 2_000, "design": "pairwise", "like": [[0.9, 0.1], [0.1, 0.9]]},
+    ),
     "pmc": ("two-tier", {"planted": [400, 150, 20_000], "private": 120, "rank": 8, "regularisation": 2, "seed": 3}),
     "laplace, weighted, validated": (
         "two-tier",
         {"planted": [150, 60, 4_000], "private": 50, "mechanism": "laplace", "epsilon": "5", "norm": "weighted"},
+    ),
+    "exact": (
+        "two-tier",
+        {"planted": [150, 60, 4_000], "private": 50, "mechanism": "exact", "rank": 5, "regularisation": 1},
     ),
     "p-rec": ("online", {"rounds": 200}),
 }
@@ -53,7 +62,10 @@ SMALL: dict[str, Case] = {
 DOCS: dict[str, Case] = {
     "adaptive": ("run", {"items": 200, "rated": 20, "users": 2_000_000, **ADAPTIVE}),
     "pmc": ("two-tier", {"planted": [5_000, 1_000, 500_000], "rank": 10, "regularisation": 0.7}),
-    "pmc, weighted": ("two-tier", {"planted": [5_000, 1_000, 500_000], "rank": 10, "regularisation": 2, "norm": "weighted"}),
+    "pmc, weighted": (
+        "two-tier",
+        {"planted": [5_000, 1_000, 500_000], "rank": 10, "regularisation": 2, "norm": "weighted"},
+    ),
     "pmc, many items": ("two-tier", {"planted": [2_000, 10_677, 1_000_000], "rank": 20, "regularisation": 1}),
     "pmc, subspace": ("two-tier", {"planted": [3_000, 700, 300_000], "public": 1_200, "rank": 10, "regularisation": 2}),
     "p-rec": ("online", {"rounds": 10_000}),
@@ -66,13 +78,12 @@ def variants() -> dict[str, dict[str, str]]:
 
     Where a library knows nothing of a setting, on another architecture for instance, the setting changes nothing.
     """
-    chosen = " ".join(name for name in _dispatched() if name)
     return {
         "this": {},
         "Haswell": {"OPENBLAS_CORETYPE": "Haswell"},
         "Nehalem": {"OPENBLAS_CORETYPE": "Nehalem"},
         "no dispatch": {
-            "NPY_DISABLE_CPU_FEATURES": chosen,
+            "NPY_DISABLE_CPU_FEATURES": " ".join(_dispatched()),
             "GLIBC_TUNABLES": "glibc.cpu.hwcaps=-AVX2,-FMA,-AVX512F,-AVX",
         },
         "generic kernels": {"NUMBA_CPU_NAME": "generic"},
@@ -81,12 +92,8 @@ def variants() -> dict[str, dict[str, str]]:
 
 def _dispatched() -> list[str]:
     """Return the processor's features for which numpy holds code beyond its baseline, and that this machine has."""
-    from numpy._core._multiarray_umath import (  # type: ignore[attr-defined]  # noqa: PLC0415 (private: one place)
-        __cpu_dispatch__,
-        __cpu_features__,
-    )
-
-    return [name for name in __cpu_dispatch__ if __cpu_features__.get(name)]
+    numpy = importlib.import_module("numpy._core._multiarray_umath")  # there is no public name for it
+    return [name for name in numpy.__cpu_dispatch__ if numpy.__cpu_features__.get(name)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,7 +143,7 @@ def tell(case: Case, models: list[Floats2]) -> dict[str, Any]:
 
 def tell_all(cases: Mapping[str, Case], folder: Path) -> None:
     """Run cases in this process and leave what `read` reads."""
-    results, models = {}, {}
+    results, models = dict[str, dict[str, Any]](), dict[str, Floats2]()
     for name, case in cases.items():
         seen: list[Floats2] = []
         results[name] = tell(case, seen)

@@ -68,7 +68,7 @@ def _balance(tastes: Floats2, items: Floats2) -> Floats2:
 
 
 def _root(moment: Floats2) -> Floats2:
-    """Return A with ``A A^T`` the moment; small directions keep their digits, since it is brought to diagonal 1 first."""
+    """Return A with ``A A^T`` the moment, which is brought to diagonal 1 first: small directions keep their digits."""
     lengths = np.sqrt(np.diag(moment))
     units = np.where(lengths > 0, lengths, 1.0)
     values, directions = np.linalg.eigh(moment / units[:, None] / units)

@@ -14,7 +14,7 @@ from coordinator.protocol.grid import on_grid, significant, step_of
 
 SIZED_USERS = 1000
 """Public users, evenly taken, that the common h is averaged over at most."""
-VECTOR_BITS = 18
+VECTOR_BITS = 16
 """Significant bits of the largest entry of V: the others lie on the same grid, and have fewer."""
 
 

@@ -29,12 +29,13 @@ def other_library(vectors: Floats2, seed: int, noise: float = NOISE) -> Floats2:
     """The same model as another library might give it: other signs, another order, other last bits."""
     coins = np.random.default_rng([seed, 1])
     turned = vectors[:, coins.permutation(vectors.shape[1])] * coins.choice([-1.0, 1.0], vectors.shape[1])
-    return turned + noise * np.abs(vectors).max() * coins.uniform(-1, 1, vectors.shape)
+    found: Floats2 = turned + noise * np.abs(vectors).max() * coins.uniform(-1, 1, vectors.shape)
+    return found
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_another_library_announces_the_same_model(seed: int) -> None:
-    """An entry crosses with probability 1e-13 / 2 over a step of at least 2^-18: 2e-5 for all 2,400 of 20 models."""
+    """An entry crosses with probability 1e-13 / 2 over a step of 2^-16 at least: 2e-4 for all 2,400 of 20 models."""
     vectors = vectors_of(seed)
     told = canonical(vectors)
     assert canonical(other_library(vectors, seed)).tobytes() == told.tobytes()
@@ -47,7 +48,7 @@ def test_order_and_signs_follow_from_the_rounded_numbers() -> None:
     assert (np.diff(np.square(told).sum(axis=0)) <= 0).all()
     assert (told[np.abs(told).argmax(axis=0), range(told.shape[1])] > 0).all()
     alike = np.array([[0.0, 0.5, -0.5], [0.5, 0.0, 0.5], [0.0, 0.0, 0.0]])
-    ties = [canonical(alike[:, order] * signs) for order in ([0, 1, 2], [1, 2, 0]) for signs in ([1, 1, 1], [-1, 1, -1])]
+    ties = [canonical(alike[:, [k, k - 1, k - 2]] * signs) for k in range(3) for signs in ([1, 1, 1], [-1, 1, -1])]
     assert len({one.tobytes() for one in ties}) == 1
     assert canonical(np.zeros((4, 2))).tobytes() == np.zeros((4, 2)).tobytes()
     assert canonical(np.zeros((4, 0))).shape == (4, 0)
@@ -79,9 +80,9 @@ def test_the_grid_costs_nothing_that_shows() -> None:
     of = planted(40, 60, rank=2, share=0.5)
     before = fitted(of, Fitting(rank=4, kappa=0.7), 20).features
     exact = complete_many(before, of.starts, of.items, of.values)
-    assert np.abs(complete_many(gridded(before), of.starts, of.items, of.values) - exact).max() < 1e-4
+    assert np.abs(complete_many(gridded(before), of.starts, of.items, of.values) - exact).max() < 5e-4
     coarse = replace(before, vectors=on_grid(before.vectors, 6))
-    assert np.abs(complete_many(coarse, of.starts, of.items, of.values) - exact).max() > 1e-3
+    assert np.abs(complete_many(coarse, of.starts, of.items, of.values) - exact).max() > 1e-2
 
 
 def test_what_is_exactly_nothing_stays_nothing() -> None:
@@ -104,7 +105,7 @@ def test_what_is_not_finite_is_refused(number: float) -> None:
         significant(number)
 
 
-@pytest.mark.parametrize(("number", "up"), [(0.2, 1), (1.0, 1), (255.4, 256), (256.0, 256), (257.0, 258), (1e6, 1003520)])
+@pytest.mark.parametrize(("number", "up"), [(0.2, 1), (1.0, 1), (255.4, 256), (257.0, 258), (1e6, 1_003_520)])
 def test_users_are_rounded_up_to_eight_bits(number: float, up: int) -> None:
     assert round_up(number) == up
     assert round_up(float(up)) == up

@@ -1,4 +1,4 @@
-"""Two tiers where a library's last bits differ: the same models are announced, the same coins fall, the same is chosen."""
+"""Two tiers where a library's last bits differ: the same models, the same coins, the same choices."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def told(wanted: dict[str, Any]) -> dict[str, Any]:
     ids=["pmc", "weighted", "exact", "validated"],
 )
 def test_last_bits_change_no_coin(wanted: dict[str, Any], request: pytest.FixtureRequest) -> None:
-    """Six models of 300 entries: one crosses with probability 1e-14 / 2 over 2^-18 each, 2e-6 in all."""
+    """Six models of 300 entries: one crosses with probability 1e-14 / 2 over 2^-16 each, 6e-7 in all."""
     here = told(wanted)
     request.getfixturevalue("elsewhere")
     assert told(wanted) == here
