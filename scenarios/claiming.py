@@ -17,7 +17,7 @@ from scenarios.mark import FOLDER, MARK, Mark, new_name, read_mark
 from scenarios.policies import code_digest
 
 
-def claim(out: Path, scenario: Scenario, repeat: int = 1) -> bool:
+def claim(out: Path, scenario: Scenario, repeat: int = 1) -> None:
     """Make a folder the place of a run, or of the rest of one that was interrupted.
 
     Parameters
@@ -29,11 +29,6 @@ def claim(out: Path, scenario: Scenario, repeat: int = 1) -> bool:
     repeat : int
         Seeds; kept for whoever resumes.
 
-    Returns
-    -------
-    bool
-        Whether the rounds that are kept there were asked by the same code as is here.
-
     Raises
     ------
     InputError
@@ -42,20 +37,18 @@ def claim(out: Path, scenario: Scenario, repeat: int = 1) -> bool:
         If it cannot be written, as on a full disk.
     """
     given, ratings = _identity(scenario)
-    code = code_digest(scenario.policy)
-    mark = Mark(run=new_name(), scenario=given, ratings_sha256=ratings, code_sha256=code, repeat=repeat)
     if not _used(out):
         try_folder(out)
         _require_empty(out)
-        _write(mark, out)
-        return True
+        code = code_digest(scenario.policy)
+        _write(Mark(run=new_name(), scenario=given, ratings_sha256=ratings, code_sha256=code, repeat=repeat), out)
+        return
     if (held := read_mark(out)) is None:
         raise InputError(f"output folder {out} holds another run; name a new one")
-    if held.identity != mark.identity:
+    if held.identity != (given, ratings):
         raise InputError(f"output folder {out} holds part of another run; name a new one, or the same scenario")
     if held.repeat != repeat:
         _write(replace(held, repeat=repeat), out)
-    return held.code_sha256 == code
 
 
 def _write(mark: Mark, out: Path) -> None:

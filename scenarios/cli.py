@@ -162,15 +162,10 @@ def _keeping(
 ) -> Finished:
     """Run the seeds; what is over is kept in ``out``, and can be gone on with."""
     try:
-        trusted = out is None or claim(out, wanted, repeat)
+        if out is not None:
+            claim(out, wanted, repeat)
         return run_seeds(
-            wanted,
-            session,
-            repeat=repeat,
-            devices_per_actor=devices_per_actor,
-            console=_stderr(),
-            out=out,
-            trusted=trusted,
+            wanted, session, repeat=repeat, devices_per_actor=devices_per_actor, console=_stderr(), out=out
         )
     except KeyboardInterrupt:
         if out is None or not kept_rounds(out):

@@ -29,6 +29,7 @@ from coordinator.server import Ask
 from coordinator.statistics import ScoreStatistic
 from scenarios.files import write_bytes
 from scenarios.mark import FOLDER, FORMAT, MARK, UNCLAIMED, digest, read_mark
+from scenarios.policies import code_digest
 
 _DIGEST = 32
 _UNREADABLE = (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError, zipfile.BadZipFile, zlib.error)
@@ -44,8 +45,6 @@ class Journal:
         The run's folder.
     seed : int
         Whose rounds these are.
-    trusted : bool
-        Whether the code that asks is the one that asked them.
 
     Raises
     ------
@@ -58,14 +57,19 @@ class Journal:
     an earlier run left there, when that run's folder is long gone.
     """
 
-    def __init__(self, out: Path, seed: int, *, trusted: bool = True) -> None:
-        mark = read_mark(out)
+    def __init__(self, out: Path, seed: int) -> None:
+        self._mark = mark = read_mark(out)
         run = mark.run if mark else UNCLAIMED
         self.folder = out / FOLDER / f"seed-{seed}"
         self.ledger = (out / FOLDER / "ledger" / run / f"seed-{seed}").absolute()
-        self.trusted = trusted
         self.damaged: Path | None = None
         self._first = digest([run, seed, mark.identity if mark else None])
+
+    @property
+    def trusted(self) -> bool:
+        """Whether the code that is here is the one that the run began with; see `scenarios.kept.Kept`."""
+        mark = self._mark
+        return mark is None or mark.code_sha256 == code_digest(mark.scenario.get("policy", ""))
 
     def __iter__(self) -> Iterator[Round]:
         """Yield the rounds that are kept, in order, up to the first one that is missing, torn or damaged.

@@ -51,7 +51,6 @@ def run_seeds(
     devices_per_actor: int | None,
     console: Console,
     out: Path | None = None,
-    trusted: bool = True,
 ) -> Finished:
     """Run seeds ``scenario.seed`` to ``scenario.seed + repeat - 1`` and put their results together.
 
@@ -72,8 +71,6 @@ def run_seeds(
         For progress.
     out : Path, optional
         Folder in which every round is kept as soon as it is over; rounds that are there are not asked again.
-    trusted : bool
-        Whether the code that asked these is the one that is here; see `scenarios.claiming.claim`.
 
     Returns
     -------
@@ -84,7 +81,7 @@ def run_seeds(
     records: list[dict[str, Any]] = []
     first: Run | None = None
     for seed in range(scenario.seed, scenario.seed + repeat):
-        journal = None if out is None else Journal(out, seed, trusted=trusted)
+        journal = None if out is None else Journal(out, seed)
         last = _one(scenario.model_copy(update={"seed": seed}), session, devices_per_actor, console, journal)
         records.append(record(last, _noiseless(last, session)))
         first = first or last
