@@ -103,8 +103,9 @@ def write_out(out: Path, scenario: Scenario, result: dict[str, Any], first: Run)
     """
     write_json(out / "scenario.json", as_json_values(scenario))
     write_json(out / "versions.json", versions())
-    write_bytes(out / "items.parquet", items_table(first).to_parquet(index=False))
-    write_bytes(out / "rounds.parquet", rounds_table(first).to_parquet(index=False))
+    for name, table in (("items", items_table(first)), ("rounds", rounds_table(first))):
+        table.attrs["releases_sha256"] = first.outcome.releases_sha256  # which run's table this is
+        write_bytes(out / f"{name}.parquet", table.to_parquet(index=False))
     write_json(out / "result.json", result)
 
 

@@ -13,11 +13,13 @@ from contextlib import redirect_stdout
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pandas as pd
 from cutting import CUT, Ended, forked
 
-from scenarios import cli
+from actors import durable
+from scenarios import cli, files
 from scenarios.session import InProcess
 from scenarios.sweep.store import claim_folder, measure_units
 
@@ -146,11 +148,11 @@ def finish(family: Family, run: list[str], after: str, *, again: bool) -> None:
     family.ends_whole(f"{after}, then {'run' if again else 'resume'}", ended)
 
 
-def runs(family: Family, run: list[str], every: int = 1) -> None:
+def runs(family: Family, run: list[str], *, first: int = 0, last: int | None = None, every: int = 1) -> None:
     """Cut a run off everywhere, or at some operations, and go on in both ways in turn."""
     run = [*run, "--out", str(family.out)]
     family.undisturbed(command(*run))
-    for number, (at, torn) in enumerate(itertools.islice(cuts(family.operations), 0, None, every)):
+    for number, (at, torn) in enumerate(itertools.islice(cuts(family.operations), first, last, every)):
         family.cut(command(*run), at, torn=torn)
         after = f"run cut {'in' if torn else 'before'} {family.operations[at]}"
         finish(family, run, after, again=number % 2 == 0)
@@ -212,12 +214,24 @@ def online(family: Family) -> None:
         family.clean()
 
 
+def planted(family: Family) -> None:
+    """Cut a run off in its first moments that writes files in place, not beside: some of it must go wrong."""
+
+    def in_place(target: Path, content: bytes) -> None:
+        target.unlink(missing_ok=True)
+        durable.add(target, content, new=True)
+
+    with mock.patch.object(files, "write_whole", in_place):
+        runs(family, RUN, first=6, last=13)
+
+
 FAMILIES: dict[str, Callable[[Family], None]] = {
     "run": lambda family: runs(family, RUN),
     "repeat": lambda family: runs(family, TWICE, every=11),
     "resume": lambda family: resumed(family, RUN),
     "sweep": sweep,
     "online": online,
+    "planted": planted,
 }
 
 
