@@ -62,8 +62,8 @@ def new_name() -> str:
 
 
 def digest(told: object) -> str:
-    """Return the SHA-256 of a JSON value."""
-    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+    """Return the SHA-256 of a value as it comes back from JSON."""
+    return hashlib.sha256(json.dumps(json.loads(json.dumps(told)), sort_keys=True).encode()).hexdigest()
 
 
 def read_mark(out: Path) -> Mark | None:

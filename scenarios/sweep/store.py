@@ -186,7 +186,9 @@ def _grid(out: Path) -> str:
         held = json.loads(path.read_text(encoding="utf-8"))
         check, found = held.pop("sha256"), held["digest"]
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise InputError(f"output folder {out} has a {GRID} that cannot be read; name a new folder") from None
+        raise InputError(
+            f"output folder {out} has a {GRID} that cannot be read, or of another version; name a new folder"
+        ) from None
     if check != digest(held):
         raise InputError(f"{path} was changed since the sweep began; put it back as it was, or name a new folder")
     return str(found)
