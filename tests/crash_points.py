@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import io
 import itertools
@@ -17,6 +18,7 @@ from unittest import mock
 
 import pandas as pd
 from cutting import CUT, Ended, forked
+from typer.main import get_command
 
 from actors import durable
 from scenarios import cli, files
@@ -238,6 +240,7 @@ FAMILIES: dict[str, Callable[[Family], None]] = {
 def main(name: str, place: str) -> None:
     """Try one family in a folder, and print what came of it."""
     family = Family(Path(place).resolve())
-    FAMILIES[name](family)
+    with mock.patch("typer.main.get_command", functools.cache(get_command)):  # it takes a third of a small run
+        FAMILIES[name](family)
     told = {"points": family.points, "operations": family.operations, "wrong": family.wrong}
     sys.stdout.write(json.dumps(told))

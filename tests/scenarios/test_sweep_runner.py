@@ -133,6 +133,7 @@ def test_ctrl_c_keeps_what_is_finished_and_the_same_command_goes_on(
     swept: Callable[..., Ended], whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     new = tmp_path / "deep" / "sweep"
+    monkeypatch.setattr("scenarios.report.EVERY", 1e9)  # no progress is told, however slow the machine is
     with monkeypatch.context() as patch:
         interrupted_after(3, patch)
         stopped = swept("--out", new, "--json", "-")
