@@ -1,19 +1,18 @@
 """A ledger on disk: what a device is charged is written, and safe, before it answers.
 
-Each cohort appends to a file of its own; whoever embodies a device later reads all files of the folder. A last line
-that a crash tore off was never answered: it is left out.
+Each process appends to a file of its own for each cohort; whoever embodies a device later reads all files of the
+folder. A last line that a crash tore off was never answered: it is left out.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from actors.durable import make_folder, sync_folder
+from actors.durable import make_folder
+from actors.log import Log, read_log
 from coordinator.protocol.budget import Epsilon, PrivacyParameter, require_epsilon
 from coordinator.protocol.checked import MOST_DEVICES, require_whole
 from coordinator.protocol.errors import InputError, LedgerError
@@ -44,10 +43,9 @@ class Entry:
         require_whole("first device", self.first, 0, MOST_DEVICES)
         require_whole("end of devices", self.stop, self.first, MOST_DEVICES)
 
-    def line(self) -> bytes:
-        """Return the entry as a line, with a checksum in front."""
-        told = json.dumps([self.id.hex(), None if self.epsilon is None else str(self.epsilon), self.first, self.stop])
-        return f"{zlib.crc32(told.encode()):08x} {told}\n".encode()
+    def line(self) -> str:
+        """Return the entry as a line."""
+        return json.dumps([self.id.hex(), None if self.epsilon is None else str(self.epsilon), self.first, self.stop])
 
 
 class LedgerFile:
@@ -56,7 +54,8 @@ class LedgerFile:
     Parameters
     ----------
     folder : Path
-        Shared by all cohorts; made if need be.
+        Shared by all cohorts; made if need be. Its last two names tell the run and the seed, and so does the head of
+        every file: a ledger of another run is refused.
     first : int
         The cohort's first device; names the file.
 
@@ -67,7 +66,8 @@ class LedgerFile:
     """
 
     def __init__(self, folder: Path, first: int) -> None:
-        self._path = folder / f"{first:012d}{SUFFIX}"
+        self._folder = folder
+        self._log = Log(folder, f"{first:012d}", SUFFIX, owner_of(folder))
         try:
             make_folder(folder)
         except OSError as error:
@@ -82,25 +82,17 @@ class LedgerFile:
             If they cannot be written: then nothing may be answered.
         """
         try:
-            with self._path.open("ab") as file:
-                is_new = not file.tell()
-                if not is_new and not _ends_whole(self._path):
-                    file.truncate(self._path.read_bytes().rfind(b"\n") + 1)
-                file.write(b"".join(entry.line() for entry in entries))
-                file.flush()
-                os.fsync(file.fileno())
-            if is_new:
-                sync_folder(self._path.parent)
+            self._log.append([entry.line() for entry in entries])
         except OSError as error:
             raise LedgerError(
-                f"ledger {self._path} cannot be written ({error.strerror}); devices do not answer what they cannot book"
+                f"ledger in {self._folder} cannot be written ({error.strerror}); devices do not answer what they "
+                "cannot book"
             ) from None
 
 
-def _ends_whole(path: Path) -> bool:
-    with path.open("rb") as file:
-        file.seek(-1, os.SEEK_END)
-        return file.read(1) == b"\n"
+def owner_of(folder: Path) -> str:
+    """Return the run and the seed that a folder of ledgers belongs to, as its name tells them."""
+    return "/".join(folder.parts[-2:])
 
 
 def read_entries(folder: Path, first: int, stop: int) -> Iterator[Entry]:
@@ -109,28 +101,29 @@ def read_entries(folder: Path, first: int, stop: int) -> Iterator[Entry]:
     Raises
     ------
     LedgerError
-        If a line other than a file's last, or one that was torn, is damaged.
+        If a file belongs to another run, or a line other than a torn last one is damaged.
     """
     for path in sorted(folder.glob(f"*{SUFFIX}")):
-        lines = path.read_bytes().split(b"\n")
-        for number, line in enumerate(lines[:-1], start=1):
-            entry = _read(line)
-            if entry is None:
-                if line:
-                    raise LedgerError(f"ledger {path} is damaged on line {number}; what devices spent is not known")
-                continue
+        for told in read_log(path, owner_of(folder)):
+            entry = _read(told, path)
             low, high = max(first, entry.first), min(stop, entry.stop)
             if low < high:
                 yield Entry(entry.id, entry.epsilon, low, high)
 
 
-def _read(line: bytes) -> Entry | None:
-    """Return a line's entry, or None where the line is empty, torn or damaged."""
-    check, _, told = line.partition(b" ")
-    if not told.endswith(b"]") or check != f"{zlib.crc32(told):08x}".encode():
-        return None
+def _read(told: bytes, path: Path) -> Entry:
+    """Return a line's entry.
+
+    Raises
+    ------
+    LedgerError
+        If it charges what nobody can be charged.
+    """
     try:
         query_id, epsilon, first, stop = json.loads(told)
         return Entry(bytes.fromhex(query_id), None if epsilon is None else PrivacyParameter(epsilon), first, stop)
-    except (ValueError, TypeError):
-        return None
+    except (ValueError, TypeError) as error:
+        raise LedgerError(
+            f"ledger {path} holds {told.decode(errors='replace')[:200]}, which is no charge ({error}); what devices "
+            "spent is not known: put the file back as it was, or start in a new folder"
+        ) from None

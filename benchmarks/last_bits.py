@@ -130,7 +130,7 @@ def tell(case: Case, models: list[Floats2]) -> dict[str, Any]:
         return score_of(world, session, features)
 
     fitting, _ = settle(world, session)
-    course = follow(plan_of(world, fitting, session, every=1), session, score)
+    course = follow(plan_of(world, fitting, every=1), session, score)
     return {
         "announced": [digest.hex()[:16] for digest in course.announced],
         "releases_sha256": course.releases_sha256,

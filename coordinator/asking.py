@@ -36,7 +36,7 @@ def next_ask(policy: Policy, state: ServerState, *, most_rounds: int) -> Ask | N
         return None
     if len(state.asked) >= most_rounds:
         raise PolicyError(f"{where}: it does not stop after {most_rounds} rounds, the most there may be (most_rounds)")
-    if complaint := _complaint(ask, state):
+    if complaint := complaint_about(ask, state):
         raise PolicyError(f"{where}: {complaint}")
     return ask
 
@@ -46,8 +46,8 @@ def whose(policy: Policy, state: ServerState) -> str:
     return f"policy {type(policy).__name__}, round {len(state.asked)}"
 
 
-def _complaint(ask: object, state: ServerState) -> str | None:
-    """Return what is wrong with a round, or None."""
+def complaint_about(ask: object, state: ServerState) -> str | None:
+    """Return what is wrong with a round that is asked next, or None."""
     if not isinstance(ask, Ask) or not isinstance(ask.query, Query):
         return f"it returned {_shown(ask)}, which is no coordinator.server.Ask of a query; return one, or None to stop"
     try:

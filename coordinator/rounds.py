@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import NoReturn, Protocol
+from dataclasses import dataclass, replace
+from typing import Protocol
 
 from coordinator.aggregation import Statistic
-from coordinator.asking import in_a_line, next_ask, whose
+from coordinator.asking import complaint_about, in_a_line, next_ask, whose
 from coordinator.beliefs import beliefs
 from coordinator.pool_designs import PoolDesign
 from coordinator.posterior import Posterior
@@ -20,6 +21,7 @@ from coordinator.transcript import chain, digest, size_of
 
 MOST_ROUNDS = 10_000
 """Rounds after which a policy is taken for one that never stops."""
+_ANEW = "start in a new folder"
 POSTERIOR = "posterior"
 """Name of the decoder that takes every item's most probable cluster."""
 
@@ -174,23 +176,17 @@ class Conductor:
         self._failure: str | None = None
 
     def repeat(self, over: Round) -> None:
-        """Go over a round of an interrupted run of the same policy: it is not asked again, devices book it.
+        """Go over a round of an interrupted run: it is taken as it was kept, devices book it.
+
+        The policy is not asked what it would ask: last bits of a float may differ on another processor.
 
         Raises
         ------
         PolicyError
-            If the policy asks otherwise than it did.
+            If it can be no round of this run.
         """
-        ask = None if self._failure else self._next()
-        if ask is None:
-            if self._failure:
-                return  # `run` learns from the rounds before
-            self._stopped("the interrupted run went on here; start in a new folder")
-        if over.ask != ask:
-            raise PolicyError(
-                f"round {ask.query.round} would ask {ask.query}, the interrupted run asked {over.ask.query}: a policy "
-                "must answer the same state the same way, and its code must not change meanwhile; start in a new folder"
-            )
+        if complaint := complaint_about(over.ask, self._state):
+            raise PolicyError(f"round {len(self._state.asked)} cannot have been asked: {complaint}; {_ANEW}")
         self._transport.recall(over.ask)
         self._absorb(over)
 
@@ -212,7 +208,8 @@ class Conductor:
                 keep(over)
                 self._absorb(over)
         if not self._state.asked:
-            self._stopped("nothing was asked, there is nothing to learn from")
+            where = whose(self._policy, self._state)
+            raise PolicyError(f"{where}: it stopped; nothing was asked, there is nothing to learn from")
         model, posterior = self._learner.learn(self._state)
         return Outcome(
             state=self._state,
@@ -254,8 +251,35 @@ class Conductor:
         if not self._state.asked:
             raise PolicyError(self._failure) from error
 
-    def _stopped(self, why: str) -> NoReturn:
-        raise PolicyError(f"{whose(self._policy, self._state)}: it stopped; {why}")
+
+def require_same(
+    policy: Policy, learner: Learner, earlier: Iterable[Round], *, devices: int, budget: Epsilon = None
+) -> None:
+    """Hold the rounds of an interrupted run against what a policy whose code has changed since would ask.
+
+    Raises
+    ------
+    PolicyError
+        If it would ask otherwise, or raises something: then it is another policy.
+    """
+    state = ServerState(devices=devices, budget=budget)
+    for number, over in enumerate(earlier):
+        ask = learner.checked(next_ask(policy, state, most_rounds=number + 1), policy, state)
+        if ask is None or not _alike(ask, over.ask):
+            would = f"ask {ask.query} of devices {ask.first} to {ask.stop - 1}" if ask else "stop"
+            raise PolicyError(
+                f"{whose(policy, state)}: its code has changed since the run began, and it would {would}, where "
+                f"{over.ask.query} was asked of devices {over.ask.first} to {over.ask.stop - 1}; go on with that "
+                f"code, or {_ANEW}"
+            )
+        state = learner.absorb(state, over.ask, over.statistic)
+
+
+def _alike(ask: Ask, other: Ask) -> bool:
+    """Return whether two rounds are the same but for last bits of their numbers."""
+    mine, theirs = ask.query.parameters, other.query.parameters
+    close = mine.keys() == theirs.keys() and all(math.isclose(mine[name], theirs[name]) for name in mine)
+    return close and replace(ask, query=replace(ask.query, parameters=theirs)) == other
 
 
 def conduct(

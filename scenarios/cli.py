@@ -15,6 +15,7 @@ from coordinator.protocol.errors import BlindrecError, InputError, LedgerError, 
 from scenarios import report
 from scenarios.backends import open_session
 from scenarios.bounds import all_bounds, bounds_table
+from scenarios.claiming import claim, claimed
 from scenarios.config import Scenario, load_scenario
 from scenarios.datasets import read_ratings, three_columns
 from scenarios.journal import drop, kept_rounds
@@ -29,7 +30,7 @@ from scenarios.planner.command import plan
 from scenarios.planner.shape import learnable_of
 from scenarios.planner.tables import show_learnable
 from scenarios.policies import import_policy
-from scenarios.records import STDOUT, check_targets, claim, claimed, deliver, write_out
+from scenarios.records import STDOUT, check_targets, deliver, write_out
 from scenarios.repeat import Finished, run_seeds
 from scenarios.session import Session
 from scenarios.submission import commands as submission

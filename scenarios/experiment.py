@@ -11,7 +11,7 @@ from coordinator.pool_designs import PoolDesign
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.coins import derive
 from coordinator.rating_decoders import Curator
-from coordinator.rounds import POSTERIOR, Learner, Outcome
+from coordinator.rounds import POSTERIOR, Learner, Outcome, require_same
 from coordinator.server import total
 from scenarios.config import Scenario
 from scenarios.kept import Kept, Nowhere
@@ -127,7 +127,8 @@ def run(
     InputError
         If something in the scenario cannot be used; no device has been asked then.
     PolicyError
-        If the policy went astray before anything was asked; after that the outcome tells the failure.
+        If the policy went astray before anything was asked; after that the outcome tells the failure. If its code has
+        changed and it would ask the rounds that were kept otherwise.
     """
     population = settled(population or populate(scenario))
     filled = population.scenario
@@ -144,6 +145,8 @@ def run(
         ledger=ledger,
         absence=filled.absence,
     )
+    if not job.rounds.trusted:
+        require_same(job.policy, job.learner, job.rounds, devices=layout.devices, budget=job.budget)
     advised = _advised(population)
     import sklearn.cluster  # noqa: F401, PLC0415 (what decoding and scoring will load, before a clock runs)
 

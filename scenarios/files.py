@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import tempfile
 from pathlib import Path
 from typing import Any
 
-from actors.durable import make_folder, sync_folder
+from actors.durable import PART, make_folder, write_whole
 from coordinator.protocol.errors import InputError
-
-_UMASK = os.umask(0)
-os.umask(_UMASK)
 
 
 def try_folder(folder: Path) -> None:
@@ -44,7 +40,7 @@ def try_file(target: Path, complaint: str, remedy: str) -> None:
         if place.exists() and not place.is_file():
             place.open("a").close()
         else:
-            tempfile.TemporaryFile(dir=place.parent).close()
+            tempfile.TemporaryFile(dir=place.parent, prefix=".", suffix=PART).close()
     except OSError as error:
         raise InputError(f"{complaint} ({error.strerror}); {remedy}") from None
 
@@ -64,15 +60,17 @@ def write_bytes(target: Path, content: bytes) -> None:
     place = target.resolve()
     if place.exists() and not place.is_file():
         place.write_bytes(content)
-        return
-    with tempfile.NamedTemporaryFile(dir=place.parent, prefix=f".{place.name}.", delete=False) as file:
-        try:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-            Path(file.name).chmod(0o666 & ~_UMASK)
-            Path(file.name).replace(place)
-            sync_folder(place.parent)
-        except BaseException:
-            Path(file.name).unlink(missing_ok=True)
-            raise
+    else:
+        write_whole(place, content)
+
+
+def left_over(path: Path) -> bool:
+    """Return whether a file was only half written when its process died."""
+    return path.name.endswith(PART)
+
+
+def clear(out: Path) -> None:
+    """Remove what processes that died left half written in a folder and in its journal; whoever holds it may do so."""
+    for folder in (out, *out.glob("rounds/**")):
+        for part in folder.glob(f".*{PART}"):
+            part.unlink(missing_ok=True)

@@ -10,6 +10,7 @@ import shutil
 import zipfile
 import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import fields
 from fractions import Fraction
 from pathlib import Path
@@ -18,25 +19,25 @@ from typing import Any
 import numpy as np
 
 from actors.durable import make_folder
+from actors.ledger_file import read_entries
 from coordinator.aggregation import Statistic
 from coordinator.pair_statistics import PairStatistic
-from coordinator.protocol.errors import InputError, LostError
+from coordinator.protocol.errors import InputError, LedgerError, LostError
 from coordinator.protocol.messages import Query
 from coordinator.rounds import Round
 from coordinator.server import Ask
 from coordinator.statistics import ScoreStatistic
 from scenarios.files import write_bytes
+from scenarios.mark import FOLDER, FORMAT, MARK, UNCLAIMED, digest, read_mark
+from scenarios.policies import code_digest
 
-FOLDER, MARK = "rounds", "scenario.json"
-FORMAT = 2
-"""Changes when a kept round means something else."""
 _DIGEST = 32
 _UNREADABLE = (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError, zipfile.BadZipFile, zlib.error)
 _STATISTICS = {kind.__name__: kind for kind in (ScoreStatistic, PairStatistic)}
 
 
 class Journal:
-    """The rounds of one seed, a file each: numbers only, no pickles.
+    """The rounds of one seed, a file each: numbers only, no pickles. Each names the digest of the one before.
 
     Parameters
     ----------
@@ -45,6 +46,11 @@ class Journal:
     seed : int
         Whose rounds these are.
 
+    Raises
+    ------
+    InputError
+        If the folder's mark cannot be read.
+
     Notes
     -----
     The folder of ledgers is named by the run, not only by its place: a node without the driver's disk still holds what
@@ -52,12 +58,21 @@ class Journal:
     """
 
     def __init__(self, out: Path, seed: int) -> None:
+        self._mark = mark = read_mark(out)
+        run = mark.run if mark else UNCLAIMED
         self.folder = out / FOLDER / f"seed-{seed}"
-        self.ledger = (out / FOLDER / "ledger" / marked(out).get("run", "") / f"seed-{seed}").absolute()
+        self.ledger = (out / FOLDER / "ledger" / run / f"seed-{seed}").absolute()
         self.damaged: Path | None = None
+        self._first = digest([run, seed, mark.identity if mark else None])
+
+    @property
+    def trusted(self) -> bool:
+        """Whether the code that is here is the one that the run began with; see `scenarios.kept.Kept`."""
+        mark = self._mark
+        return mark is None or mark.code_sha256 == code_digest(mark.scenario.get("policy", ""))
 
     def __iter__(self) -> Iterator[Round]:
-        """Yield the rounds that are kept, in order, up to the first one that is torn or damaged.
+        """Yield the rounds that are kept, in order, up to the first one that is missing, torn or damaged.
 
         That one, and those after it, are put aside under another name, and will be asked again: devices repeat their
         answers, and spend nothing. `damaged` names it.
@@ -65,61 +80,82 @@ class Journal:
         Raises
         ------
         InputError
-            If another version of blindrec kept them, or a file cannot be put aside.
+            If another run or another version of blindrec kept one, it is not in its place, or a file cannot be put
+            aside.
         """
+        before = self._first
         for number in itertools.count():
-            if not (path := self._path(number)).exists():
-                return
+            path = self._path(number)
             try:
-                over = from_bytes(path.read_bytes())
-            except InputError:
-                raise
+                content = path.read_bytes()
+                over, after = from_bytes(content)
+            except InputError as error:
+                raise InputError(f"{path}: {error}") from None
+            except FileNotFoundError:
+                self._put_aside(number + 1)
+                return
             except _UNREADABLE:
                 self.damaged = path
                 self._put_aside(number)
                 return
+            if after != before:
+                raise InputError(
+                    f"{path} is no round {number} of this run, or another round before it was exchanged; put the run's "
+                    "own file there, or remove it: then its round is asked again"
+                )
             yield over
+            before = content[:_DIGEST].hex()
 
     def check(self) -> Path | None:
-        """Read all rounds; return the first damaged one, which is put aside, or None."""
+        """Read all rounds and ledgers; return the first damaged round, which is put aside, or None.
+
+        Raises
+        ------
+        InputError
+            If something does not belong to the run, or a ledger is damaged.
+        """
         for _ in self:
             pass
+        try:
+            for _ in read_entries(self.ledger, 0, 0):
+                pass
+        except LedgerError as error:
+            raise InputError(str(error)) from None
         return self.damaged
 
     def _put_aside(self, number: int) -> None:
-        while (path := self._path(number)).exists():
+        for path in sorted(self.folder.glob("*.npz")):
+            if path.name < self._path(number).name:
+                continue
             try:
                 path.replace(path.with_suffix(".damaged"))
             except OSError as error:
                 raise InputError(f"round {path} is damaged and cannot be put aside ({error.strerror})") from None
-            number += 1
 
     def keep(self, over: Round) -> None:
-        """Write a round, whole or not at all.
+        """Write a round, whole or not at all; the one before is kept already.
 
         Raises
         ------
         LostError
             If it cannot be written, as on a full disk: what was kept before can be resumed.
         """
+        number = over.ask.query.round
         try:
             make_folder(self.folder)
-            write_bytes(self._path(over.ask.query.round), to_bytes(over))
+            write_bytes(self._path(number), to_bytes(over, self._digest(number - 1)))
         except OSError as error:
-            raise LostError(
-                f"round {over.ask.query.round} cannot be kept in {self.folder} ({error.strerror})"
-            ) from None
+            raise LostError(f"round {number} cannot be kept in {self.folder} ({error.strerror})") from None
+
+    def _digest(self, number: int) -> str:
+        """Return the digest of a kept round; for the one before the first, what the run begins from."""
+        if number < 0:
+            return self._first
+        with self._path(number).open("rb") as file:
+            return file.read(_DIGEST).hex()
 
     def _path(self, number: int) -> Path:
         return self.folder / f"{number:06d}.npz"
-
-
-def marked(out: Path) -> dict[str, Any]:
-    """Return what a run's folder tells of the run; nothing where it tells nothing that can be read."""
-    try:
-        return dict(json.loads((out / FOLDER / MARK).read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError):
-        return {}
 
 
 def kept_rounds(out: Path) -> int:
@@ -128,17 +164,30 @@ def kept_rounds(out: Path) -> int:
 
 
 def drop(out: Path) -> None:
-    """Remove the journal of a run that is finished."""
-    shutil.rmtree(out / FOLDER, ignore_errors=True)
+    """Remove the journal of a run that is finished; its mark goes last, so that the rest can be removed once more."""
+    folder = out / FOLDER
+    for part in folder.glob("*/"):
+        shutil.rmtree(part, ignore_errors=True)
+    with suppress(OSError):
+        (folder / MARK).unlink(missing_ok=True)
+        folder.rmdir()
 
 
-def to_bytes(over: Round) -> bytes:
-    """Return a round as bytes: its digest, then an ``.npz`` file of its arrays, with everything else as JSON."""
+def to_bytes(over: Round, before: str) -> bytes:
+    """Return a round as bytes: their digest, then an ``.npz`` file of its arrays, with everything else as JSON.
+
+    Parameters
+    ----------
+    over : Round
+    before : str
+        Digest of the round before.
+    """
     query, statistic = over.ask.query, over.statistic
     held = {part.name: getattr(statistic, part.name) for part in fields(statistic)}
     arrays: dict[str, Any] = {name: value for name, value in held.items() if isinstance(value, np.ndarray)}
     told = {
         "format": FORMAT,
+        "before": before,
         "size": over.size,
         "first": over.ask.first,
         "stop": over.ask.stop,
@@ -168,8 +217,8 @@ def _zipped(arrays: dict[str, Any]) -> bytes:
     return file.getvalue()
 
 
-def from_bytes(content: bytes) -> Round:
-    """Return the round that `to_bytes` wrote.
+def from_bytes(content: bytes) -> tuple[Round, str]:
+    """Return the round that `to_bytes` wrote, and the digest of the one before.
 
     Raises
     ------
@@ -203,4 +252,5 @@ def from_bytes(content: bytes) -> Round:
     numbers = {part.name: told[part.name] for part in fields(kind) if part.name not in arrays}
     statistic: Statistic = kind(**arrays, **numbers)
     ask = Ask(query=query, first=told["first"], stop=told["stop"])
-    return Round(ask=ask, statistic=statistic, digest=bytes.fromhex(told["digest"]), size=told["size"])
+    over = Round(ask=ask, statistic=statistic, digest=bytes.fromhex(told["digest"]), size=told["size"])
+    return over, told["before"]

@@ -11,6 +11,11 @@ from coordinator.rounds import Round
 class Kept(Protocol):
     """Rounds that are over, told one by one and read one by one: nobody holds them all."""
 
+    @property
+    def trusted(self) -> bool:
+        """Whether the code that goes on is the one that asked them; else they are held against what it would ask."""
+        ...
+
     def keep(self, over: Round) -> None:
         """Keep a round that is just over."""
         ...
@@ -22,6 +27,8 @@ class Kept(Protocol):
 
 class Nowhere:
     """Nothing is kept: a run that is interrupted begins anew, and its devices repeat their answers."""
+
+    trusted = True
 
     def keep(self, over: Round) -> None:
         """Forget a round."""
@@ -39,6 +46,8 @@ class Held:
     *rounds : Round
         Of an interrupted run.
     """
+
+    trusted = True
 
     def __init__(self, *rounds: Round) -> None:
         self.rounds = list(rounds)

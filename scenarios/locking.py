@@ -9,12 +9,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from coordinator.protocol.errors import InputError
-from scenarios.files import try_folder
+from scenarios.files import clear, try_folder
 
 
 @contextmanager
 def sole(out: Path | None) -> Iterator[None]:
     """Hold an output folder while a command works there; it is made if need be, and goes if nothing came into it.
+
+    What a process that died left half written is removed.
 
     Parameters
     ----------
@@ -41,6 +43,7 @@ def sole(out: Path | None) -> Iterator[None]:
     try:
         _lock(held, out)
         try:
+            clear(out)
             yield
         finally:
             if made:

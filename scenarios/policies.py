@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import sys
 from collections.abc import Callable
@@ -19,6 +20,8 @@ from scenarios.kinds import CURATOR, DESIGNS, design_of
 
 if TYPE_CHECKING:
     from scenarios.config import Scenario
+
+_ROOMS = ("actors", "coordinator", "scenarios")
 
 
 def setting_of(scenario: Scenario) -> Setting:
@@ -111,6 +114,19 @@ def import_policy(path: str) -> Callable[[Setting], Any]:
     if not callable(found):
         raise PolicyError(f"policy {path}: module {module_name} has nothing called {name} that makes a policy")
     return found  # type: ignore[no-any-return] # a callable
+
+
+def code_digest(policy: str) -> str:
+    """Return the SHA-256 of the code that asks: this package's, and the module of a user's own policy.
+
+    A policy that is built of other modules may change without it.
+    """
+    code = sorted(path for room in _ROOMS for path in (Path(__file__).parents[1] / room).rglob("*.py"))
+    if ":" in policy:
+        import_policy(policy)
+        if file := getattr(sys.modules[policy.partition(":")[0]], "__file__", None):
+            code.append(Path(file))
+    return hashlib.sha256(b"".join(hashlib.sha256(path.read_bytes()).digest() for path in code)).hexdigest()
 
 
 def check_policy(scenario: Scenario) -> None:

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 from rich.console import Console
 
+from actors.durable import add, sync_folder
 from coordinator.protocol.errors import InputError
 from scenarios.files import write_json
 from scenarios.locking import sole
+from scenarios.mark import digest
 from scenarios.records import check_targets
 from scenarios.session import Session
 from scenarios.sweep.progress import counted
 
 UNITS = "units.jsonl"
 GRID = "grid.json"
+CHECK = "check"
+"""Key of a unit's line that holds its digest together with the sweep's."""
 K = TypeVar("K")
 U = TypeVar("U")
 M = TypeVar("M")
@@ -42,15 +45,15 @@ class SweepInterruptedError(Exception):
         return f"interrupted; {kept}, the same command goes on from there"
 
 
-def claim_folder(out: Path, digest: str, content: Mapping[str, Any]) -> None:
+def claim_folder(out: Path, name: str, content: Mapping[str, Any]) -> None:
     """Make a folder a sweep's own, or find that it is already.
 
     Parameters
     ----------
     out : Path
         The folder.
-    digest : str
-        Sweeps with the same one share their finished units.
+    name : str
+        Digest of what results depend on: sweeps with the same one share their finished units.
     content : dict
         What results depend on, as JSON values.
 
@@ -61,13 +64,9 @@ def claim_folder(out: Path, digest: str, content: Mapping[str, Any]) -> None:
     """
     if not (out / GRID).is_file():
         check_targets(out, None)
-        write_json(out / GRID, {"digest": digest, **content})
-        return
-    try:
-        held = json.loads((out / GRID).read_text(encoding="utf-8"))["digest"]
-    except (OSError, ValueError, KeyError, TypeError):
-        raise InputError(f"output folder {out} has a {GRID} that cannot be read; name a new folder") from None
-    if held != digest:
+        told = {"digest": name, **content}
+        write_json(out / GRID, {**told, "sha256": digest(told)})
+    elif _grid(out) != name:
         raise InputError(f"output folder {out} holds the sweep of another grid; name a new one, or give that grid")
 
 
@@ -77,20 +76,23 @@ def read_units(out: Path, read: Reader[K, M]) -> dict[K, M]:
     Raises
     ------
     InputError
-        If another line is no unit.
+        If another line is no unit of this sweep.
     """
     path = out / UNITS
     if not path.exists():
         return {}
+    grid = _grid(out)
     whole, mark, torn = path.read_bytes().rpartition(b"\n")
     if torn:
         os.truncate(path, len(whole) + len(mark))
     found: dict[K, M] = {}
     for number, line in enumerate(whole.splitlines(), start=1):
         try:
-            key, measured = read(json.loads(line))
-        except (ValueError, KeyError, TypeError):
-            raise InputError(f"line {number} of {path} is no finished unit; delete it, it will be run again") from None
+            key, measured = read(_checked(json.loads(line), grid))
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise InputError(
+                f"line {number} of {path} is no finished unit of this sweep; delete it, it will be run again"
+            ) from None
         found[key] = measured
     return found
 
@@ -151,9 +153,9 @@ def _measured(
     done = {key: found[key] for key in units if key in found}
     try:
         keys = [key for key in units if key not in done]
-        with _appending(out / UNITS) as append, counted(console, len(done), len(units)) as tell:
+        with counted(console, len(done), len(units)) as tell:
             for place, measured in session.each(measure, [units[key] for key in keys]):
-                append((json.dumps(write(keys[place], measured)) + "\n").encode())
+                _append(out, write(keys[place], measured))
                 done[keys[place]] = measured
                 tell(len(done))
     except KeyboardInterrupt:
@@ -162,14 +164,43 @@ def _measured(
     return {key: done[key] for key in units}
 
 
-@contextmanager
-def _appending(path: Path) -> Iterator[Callable[[bytes], None]]:
-    """Yield a function that appends a line and returns when it is on the disk."""
-    with path.open("ab") as file:
+def _append(out: Path, line: dict[str, Any]) -> None:
+    """Append a line, bound to its folder's sweep; return when it is on the disk."""
+    path = out / UNITS
+    new = not path.exists()
+    add(path, (json.dumps({**line, CHECK: _check(_grid(out), line)}) + "\n").encode(), new=new)
+    if new:
+        sync_folder(out)
 
-        def append(line: bytes) -> None:
-            file.write(line)
-            file.flush()
-            os.fsync(file.fileno())
 
-        yield append
+def _grid(out: Path) -> str:
+    """Return the digest of the sweep that a folder holds.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read, or the file was changed since the sweep began.
+    """
+    path = out / GRID
+    try:
+        held = json.loads(path.read_text(encoding="utf-8"))
+        check, found = held.pop("sha256"), held["digest"]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise InputError(
+            f"output folder {out} has a {GRID} that cannot be read, or of another version; name a new folder"
+        ) from None
+    if check != digest(held):
+        raise InputError(f"{path} was changed since the sweep began; put it back as it was, or name a new folder")
+    return str(found)
+
+
+def _checked(line: dict[str, Any], grid: str) -> dict[str, Any]:
+    """Return a unit without what binds it to its sweep, if that is right."""
+    if line.pop(CHECK) != _check(grid, line):
+        raise ValueError("it belongs to another sweep, or was changed")
+    return line
+
+
+def _check(grid: str, line: dict[str, Any]) -> str:
+    """Return what binds a unit to its sweep."""
+    return digest([grid, line])[:16]

@@ -70,17 +70,65 @@ def test_it_is_booked_before_it_is_answered(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_a_torn_line_was_never_answered_and_a_damaged_one_is_told(tmp_path: Path) -> None:
-    cohort(tmp_path).answer(query(0), 0, 60)
+    devices = cohort(tmp_path)
+    devices.answer(query(0), 0, 60)
     file = next(tmp_path.iterdir())
+    one = file.stat().st_size
+    devices.answer(query(1), 0, 60)
     good = file.read_bytes()
-    for cut in range(1, len(good) - 1):
+    for cut in range(len(good)):
         file.write_bytes(good[:cut])
-        assert cohort(tmp_path).ledger.spent(0) == 0
-        cohort(tmp_path).answer(query(1), 0, 60)
-        assert cohort(tmp_path).ledger.stretches() == [(0, 60, Fraction(1, 3))]
-    file.write_bytes(good[:12] + b"7" + good[13:] + Entry(bytes(16), Fraction(1), 0, 9).line())
-    with pytest.raises(LedgerError, match="is damaged on line 1; what devices spent is not known"):
+        known = [(0, 60, Fraction(1 if cut >= one else 0, 3))]
+        assert cohort(tmp_path).ledger.stretches() == known
+    cohort(tmp_path).answer(query(2), 0, 60)  # whatever was torn off, lines of a later process stand by themselves
+    assert cohort(tmp_path).ledger.stretches() == [(0, 60, Fraction(2, 3))]
+
+
+def test_a_damaged_line_is_told(tmp_path: Path) -> None:
+    """So are one that is missing before others, and two that changed places."""
+    devices = cohort(tmp_path)
+    for number in range(3):
+        devices.answer(query(number), 0, 60)
+    file = next(tmp_path.iterdir())
+    head, *lines = file.read_bytes().splitlines(keepends=True)
+    for others in ([lines[0], lines[2]], [lines[1], lines[0], lines[2]], [lines[0][:20] + b"7" + lines[0][21:]]):
+        file.write_bytes(head + b"".join(others))
+        with pytest.raises(LedgerError, match=r"is damaged on line [23], .* not known: put the file back"):
+            cohort(tmp_path)
+    file.write_bytes(b"".join(lines))
+    with pytest.raises(LedgerError, match="is damaged on line 1, or of another version"):
         cohort(tmp_path)
+
+
+def test_a_ledger_of_another_run_is_refused(tmp_path: Path) -> None:
+    mine, other = tmp_path / "run-1" / "seed-0", tmp_path / "run-2" / "seed-0"
+    cohort(mine).answer(query(0), 0, 60)
+    cohort(other)
+    for file in mine.iterdir():
+        file.rename(other / file.name)
+    with pytest.raises(LedgerError, match=r"that it is .*run-1/seed-0.*, its folder is that of run-2/seed-0"):
+        cohort(other)
+
+
+def test_what_could_not_be_written_is_written_to_another_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So nothing ever stands behind a line that was torn."""
+    devices = cohort(tmp_path)
+    devices.answer(query(0), 0, 60)
+
+    def half(held: int, content: bytes) -> int:
+        if len(content) < 60:
+            raise OSError(28, "No space left on device")
+        return write(held, content[:60])
+
+    write = os.write
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", half)
+        with pytest.raises(LedgerError, match="No space left on device"):
+            devices.answer(query(1), 0, 60)
+    assert cohort(tmp_path).ledger.stretches() == [(0, 60, Fraction(1, 3))]
+    devices.answer(query(1), 0, 60)
+    assert len(list(tmp_path.iterdir())) == 2
+    assert cohort(tmp_path).ledger.stretches() == [(0, 60, Fraction(2, 3))]
 
 
 def test_a_ledger_without_noise_is_kept_too(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import zlib
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,8 @@ from nasty import COSTS
 from actors.device import Cohort
 from actors.electors import VoterCohort
 from actors.ledger import Ledger
-from actors.ledger_file import Entry
+from actors.ledger_file import SUFFIX, Entry, owner_of
+from actors.log import Log
 from actors.remote import DeviceHost, advice_permit
 from actors.voters import PlantedVoters, TableVoters
 from coordinator.protocol.ballots import Ballot, Service
@@ -121,11 +121,9 @@ def test_a_cost_that_changes_between_looks_is_looked_at_once() -> None:
 
 @pytest.mark.parametrize("epsilon", ["-100", "0", "0/3", 0.5, -1, True, [1], "one", "1/0"])
 def test_a_ledgers_file_gives_nothing_back(epsilon: Any, tmp_path: Path) -> None:
-    """Its line's checksum is right: whoever wrote it, what devices spent is not known then."""
-    told = json.dumps([bytes(16).hex(), epsilon, 0, 10]).encode()
-    line = f"{zlib.crc32(told):08x} ".encode() + told + b"\n"
-    (tmp_path / "000000000000.ledger").write_bytes(line)
-    with pytest.raises(LedgerError, match="damaged on line 1; what devices spent is not known"):
+    """Its line's digest is right: whoever wrote it, what devices spent is not known then."""
+    Log(tmp_path, "000000000000", SUFFIX, owner_of(tmp_path)).append([json.dumps([bytes(16).hex(), epsilon, 0, 10])])
+    with pytest.raises(LedgerError, match="is no charge .*; what devices spent is not known"):
         Ledger(0, 10, None, tmp_path)
 
 

@@ -18,7 +18,7 @@ from actors import durable
 from actors.durable import make_folder
 from actors.ledger_file import Entry, LedgerFile
 from coordinator.protocol.errors import InputError
-from scenarios import files, records
+from scenarios import files, mark, records
 from scenarios.journal import Journal, kept_rounds
 from scenarios.locking import sole
 
@@ -146,7 +146,8 @@ def test_a_disk_that_fills_up_leaves_what_was_kept(
 def test_a_disk_that_is_full_from_the_start_is_told(
     blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(records, "write_json", full)
+    for module in (records, mark):
+        monkeypatch.setattr(module, "write_json", full)
     line = refused(blindrec, *RUN, "--out", tmp_path / "out")
     assert line == f"output folder {tmp_path / 'out'} cannot be written (No space left on device); free space there\n"
     line = refused(blindrec, *RUN[:-1], tmp_path / "result.json")
@@ -176,7 +177,7 @@ def test_a_ledger_that_cannot_be_written_stops_the_run_where_it_can_be_resumed(
 def test_names_of_files_and_folders_are_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file's content alone would not survive a power cut under a name."""
     synced: list[Path] = []
-    for module in ("actors.durable", "actors.ledger_file", "scenarios.files"):
+    for module in ("actors.durable", "actors.log"):
         monkeypatch.setattr(f"{module}.sync_folder", synced.append)
     make_folder(tmp_path / "a" / "b")
     assert set(synced) == {tmp_path, tmp_path / "a"}

@@ -70,6 +70,8 @@ def test_the_folder_of_a_run(tmp_path: Path) -> None:
     assert as_run["epsilon"] == "1/3"
     assert json.loads((tmp_path / "versions.json").read_text()) == versions()
     assert {"python", "ray", "numpy", "blindrec"} <= set(versions())
+    for table in ("items", "rounds"):
+        assert pd.read_parquet(tmp_path / f"{table}.parquet").attrs == {"releases_sha256": result["releases_sha256"]}
 
 
 def test_no_noise_is_a_word_in_the_scenario_as_run(tmp_path: Path) -> None:

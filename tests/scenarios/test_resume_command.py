@@ -10,9 +10,10 @@ import pytest
 from runs import Command, refused, small
 
 from actors.ledger_file import read_entries
+from scenarios.claiming import claim
 from scenarios.experiment import run
-from scenarios.journal import FOLDER, Journal
-from scenarios.records import claim
+from scenarios.journal import Journal
+from scenarios.mark import FOLDER
 from scenarios.session import InProcess
 
 SCENARIO = small(users=500, design="sign", policy="fixed", rounds=4, seed=3)
@@ -88,8 +89,8 @@ def test_what_cannot_be_resumed_is_refused(blindrec: Command, tmp_path: Path) ->
     out = interrupted(tmp_path / "out")
     mark = out / FOLDER / "scenario.json"
     held = json.loads(mark.read_text())
-    mark.write_text(json.dumps({**held, "format": 1}))
-    assert "was kept in format 1, this version of blindrec reads 2" in refused(blindrec, "resume", out, *FLAGS)
+    mark.write_text(json.dumps({**held, "format": 2}))
+    assert "was kept in format 2, this version of blindrec reads 3" in refused(blindrec, "resume", out, *FLAGS)
     mark.write_text(json.dumps(held)[:-9])
     assert "scenario.json is damaged" in refused(blindrec, "resume", out, *FLAGS)
     mark.write_text(json.dumps(held))

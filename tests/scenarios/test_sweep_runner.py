@@ -22,7 +22,8 @@ from scenarios.abandoning import stop_if_abandoned
 from scenarios.cluster import OnRay
 from scenarios.session import InProcess
 from scenarios.sweep.grid import load_grid
-from scenarios.sweep.runner import finished, run_units, units_of
+from scenarios.sweep.runner import claim, finished, run_units, units_of
+from scenarios.sweep.store import claim_folder
 from scenarios.sweep.threshold import Measured, Unit, measure
 
 GRID = """
@@ -132,6 +133,7 @@ def test_ctrl_c_keeps_what_is_finished_and_the_same_command_goes_on(
     swept: Callable[..., Ended], whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     new = tmp_path / "deep" / "sweep"
+    monkeypatch.setattr("scenarios.report.EVERY", 1e9)  # no progress is told, however slow the machine is
     with monkeypatch.context() as patch:
         interrupted_after(3, patch)
         stopped = swept("--out", new, "--json", "-")
@@ -180,7 +182,7 @@ def test_what_is_wrong_is_told_in_one_line_before_anything_runs(blindrec: Comman
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "notes.txt").write_text("mine")
     used.mkdir()
-    (used / "grid.json").write_text('{"digest": "another"}')
+    claim_folder(used, "another", {})
     (tmp_path / "odd").mkdir()
     (tmp_path / "odd" / "grid.json").write_text("{")
     new = tmp_path / "new"
@@ -201,6 +203,23 @@ def test_what_is_wrong_is_told_in_one_line_before_anything_runs(blindrec: Comman
         assert all(word in line for word in words), line
     assert not new.exists()
     assert [path.name for path in used.iterdir()] == ["grid.json"]
+
+
+def test_what_belongs_to_another_sweep_is_refused(swept: Callable[..., Ended], out: Path, tmp_path: Path) -> None:
+    """A unit that another one found, or that was edited, and a grid that was edited."""
+    one, *others = lines(out)
+    for line in (one.replace('"devices": ', '"devices": 1'), one.replace('"check": "', '"check": "0')):
+        (out / "units.jsonl").write_text("\n".join([line, *others]) + "\n")
+        told = swept("--out", out)
+        assert (told.code, told.err.count("\n")) == (2, 1)
+        assert f"line 1 of {out / 'units.jsonl'} is no finished unit of this sweep; delete it" in told.err
+    (out / "units.jsonl").write_text("\n".join([one, *others]) + "\n")
+    held = (out / "grid.json").read_text()
+    (out / "grid.json").write_text(held.replace('"rated": 5', '"rated": 6'))
+    told = swept("--out", out)
+    assert held != (out / "grid.json").read_text()
+    assert (told.code, told.err.count("\n")) == (2, 1)
+    assert f"{out / 'grid.json'} was changed since the sweep began; put it back" in told.err
 
 
 def test_a_line_that_is_no_unit_is_named(swept: Callable[..., Ended], out: Path) -> None:
@@ -283,7 +302,7 @@ def test_on_ray_it_is_the_same_sweep(ray_session: OnRay, grid: Path, tmp_path: P
     wanted, quiet = load_grid(str(grid)), Console(quiet=True)
     found = {}
     for session in (ray_session, InProcess(1)):
-        (tmp_path / session.name).mkdir()
+        claim(tmp_path / session.name, wanted)
         found[session.name] = run_units(wanted, session, tmp_path / session.name, quiet)
     ours, theirs = found["inprocess"], found["ray"]
     assert [one.users for one in ours.values()] == [one.users for one in theirs.values()]

@@ -1,0 +1,103 @@
+"""The mark of a run's folder: which run it is, of which scenario, and by which code; a digest tells any edit of it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from coordinator.protocol.errors import InputError
+from scenarios.files import write_json
+
+FOLDER, MARK = "rounds", "scenario.json"
+FORMAT = 3
+"""Changes when a kept file means something else."""
+_NAME = re.compile("[0-9a-f]{32}")
+UNCLAIMED = "0" * 32
+"""The run's name where a folder was never claimed, as temporary ones."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """What a folder tells of its run.
+
+    Attributes
+    ----------
+    run : str
+        Its name, 32 hexadecimal digits drawn when it began: files of another run of the same scenario are not its own.
+    scenario : dict
+        As it was given.
+    ratings_sha256 : str or None
+        Digest of its ratings file.
+    code_sha256 : str
+        Digest of the code that asks; see `scenarios.policies.code_digest`.
+    repeat : int
+        Number of seeds.
+    """
+
+    run: str
+    scenario: dict[str, Any]
+    ratings_sha256: str | None
+    code_sha256: str
+    repeat: int
+
+    @property
+    def identity(self) -> tuple[dict[str, Any], str | None]:
+        """What makes a run the same run, whoever goes on with it."""
+        return self.scenario, self.ratings_sha256
+
+    def write(self, out: Path) -> None:
+        """Put the mark into a run's folder."""
+        told = {"format": FORMAT, **asdict(self)}
+        write_json(out / FOLDER / MARK, {**told, "sha256": digest(told)})
+
+
+def new_name() -> str:
+    """Return a name for a new run."""
+    return os.urandom(16).hex()
+
+
+def digest(told: object) -> str:
+    """Return the SHA-256 of a value as it comes back from JSON."""
+    return hashlib.sha256(json.dumps(json.loads(json.dumps(told)), sort_keys=True).encode()).hexdigest()
+
+
+def read_mark(out: Path) -> Mark | None:
+    """Return the mark of a run's folder, or None where there is none.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read, was changed since it was written, or has another format.
+    """
+    path = out / FOLDER / MARK
+    remedy = "put it back as it was, or run the scenario in a new folder"
+    try:
+        told = json.loads(path.read_text(encoding="utf-8"))
+        found, check = told["format"], told.pop("sha256", None)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise InputError(f"{path} cannot be read ({error.strerror}); make it readable") from None
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise InputError(f"output folder {out}: {path} is damaged; {remedy}") from None
+    if found != FORMAT:
+        raise InputError(
+            f"output folder {out} was kept in format {str(found)[:20]}, this version of blindrec reads {FORMAT}; go on "
+            "with the version that kept it, or name a new folder"
+        )
+    if check != digest(told):
+        raise InputError(f"output folder {out}: {path} was changed since the run began; {remedy}")
+    try:
+        mark = Mark(**{name: value for name, value in told.items() if name != "format"})
+    except TypeError:
+        raise InputError(f"output folder {out}: {path} is damaged; {remedy}") from None
+    if not _NAME.fullmatch(str(mark.run)):
+        raise InputError(f"output folder {out}: {path} names run {str(mark.run)[:40]!r}, no name of a run; {remedy}")
+    if type(mark.repeat) is not int or mark.repeat < 1:
+        raise InputError(f"output folder {out}: {path} has repeat {str(mark.repeat)[:40]}; {remedy}")
+    return mark

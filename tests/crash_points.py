@@ -1,0 +1,246 @@
+"""Cuts commands off at every one of their file operations and looks at what is left; run by ``test_crash_points``."""
+
+from __future__ import annotations
+
+import functools
+import gc
+import io
+import itertools
+import json
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import redirect_stdout
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pandas as pd
+from cutting import CUT, Ended, forked
+from typer.main import get_command
+
+from actors import durable
+from scenarios import cli, files
+from scenarios.session import InProcess
+from scenarios.sweep.store import claim_folder, measure_units
+
+SCENARIO = ["--items", "12", "--rated", "4", "--users", "60", "--design", "sign", "--policy", "fixed", "--rounds", "3"]
+SCENARIO += ["--answers-per-device", "3", "--epsilon", "3", "--backend", "inprocess", "--workers", "1"]
+LAYOUT = ["--backend", "inprocess", "--workers", "1", "--devices-per-actor", "40"]
+RUN = ["run", *SCENARIO, "--devices-per-actor", "40"]
+TWICE = [*RUN, "--repeat", "2"]
+ONLINE = ["online", "--rounds", "12", "--voters", "8", "--backend", "inprocess", "--workers", "1"]
+TIMED = {"seconds", "devices_per_second", "retries", "restarts", "actors", "rounds_per_second"}
+RESULTS = {"result.json", "scenario.json", "versions.json", "items.parquet", "rounds.parquet"}
+
+
+def command(*arguments: str) -> Callable[[], int]:
+    """Return what runs a command and returns its exit code."""
+
+    def act() -> int:
+        try:
+            cli.main(list(arguments))
+        except SystemExit as ended:
+            return int(ended.code or 0)
+
+    return act
+
+
+def lasting(value: Any) -> Any:
+    """Return a result without what takes another time in every run."""
+    if isinstance(value, dict):
+        return {name: lasting(one) for name, one in value.items() if name not in TIMED}
+    return [lasting(one) for one in value] if isinstance(value, list) else value
+
+
+def left(folder: Path) -> dict[str, Any]:
+    """Return all files and folders below a folder: results and tables as far as they last, others byte by byte."""
+    return {str(path.relative_to(folder)): content(path) for path in folder.rglob("*")}
+
+
+def content(path: Path) -> Any:
+    """Return what lasts of a file."""
+    if path.is_dir():
+        return None
+    if path.suffix == ".parquet":
+        return repr(pd.read_parquet(path).drop(columns="seconds", errors="ignore").to_dict("list"))
+    return lasting(json.loads(path.read_text())) if path.name == "result.json" else path.read_bytes()
+
+
+def cuts(operations: list[str]) -> Iterator[tuple[int, bool]]:
+    """Yield every cut: before each operation, in the middle of each write, and after the last one."""
+    for at, what in enumerate(operations):
+        yield at, False
+        if what.startswith("write ") or at == len(operations) - 1:
+            yield at, True
+
+
+class Family:
+    """Commands that are cut off in folders of their own, and what came of it.
+
+    Parameters
+    ----------
+    place : Path
+        For the folders.
+    """
+
+    def __init__(self, place: Path) -> None:
+        self.out = place / "out"
+        self.points = 0
+        self.wrong: list[str] = []
+        self.whole: dict[str, Any] = {}
+        self.operations: list[str] = []
+
+    def undisturbed(self, act: Callable[[], int]) -> None:
+        """Run to the end; what is left then is what must be left always."""
+        with redirect_stdout(io.StringIO()):
+            act()  # what this loads and compiles is there in every process that is forked from here
+        self.clean()
+        gc.freeze()  # and is not copied there
+        ended = forked(act, self.out)
+        self.whole, self.operations = left(self.out), ended.operations
+        self.clean()
+        self.require(ended.code == 0, f"the undisturbed run ended with {ended.code}: {ended.err}")
+
+    def cut(self, act: Callable[[], int], at: int, *, torn: bool) -> bool:
+        """Cut something off; return whether it was, and not over before."""
+        self.points += 1
+        ended = forked(act, self.out, at, torn=torn)
+        self.require(ended.code in (CUT, 0), f"cut at {at}: it ended with {ended.code}: {ended.err}")
+        return ended.code == CUT
+
+    def ends_whole(self, after: str, ended: Ended) -> None:
+        """Require that a command came to the end that the undisturbed run came to."""
+        self.require(ended.code == 0, f"{after}: exit code {ended.code}: {ended.err}")
+        found = left(self.out)
+        every = found.keys() | self.whole.keys()
+        differ = {name for name in every if found.get(name, "none") != self.whole.get(name, "none")}
+        self.require(not differ, f"{after}: {sorted(differ)} are not those of the undisturbed run")
+
+    def require(self, holds: bool, what: str) -> None:
+        """Note what does not hold."""
+        if not holds:
+            self.wrong.append(what)
+
+    def clean(self) -> None:
+        """Remove the folder."""
+        shutil.rmtree(self.out, ignore_errors=True)
+
+
+def finish(family: Family, run: list[str], after: str, *, again: bool) -> None:
+    """Go on by `resume`, or by the same command, and look at what is left.
+
+    Where nothing was kept or all was over, `resume` must say so in a line, and the same command must begin.
+    """
+    out, kept = family.out, family.out / "rounds" / "scenario.json"
+    over = (out / "result.json").exists() and not kept.exists()
+    resume = ["resume", str(out), *LAYOUT]
+    if over or not (again or kept.exists()):
+        ended = forked(command(*resume), out)
+        said = "holds a finished run" if over else f"nothing was kept there; blindrec run ... --out {out} begins one"
+        family.require((ended.code, ended.err.count("\n")) == (2, 1) and said in ended.err, f"{after}: {ended.err}")
+        again = True
+    if over:
+        if (out / "rounds").exists():
+            (out / "rounds").rmdir()  # empty, the one thing that may be left
+        family.ends_whole(f"{after}, over", replace(ended, code=0))
+        return
+    ended = forked(command(*(run if again else resume)), out)
+    family.ends_whole(f"{after}, then {'run' if again else 'resume'}", ended)
+
+
+def runs(family: Family, run: list[str], *, first: int = 0, last: int | None = None, every: int = 1) -> None:
+    """Cut a run off everywhere, or at some operations, and go on in both ways in turn."""
+    run = [*run, "--out", str(family.out)]
+    family.undisturbed(command(*run))
+    for number, (at, torn) in enumerate(itertools.islice(cuts(family.operations), first, last, every)):
+        family.cut(command(*run), at, torn=torn)
+        after = f"run cut {'in' if torn else 'before'} {family.operations[at]}"
+        finish(family, run, after, again=number % 2 == 0)
+        family.clean()
+
+
+def resumed(family: Family, run: list[str]) -> None:
+    """Cut a run off at some of its operations, then its resumption at some of its own, and go on."""
+    run = [*run, "--out", str(family.out)]
+    family.undisturbed(command(*run))
+    for first in range(12, len(family.operations), 25):
+        for second in range(first % 11, 1000, 11):
+            family.cut(command(*run), first, torn=False)
+            cut = family.cut(command("resume", str(family.out), *LAYOUT), second, torn=second % 2 == 0)
+            finish(family, run, f"run cut before {family.operations[first]}, resume at {second}", again=second % 3 == 0)
+            family.clean()
+            if not cut:
+                break
+
+
+def sweep(family: Family) -> None:
+    """Cut a sweep's store off everywhere, and give the same command again."""
+    from rich.console import Console  # noqa: PLC0415 (this family only)
+
+    def act() -> int:
+        claim_folder(family.out, "ab" * 32, {"base": {}})
+        units = {number: number for number in range(5)}
+        found = measure_units(
+            units,
+            lambda unit: unit * unit,
+            InProcess(1),
+            family.out,
+            Console(quiet=True),
+            read=lambda line: (line["unit"], line["found"]),
+            write=lambda unit, found: {"unit": unit, "found": found},
+        )
+        return 0 if found == {unit: unit * unit for unit in units} else 1
+
+    family.undisturbed(act)
+    for at, torn in cuts(family.operations):
+        family.cut(act, at, torn=torn)
+        family.ends_whole(f"sweep cut {'in' if torn else 'before'} {family.operations[at]}", forked(act, family.out))
+        family.clean()
+
+
+def online(family: Family) -> None:
+    """Cut an online run off: it begins anew, or says in a line that the folder holds what it had written."""
+    run = [*ONLINE, "--out", str(family.out)]
+    family.undisturbed(command(*run))
+    for at, torn in itertools.islice(cuts(family.operations), 0, None, 2):
+        family.cut(command(*run), at, torn=torn)
+        written = any(not path.name.startswith(".") for path in family.out.glob("*"))
+        ended, after = forked(command(*run), family.out), f"online cut before {family.operations[at]}"
+        if written:
+            told = (ended.code, ended.err.count("\n")) == (2, 1) and "holds another run; name a new one" in ended.err
+            family.require(told, f"{after}: {ended.err}")
+        else:
+            family.ends_whole(after, ended)
+        family.clean()
+
+
+def planted(family: Family) -> None:
+    """Cut a run off in its first moments that writes files in place, not beside: some of it must go wrong."""
+
+    def in_place(target: Path, content: bytes) -> None:
+        target.unlink(missing_ok=True)
+        durable.add(target, content, new=True)
+
+    with mock.patch.object(files, "write_whole", in_place):
+        runs(family, RUN, first=6, last=13)
+
+
+FAMILIES: dict[str, Callable[[Family], None]] = {
+    "run": lambda family: runs(family, RUN),
+    "repeat": lambda family: runs(family, TWICE, every=11),
+    "resume": lambda family: resumed(family, RUN),
+    "sweep": sweep,
+    "online": online,
+    "planted": planted,
+}
+
+
+def main(name: str, place: str) -> None:
+    """Try one family in a folder, and print what came of it."""
+    family = Family(Path(place).resolve())
+    with mock.patch("typer.main.get_command", functools.cache(get_command)):  # it takes a third of a small run
+        FAMILIES[name](family)
+    told = {"points": family.points, "operations": family.operations, "wrong": family.wrong}
+    sys.stdout.write(json.dumps(told))

@@ -1,0 +1,262 @@
+"""What a run keeps belongs to that run: an edit, or a file of another run, is refused in a line that names the file."""
+
+from __future__ import annotations
+
+import functools
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from runs import Command, refused, small
+
+from actors.ledger_file import SUFFIX
+from scenarios.claiming import claim
+from scenarios.experiment import run
+from scenarios.journal import Journal, kept_rounds, to_bytes
+from scenarios.mark import FOLDER, MARK, digest, read_mark
+from scenarios.session import InProcess
+
+SCENARIO = small(users=90, design="sign", policy="fixed", rounds=4, seed=3)
+FLAGS = ["--backend", "inprocess", "--json", "-"]
+WHOLE = ["run", "--items", "40", "--rated", "5", "--users", "90", "--design", "sign", "--policy", "fixed"]
+WHOLE += ["--rounds", "4", "--seed", "3", *FLAGS]
+
+
+def interrupted(out: Path, **changes: Any) -> Journal:
+    """The journal of a run that has kept three of its four rounds."""
+    scenario = SCENARIO.model_copy(update=changes)
+    claim(out, scenario)
+    journal = Journal(out, scenario.seed)
+    run(scenario, InProcess(1), ledger=journal.ledger, rounds=journal)
+    (journal.folder / "000003.npz").unlink()
+    return journal
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    """All files below a folder."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def refused_both_ways(blindrec: Command, out: Path, *words: str) -> None:
+    """`resume` and the same command refuse a folder in a line, and leave it as it is."""
+    before = tree(out)
+    for arguments in (["resume", out, *FLAGS], [*WHOLE, "--out", out]):
+        line = refused(blindrec, *arguments)
+        assert all(word in line for word in words), line
+        assert tree(out) == before
+
+
+def ends_alike(blindrec: Command, out: Path) -> None:
+    """`resume` comes to the end that a run comes to which nothing disturbs."""
+    assert blindrec("resume", out, *FLAGS).result["releases_sha256"] == _whole(blindrec)
+
+
+@functools.cache
+def _sha256() -> list[str]:
+    return []
+
+
+def _whole(blindrec: Command) -> str:
+    if not _sha256():
+        _sha256().append(blindrec(*WHOLE).result["releases_sha256"])
+    return _sha256()[0]
+
+
+EDITS: dict[str, Any] = {
+    "rated": {"scenario": {"rated": 6}},
+    "seed": {"scenario": {"seed": 4}},
+    "policy": {"scenario": {"policy": "os:system"}},
+    "run": {"run": "/x"},
+    "another run": {"run": "ab" * 16},
+    "repeat": {"repeat": 2},
+    "code": {"code_sha256": "ab" * 32},
+    "something more": {"more": 1},
+}
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_an_edited_mark_is_refused(edit: str, blindrec: Command, tmp_path: Path) -> None:
+    interrupted(tmp_path / "out")
+    mark = tmp_path / "out" / FOLDER / MARK
+    held = json.loads(mark.read_text())
+    scenario = held["scenario"] | EDITS[edit].get("scenario", {})
+    mark.write_text(json.dumps({**held, **EDITS[edit], "scenario": scenario}))
+    refused_both_ways(blindrec, tmp_path / "out", f"{mark} was changed since the run began; put it back", "new folder")
+    assert not Path("/x").exists()
+    mark.write_text(json.dumps(held))
+    ends_alike(blindrec, tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("edit", "words"),
+    [
+        ({"run": "/x"}, "names run '/x'"),
+        ({"run": "../../x"}, "names run '../../x'"),
+        ({"run": ""}, "names run ''"),
+        ({"run": 5}, "names run '5'"),
+        ({"repeat": 0}, "has repeat 0"),
+        ({"repeat": True}, "has repeat True"),
+        ({"repeat": [3]}, "has repeat [3]"),
+        ({"more": 1}, "is damaged"),
+    ],
+)
+def test_a_mark_that_was_made_up_is_refused(
+    edit: dict[str, Any], words: str, blindrec: Command, tmp_path: Path
+) -> None:
+    """Even one with a digest of its own."""
+    interrupted(tmp_path / "out")
+    mark = tmp_path / "out" / FOLDER / MARK
+    held = {**json.loads(mark.read_text()), **edit}
+    del held["sha256"]
+    mark.write_text(json.dumps({**held, "sha256": digest(held)}))
+    refused_both_ways(blindrec, tmp_path / "out", str(mark), words, "new folder")
+
+
+def test_rounds_are_those_of_the_scenario_that_stands_in_the_mark(blindrec: Command, tmp_path: Path) -> None:
+    """Even where the digest was made anew."""
+    journal = interrupted(tmp_path / "out")
+    mark = read_mark(tmp_path / "out")
+    assert mark is not None
+    replace(mark, scenario={**mark.scenario, "rated": 6}).write(tmp_path / "out")
+    line = refused(blindrec, "resume", tmp_path / "out", *FLAGS)
+    assert f"{journal.folder / '000000.npz'} is no round 0 of this run" in line
+
+
+def of_another_run(journal: Journal, other: Path) -> str:
+    shutil.copy(interrupted(other).folder / "000001.npz", journal.folder)
+    return "000001.npz is no round 1 of this run"
+
+
+def of_another_seed(journal: Journal, other: Path) -> str:
+    shutil.copy(interrupted(other, seed=4).folder / "000000.npz", journal.folder)
+    return "000000.npz is no round 0 of this run"
+
+
+def exchanged(journal: Journal, other: Path) -> str:
+    one, two, spare = (journal.folder / name for name in ("000001.npz", "000002.npz", "spare"))
+    one.rename(spare)
+    two.rename(one)
+    spare.rename(two)
+    return "000001.npz is no round 1 of this run"
+
+
+def twice(journal: Journal, other: Path) -> str:
+    shutil.copy(journal.folder / "000001.npz", journal.folder / "000002.npz")
+    return "000002.npz is no round 2 of this run"
+
+
+def written_anew(journal: Journal, other: Path) -> str:
+    """The first round, with another count of what came in, and a digest that goes with it."""
+    first, *_ = journal
+    content = to_bytes(replace(first, size=first.size + 1), journal._first)
+    (journal.folder / "000000.npz").write_bytes(content)
+    return "000001.npz is no round 1 of this run"
+
+
+@pytest.mark.parametrize("exchange", [of_another_run, of_another_seed, exchanged, twice, written_anew])
+def test_a_round_that_is_not_in_its_place_is_refused(
+    exchange: Callable[[Journal, Path], str], blindrec: Command, tmp_path: Path
+) -> None:
+    """Where it is removed, as the line says, the rounds from there on are asked again."""
+    journal = interrupted(tmp_path / "out")
+    words = exchange(journal, tmp_path / "other")
+    refused_both_ways(blindrec, tmp_path / "out", str(journal.folder), words, "remove it")
+    (journal.folder / words.split()[0]).unlink()
+    ends_alike(blindrec, tmp_path / "out")
+
+
+def test_rounds_behind_one_that_was_removed_are_asked_again(blindrec: Command, tmp_path: Path) -> None:
+    journal = interrupted(tmp_path / "out")
+    (journal.folder / "000000.npz").unlink()
+    assert kept_rounds(tmp_path / "out") == 2
+    ends_alike(blindrec, tmp_path / "out")
+
+
+def ledgers_of(journal: Journal) -> list[Path]:
+    return sorted(journal.ledger.glob(f"*{SUFFIX}"))
+
+
+def ledger_of_another_run(journal: Journal, other: Path) -> str:
+    shutil.copy(ledgers_of(interrupted(other))[0], journal.ledger)
+    return "its folder is that of"
+
+
+def ledger_of_another_seed(journal: Journal, other: Path) -> str:
+    shutil.copy(ledgers_of(interrupted(other, seed=4))[0], journal.ledger)
+    return "its folder is that of"
+
+
+def ledger_edited(journal: Journal, other: Path) -> str:
+    (file,) = ledgers_of(journal)
+    file.write_bytes(file.read_bytes().replace(b'"1"', b'"2"', 1))
+    return "is damaged on line 2"
+
+
+def ledger_with_a_line_less(journal: Journal, other: Path) -> str:
+    (file,) = ledgers_of(journal)
+    lines = file.read_bytes().splitlines(keepends=True)
+    file.write_bytes(b"".join([*lines[:2], *lines[3:]]))
+    return "is damaged on line 3"
+
+
+def ledger_of_before(journal: Journal, other: Path) -> str:
+    """As format 2 had it: no head, a checksum a line."""
+    (file,) = ledgers_of(journal)
+    file.write_bytes(b'0a8fd2e3 ["00", "1", 0, 9]\n')
+    return "or of another version of blindrec"
+
+
+@pytest.mark.parametrize(
+    "exchange",
+    [ledger_of_another_run, ledger_of_another_seed, ledger_edited, ledger_with_a_line_less, ledger_of_before],
+)
+def test_a_ledger_that_is_not_the_runs_is_refused(
+    exchange: Callable[[Journal, Path], str], blindrec: Command, tmp_path: Path
+) -> None:
+    journal = interrupted(tmp_path / "out")
+    words = exchange(journal, tmp_path / "other")
+    refused_both_ways(blindrec, tmp_path / "out", str(journal.ledger), words, "or start in a new folder")
+
+
+@pytest.mark.parametrize("made", ["rounds", "rounds/seed-0", "rounds/ledger/ab/seed-0"])
+def test_a_folder_of_a_run_that_was_killed_at_once_can_be_used(made: str, blindrec: Command, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    (out / made).mkdir(parents=True)
+    (out / ".result.json.0123.blindrec-part").write_text("half")
+    line = refused(blindrec, "resume", out, *FLAGS)
+    assert f"nothing was kept there; blindrec run ... --out {out} begins one" in line
+    begun = blindrec(*WHOLE, "--out", out)
+    assert begun.code == 0
+    assert begun.result["releases_sha256"] == _whole(blindrec)
+    names = {"result.json", "scenario.json", "versions.json", "items.parquet", "rounds.parquet"}
+    assert {path.name for path in out.iterdir()} == names
+
+
+@pytest.mark.parametrize("mine", ["notes.txt", "rounds/notes.txt", ".notes", "folder/"])
+def test_what_no_run_left_is_not_written_over(mine: str, blindrec: Command, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    (out / "rounds").mkdir(parents=True)
+    if mine.endswith("/"):
+        (out / mine).mkdir()
+    else:
+        (out / mine).write_text("mine")
+    before = sorted(out.rglob("*"))
+    assert "holds another run" in refused(blindrec, *WHOLE, "--out", out)
+    assert sorted(out.rglob("*")) == before
+
+
+def test_a_run_that_was_over_but_for_its_rounds_is_cleared_up(
+    blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was killed after it had written its result."""
+    monkeypatch.setattr("scenarios.cli.drop", lambda _: None)
+    whole = blindrec(*WHOLE, "--out", tmp_path / "out").result
+    monkeypatch.undo()
+    assert kept_rounds(tmp_path / "out") == 4
+    assert blindrec("resume", tmp_path / "out", *FLAGS).result["releases_sha256"] == whole["releases_sha256"]
+    assert not (tmp_path / "out" / FOLDER).exists()
+    assert "holds a finished run" in refused(blindrec, "resume", tmp_path / "out", *FLAGS)

@@ -1,0 +1,101 @@
+"""Resumed runs and their policies: what was asked stands in the journal, and another policy is refused."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from runs import Command, refused
+
+from coordinator.rounds import Round
+from scenarios.journal import Journal
+
+FLAGS = ["run", "--items", "12", "--rated", "4", "--epsilon", "3", "--design", "sign", "--users", "3000"]
+FLAGS += ["--backend", "inprocess", "--workers", "1", "--json", "-"]
+WAVERING = """
+import os
+import numpy as np
+
+class Wavering:
+    def __init__(self, setting):
+        self.setting = setting
+
+    def next_query(self, state):
+        if (number := len(state.asked)) == 5:
+            return None
+        other = os.environ.get("OTHER_PROCESSOR") == "yes" and number < 3
+        pool = np.arange(11 if other else 12, dtype=np.int32)
+        return self.setting.ask(state, users=101 if other else 100, pool=pool)
+"""
+
+
+@pytest.fixture
+def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A policy of one's own, in a module of the working directory."""
+    name = f"wavering_{tmp_path.name}"
+    (tmp_path / f"{name}.py").write_text(WAVERING)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    yield f"{name}:Wavering"
+    sys.modules.pop(name, None)
+
+
+def interrupted_after(rounds: int, monkeypatch: pytest.MonkeyPatch, blindrec: Command, *flags: object) -> None:
+    """Run until so many rounds are kept."""
+    keep = Journal.keep
+
+    def interrupted(self: Journal, over: Round) -> None:
+        if over.ask.query.round == rounds:
+            signal.raise_signal(signal.SIGINT)
+        keep(self, over)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Journal, "keep", interrupted)
+        assert blindrec(*flags).code == 130
+
+
+def test_a_resumed_run_takes_its_rounds_as_they_were_asked(
+    mine: str, blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On another processor the policy would have asked them otherwise, for the last bits of a number."""
+    flags = [*FLAGS, "--policy", mine]
+    whole = blindrec(*flags, "--out", tmp_path / "whole").result
+    interrupted_after(3, monkeypatch, blindrec, *flags, "--out", tmp_path / "out")
+    monkeypatch.setenv("OTHER_PROCESSOR", "yes")
+    assert blindrec(*flags).result["releases_sha256"] != whole["releases_sha256"]
+    resumed = blindrec("resume", tmp_path / "out", "--backend", "inprocess", "--json", "-")
+    assert (resumed.code, resumed.result["releases_sha256"]) == (0, whole["releases_sha256"]), resumed.err
+    for name in ("rounds.parquet", "items.parquet"):
+        assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
+@pytest.mark.parametrize("resumed", [True, False])
+def test_a_policy_whose_code_asks_otherwise_is_refused(
+    resumed: bool, mine: str, blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where its code was changed since; brought back, the run goes on. So it does where it asks the same."""
+    flags, out = [*FLAGS, "--policy", mine, "--out", tmp_path / "out"], tmp_path / "out"
+    interrupted_after(3, monkeypatch, blindrec, *flags)
+    again = ["resume", out, "--backend", "inprocess"] if resumed else flags
+    for change in ("else 99", "else 100 if number < 2 else 99"):
+        Path(f"{mine.partition(':')[0]}.py").write_text(WAVERING.replace("else 100", change))
+        sys.modules.pop(mine.partition(":")[0])
+        line = refused(blindrec, *again)
+        assert "its code has changed since the run began, and it would ask query" in line
+        assert line.startswith(f"policy Wavering, round {2 if 'number' in change else 0}: ")
+        assert line.endswith("; go on with that code, or start in a new folder\n")
+    Path(f"{mine.partition(':')[0]}.py").write_text(WAVERING + "# another comment\n")
+    sys.modules.pop(mine.partition(":")[0])
+    assert blindrec(*again).code == 0
+
+
+def test_a_policy_of_another_name_is_refused(
+    mine: str, blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interrupted_after(2, monkeypatch, blindrec, *FLAGS, "--policy", mine, "--out", tmp_path / "out")
+    for other in (["--policy", "eliminate"], ["--policy", "fixed", "--rounds", "5"], ["--confidence", "0.9"]):
+        flags = ["--policy", mine, *other]
+        assert "holds part of another run" in refused(blindrec, *FLAGS, *flags, "--out", tmp_path / "out")
