@@ -15,6 +15,7 @@ from coordinator.protocol.budget import Epsilon, parse_epsilon
 from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.errors import InputError
 from coordinator.rounds import MOST_ROUNDS, POSTERIOR
+from scenarios.given import GivenPath, brief
 from scenarios.kinds import DESIGNS, LOCAL, ONE_ROUND, check_kind, design_of, multi_maxsense
 from scenarios.policies import check_policy
 from scenarios.validation import validated
@@ -31,7 +32,7 @@ def _numbers(value: Any) -> Any:
     try:
         return tuple(float(part) for part in value.split(","))
     except ValueError:
-        raise ValueError(f"{value!r} is no list of numbers; write it like 0.9,0.1") from None
+        raise ValueError(f"{brief(value)} is no list of numbers; write it like 0.9,0.1") from None
 
 
 def _matrix(value: Any) -> Any:
@@ -50,7 +51,7 @@ def _whole(value: Any) -> Any:
     try:
         return int(str(value))
     except ValueError:
-        raise ValueError(f"{value!r} is neither a whole number, nor ceil or auto") from None
+        raise ValueError(f"{brief(value)} is neither a whole number, nor ceil or auto") from None
 
 
 Probability = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
@@ -144,7 +145,7 @@ class Scenario(BaseModel):
     theta: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
     epsilon: Exact = Field(default=1, validate_default=True)
     seed: Annotated[int, Field(ge=0, lt=1 << 63)] = 0
-    ratings: Path | None = None
+    ratings: GivenPath | None = None
     columns: tuple[str, str, str] | None = None
     like_from: float | None = None
     held_out: Annotated[int, Field(ge=0)] = 1

@@ -41,6 +41,8 @@ def try_file(target: Path, complaint: str, remedy: str) -> None:
     """
     place = target.resolve()
     try:
+        if place.is_fifo():
+            raise InputError(f"{complaint} (it is a named pipe, on which the command might wait for ever); {remedy}")
         if place.exists() and not place.is_file():
             place.open("a").close()
         else:
@@ -65,7 +67,7 @@ def write_bytes(target: Path, content: bytes) -> None:
     if place.exists() and not place.is_file():
         place.write_bytes(content)
         return
-    with tempfile.NamedTemporaryFile(dir=place.parent, prefix=f".{place.name}.", delete=False) as file:
+    with tempfile.NamedTemporaryFile(dir=place.parent, prefix=f".{place.name[:40]}.", delete=False) as file:
         try:
             file.write(content)
             file.flush()

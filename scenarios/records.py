@@ -20,6 +20,7 @@ from coordinator.protocol.errors import InputError, LostError
 from scenarios.config import Scenario
 from scenarios.experiment import Run
 from scenarios.files import to_json, try_file, try_folder, write_bytes, write_json
+from scenarios.given import LARGEST, a_file
 from scenarios.journal import FOLDER, FORMAT, MARK, kept_rounds, marked
 
 STDOUT = "-"
@@ -89,6 +90,7 @@ def _identity(scenario: Scenario) -> dict[str, Any]:
     if scenario.ratings is None:
         return {"scenario": given, "ratings_sha256": None}
     given["ratings"] = str(scenario.ratings.absolute())
+    a_file(scenario.ratings, "ratings file", "name a file of ratings")
     try:
         return {"scenario": given, "ratings_sha256": hashlib.sha256(scenario.ratings.read_bytes()).hexdigest()}
     except OSError as error:
@@ -110,10 +112,11 @@ def claimed(out: Path) -> tuple[Scenario, int]:
         held = json.loads(mark.read_text(encoding="utf-8"))
         found, digest = held["format"], held.get("ratings_sha256")
         scenario = Scenario.model_validate(held["scenario"]) if found == FORMAT else None
-        repeat = int(held["repeat"])
+        if type(repeat := held["repeat"]) is not int or not 1 <= repeat <= LARGEST:
+            raise ValueError(repeat)
     except OSError as error:
         raise InputError(f"output folder {out} holds no interrupted run ({error.strerror}: {mark.name})") from None
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise InputError(f"output folder {out}: {mark} is damaged; run the scenario in a new folder") from None
     if scenario is None:
         raise InputError(

@@ -43,13 +43,13 @@ def submit(
 ) -> None:
     """Send a command to a cluster; see `SUBMIT_HELP`."""
     # other commands need not wait for Ray
-    from scenarios.cli import app  # noqa: PLC0415 (it holds this command, too)
+    from scenarios.cli import command_line  # noqa: PLC0415 (it holds this command, too)
     from scenarios.submission.request import check_request  # noqa: PLC0415
     from scenarios.submission.sending import check_folder, entrypoint, environment  # noqa: PLC0415
 
     folder = Path.cwd()
     check_folder(folder)
-    request = check_request(typer.main.get_command(app), context.args, folder)
+    request = check_request(command_line(), context.args, folder)
     check_targets(None, json)
     if detach and json is not None:
         raise InputError(
