@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -268,6 +269,7 @@ def _finish(finished: Finished, out: Path | None, json: str | None, title: str) 
         drop(out)
 
 
+@cache
 def command_line() -> Any:
     """Return the command line as a tree of commands."""
     return tightened(typer.main.get_command(app))

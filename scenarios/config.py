@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -11,7 +12,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 
 from actors.absence import Absence
 from coordinator.designs import MultiMaxSense, check_shape
-from coordinator.protocol.budget import Epsilon, parse_epsilon
+from coordinator.protocol.budget import Epsilon, as_float, parse_epsilon
 from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.errors import InputError
 from coordinator.rounds import MOST_ROUNDS, POSTERIOR
@@ -23,6 +24,8 @@ from scenarios.validation import validated
 MOST_ITEMS = 10**8
 MOST_USERS = 10**12
 """Far more than a machine can run; above them not even the layout fits into memory."""
+SMALLEST_EPSILON = Fraction(1, 10**9)
+"""Below it 10^18 users and more would have to answer."""
 
 
 def _numbers(value: Any) -> Any:
@@ -142,7 +145,7 @@ class Scenario(BaseModel):
     like: Matrix = ((0.9, 0.1),)
     class_shares: Row | None = None
     cluster_shares: Row | None = None
-    theta: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
+    theta: Annotated[float, Field(ge=1e-9, allow_inf_nan=False)] = 1.0
     epsilon: Exact = Field(default=1, validate_default=True)
     seed: Annotated[int, Field(ge=0, lt=1 << 63)] = 0
     ratings: GivenPath | None = None
@@ -197,7 +200,7 @@ class Scenario(BaseModel):
             )
         _check_shares("cluster_shares", self.cluster_shares, len(self.like[0]))
         if DESIGNS[self.design].trust_model == LOCAL and self.design != "multi-maxsense":
-            bit_channel(self.epsilon)
+            _check_channel(self.epsilon)
         if self.ratings is None:
             self.complete()
         return self
@@ -228,12 +231,19 @@ class Scenario(BaseModel):
         filled = self.model_copy(update=full)
         if self.questions == "auto":
             most = multi_maxsense(filled, 1).most_questions
-            bit_channel(None if self.epsilon is None else self.epsilon / most)
+            _check_channel(self.epsilon, most)
             return filled
         design = design_of(filled)
         if isinstance(design, MultiMaxSense):
-            bit_channel(None if self.epsilon is None else self.epsilon / design.questions)
+            _check_channel(self.epsilon, design.questions)
         return filled
+
+
+def _check_channel(epsilon: Epsilon, questions: int = 1) -> None:
+    """Refuse a privacy parameter that coins cannot express, or under which they say next to nothing."""
+    if epsilon is not None and epsilon < SMALLEST_EPSILON:
+        raise InputError(f"epsilon is {as_float(epsilon):g}; give at least {as_float(SMALLEST_EPSILON):g}")
+    bit_channel(None if epsilon is None else epsilon / questions)
 
 
 def _check_shares(name: str, shares: tuple[float, ...] | None, expected: int) -> None:

@@ -18,6 +18,9 @@ BAD_INPUT = 2
 RESUMABLE = 3
 _FILES = {"json", "grid"}
 """Parameters of type str that may name a file."""
+_RUNS = {"repeat", "seeds"}
+MOST_RUNS = 10**6
+"""Seeds of a command; sweeps hold a list of all that they run."""
 
 
 class OutputError(BlindrecError):
@@ -106,7 +109,8 @@ def enter(tree: Any, arguments: list[str]) -> NoReturn:
 def tightened(tree: Any) -> Any:
     """Return a command line that refuses, whatever the command, what no command can use.
 
-    These are whole numbers beyond `scenarios.given.LARGEST`, texts with a zero byte, and names too long for a file.
+    These are whole numbers beyond `scenarios.given.LARGEST`, more seeds than `MOST_RUNS`, texts with a zero byte or
+    not in UTF-8, and names too long for a file.
     """
     for command in getattr(tree, "commands", {}).values():
         tightened(command)
@@ -128,10 +132,22 @@ def _checking(before: Any) -> Any:
 def _check(name: str, value: Any) -> None:
     if isinstance(value, int) and abs(value) > LARGEST:
         raise InputError(f"{name} is {brief(value)}; whole numbers must be smaller than 2^63")
+    if name in _RUNS and isinstance(value, int) and value > MOST_RUNS:
+        raise InputError(f"{name} is {brief(value)}; give at most {MOST_RUNS}")
     if isinstance(value, str) and "\0" in value:
         raise InputError(f"{name} is {brief(value)}; leave out the zero byte")
     if isinstance(value, Path) or (name in _FILES and isinstance(value, str)):
         nameable(value, name)
+    elif isinstance(value, str) and not _is_text(value):
+        raise InputError(f"{name} is {brief(value)}, which is no text in UTF-8; write it anew")
+
+
+def _is_text(value: str) -> bool:
+    try:
+        value.encode()
+    except UnicodeEncodeError:  # half of a surrogate pair: what Python makes of bytes that are no UTF-8
+        return False
+    return True
 
 
 def _value(error: Exception) -> str:
