@@ -24,7 +24,7 @@ from coordinator.hosts import Cohorts
 from coordinator.protocol.arrays import Indices2
 from coordinator.protocol.errors import BlindrecError, InputError
 from coordinator.protocol.messages import Model
-from coordinator.retrying import again
+from coordinator.retrying import again, got
 from scenarios.abandoning import A, R
 from scenarios.conducting import POLL, conducted, cpus_of_cluster, patient, room_for
 from scenarios.session import Job, Progress, Ran
@@ -104,7 +104,7 @@ class OnRay:
             if not flying:
                 return
             for one in ray.wait(list(flying), num_returns=1, timeout=POLL)[0]:
-                result = ray.get(one)
+                result = got(one)
                 yield flying.pop(one), result
 
 
