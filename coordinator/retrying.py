@@ -66,7 +66,7 @@ def got(answer: Any, *, within: float | None = None) -> Any:
         Seconds after which Ray's ``GetTimeoutError`` is raised.
     """
     try:
-        return ray.get(answer, timeout=within)
+        return ray.get(answer) if within is None else ray.get(answer, timeout=within)
     except ray.exceptions.RayTaskError as error:
         if isinstance(error.cause, BlindrecError):
             raise error.cause from None
