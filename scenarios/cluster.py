@@ -193,7 +193,9 @@ def on_ray(*, address: str | None, workers: int | None) -> Iterator[OnRay]:
             if wanted and not cpus:
                 raise InputError(f"Ray at {wanted} has no CPU for a single worker; add a node to it")
             if workers and workers > cpus:
-                raise InputError(f"workers is {workers}, but Ray at {wanted} has {cpus} CPUs; ask for that many at most")
+                raise InputError(
+                    f"workers is {workers}, but Ray at {wanted} has {cpus} CPUs; ask for that many at most"
+                )
             yield OnRay(workers or cpus)
         except ray.exceptions.RayTaskError as error:
             if isinstance(error.cause, BlindrecError):

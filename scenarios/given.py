@@ -115,7 +115,9 @@ def read_toml(path: Path, what: str) -> dict[str, Any]:
     except OSError as error:
         raise InputError(f"{what} {path} cannot be read ({error.strerror}); {remedy}") from None
     except RecursionError:
-        raise InputError(f"{what} {path} is no TOML that can be read: its lists or tables are nested too deep") from None
+        raise InputError(
+            f"{what} {path} is no TOML that can be read: its lists or tables are nested too deep"
+        ) from None
     except InputError:
         raise
     except ValueError as error:  # of the syntax, of UTF-8, of numbers with thousands of digits

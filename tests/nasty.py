@@ -57,7 +57,11 @@ def fault(blindrec: Command, arguments: list[str]) -> str:
     lines = ended.err.count("\n")
     if ended.code not in (0, 2, 3):
         return f"{_told(arguments)}: exit code {ended.code}"
-    if lines > LINES or len(ended.err) > LONGEST or (ended.code and not ended.err.splitlines()[-1].startswith("blindrec: ")):
+    if (
+        lines > LINES
+        or len(ended.err) > LONGEST
+        or (ended.code and not ended.err.splitlines()[-1].startswith("blindrec: "))
+    ):
         return f"{_told(arguments)}: says {lines} lines, {len(ended.err)} characters: {ended.err[:200]}"
     return ""
 

@@ -33,7 +33,18 @@ VALUES = (
     '"' + "x" * 100_000 + '"', '"a\\u0000b"', "1979-05-27", "[" * 50 + "]" * 50, "[" * 3000 + "]" * 3000, "'''", "\x00",
     "{a = {b = 1}}", "5",
 )  # fmt: skip
-KEYS = ("ratings", "columns", "world", "policy", "questions", "class_shares", "decoders", "probe", "x" * 100_000, '"\\u0000"')
+KEYS = (
+    "ratings",
+    "columns",
+    "world",
+    "policy",
+    "questions",
+    "class_shares",
+    "decoders",
+    "probe",
+    "x" * 100_000,
+    '"\\u0000"',
+)
 MUTANTS = 90
 
 
@@ -41,7 +52,9 @@ def mutated(draw: random.Random, text: bytes) -> bytes:
     """The bytes with some cut out, doubled, or changed."""
     begin = draw.randrange(len(text))
     end = min(len(text), begin + draw.choice((1, 1, 2, 8, 64)))
-    new = draw.choice((b"", text[begin:end] * 2, draw.randbytes(end - begin), b"\xff", b"\n", b"\0", b",", b'"', b"9" * 400))
+    new = draw.choice(
+        (b"", text[begin:end] * 2, draw.randbytes(end - begin), b"\xff", b"\n", b"\0", b",", b'"', b"9" * 400)
+    )
     return text[:begin] + new + text[end:]
 
 
@@ -60,9 +73,7 @@ def tomls(kind: str, draw: random.Random) -> Iterator[bytes]:
 
 
 @pytest.mark.parametrize("kind", TOMLS)
-def test_toml_that_nobody_means(
-    kind: str, blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_toml_that_nobody_means(kind: str, blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     begin_no_run(monkeypatch, tmp_path)
     file = tmp_path / "given.toml"
     faults = []
