@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 ENV := RAY_USAGE_STATS_ENABLED=0
 
-.PHONY: demo test cluster-tests other-tests check fix bench clean
+.PHONY: demo test cluster-tests other-tests check fix bench figures clean
 
 demo: $(VENV)/.runtime            ## set up, then run the main job on an embedded default
 	$(ENV) $(BIN)/blindrec demo
@@ -31,6 +31,9 @@ fix: $(VENV)/.dev                 ## format, and mend what ruff can mend
 
 bench: $(VENV)/.runtime           ## speed as a ratio to the floor kernel
 	$(ENV) $(BIN)/python -m benchmarks.throughput
+
+figures: $(VENV)/.runtime         ## write what quick commands measure into README and docs
+	$(BIN)/python -m benchmarks.documented
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)

@@ -56,10 +56,17 @@ def require_less(attempts: int, most: int, what: str, error: Exception) -> None:
         raise LostError(f"{what}, {most} times ({type(error).__name__}: {why}); add a node, then resume") from None
 
 
-def got(answer: Any) -> Any:
-    """Return what a reference or a list of them holds; raise an error of our own without what Ray says around it."""
+def got(answer: Any, *, within: float | None = None) -> Any:
+    """Return what a reference or a list of them holds; raise an error of our own without what Ray says around it.
+
+    Parameters
+    ----------
+    answer : reference or list of references
+    within : float, optional
+        Seconds after which Ray's ``GetTimeoutError`` is raised.
+    """
     try:
-        return ray.get(answer)
+        return ray.get(answer) if within is None else ray.get(answer, timeout=within)
     except ray.exceptions.RayTaskError as error:
         if isinstance(error.cause, BlindrecError):
             raise error.cause from None

@@ -12,6 +12,7 @@ from actors.ledger_file import SUFFIX
 from coordinator.protocol.errors import InputError, LostError
 from scenarios.config import Scenario
 from scenarios.files import left_over, try_folder
+from scenarios.given import a_file
 from scenarios.journal import kept_rounds
 from scenarios.mark import FOLDER, MARK, Mark, new_name, read_mark
 from scenarios.policies import code_digest
@@ -79,6 +80,7 @@ def _identity(scenario: Scenario) -> tuple[dict[str, Any], str | None]:
     if scenario.ratings is None:
         return given, None
     given["ratings"] = str(scenario.ratings.absolute())
+    a_file(scenario.ratings, "ratings file", "name a file of ratings")
     try:
         return given, hashlib.sha256(scenario.ratings.read_bytes()).hexdigest()
     except OSError as error:

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import sys
+from functools import cache
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
-from pydantic import ValidationError
 from rich.console import Console
 
 from coordinator.protocol.budget import as_float, parse_epsilon
-from coordinator.protocol.errors import BlindrecError, InputError, LedgerError, LostError, PolicyError
+from coordinator.protocol.errors import InputError, LedgerError, LostError, PolicyError
 from scenarios import report
 from scenarios.backends import open_session
 from scenarios.bounds import all_bounds, bounds_table
 from scenarios.claiming import claim, claimed
 from scenarios.config import Scenario, load_scenario
 from scenarios.datasets import read_ratings, three_columns
+from scenarios.entrance import BAD_INPUT, INTERRUPTED, RESUMABLE, enter, stop, tightened
 from scenarios.journal import drop, kept_rounds
 from scenarios.kinds import DESIGNS
 from scenarios.likes import describe
@@ -36,10 +37,6 @@ from scenarios.session import Session
 from scenarios.submission import commands as submission
 from scenarios.sweep.command import sweep
 from scenarios.two_tier.command import two_tier
-
-INTERRUPTED = 130
-BAD_INPUT = 2
-RESUMABLE = 3
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -172,11 +169,11 @@ def _keeping(
             if out is not None:
                 drop(out)
             raise
-        _stop(f"interrupted; {_kept(out)}", INTERRUPTED)
+        stop(f"interrupted; {_kept(out)}", INTERRUPTED)
     except (LedgerError, LostError) as error:
         if out is None or not kept_rounds(out):
-            _stop(str(error), BAD_INPUT)
-        _stop(f"{error}; {_kept(out)}", RESUMABLE)
+            stop(str(error), BAD_INPUT)
+        stop(f"{error}; {_kept(out)}", RESUMABLE)
 
 
 def _kept(out: Path) -> str:
@@ -263,7 +260,7 @@ def _finish(finished: Finished, out: Path | None, json: str | None, title: str) 
         try:
             write_out(out, finished.scenario, finished.result, finished.first)
         except OSError as error:
-            _stop(f"results cannot be written to {out} ({error.strerror}); {_kept(out)}", RESUMABLE)
+            stop(f"results cannot be written to {out} ({error.strerror}); {_kept(out)}", RESUMABLE)
     deliver(json, finished.result)
     if json != STDOUT:
         report.show(Console(), finished.result, title)
@@ -273,28 +270,12 @@ def _finish(finished: Finished, out: Path | None, json: str | None, title: str) 
         drop(out)
 
 
+@cache
+def command_line() -> Any:
+    """Return the command line as a tree of commands."""
+    return tightened(typer.main.get_command(app))
+
+
 def main(arguments: list[str] | None = None) -> NoReturn:
     """Run the command line; bad input ends with exit code 2 and one line, Ctrl-C with 130."""
-    try:
-        code = app(args=(sys.argv[1:] if arguments is None else arguments) or ["--help"], standalone_mode=False)
-    except BlindrecError as error:
-        _stop(str(error), BAD_INPUT)
-    except Exception as error:
-        explain = getattr(error, "format_message", None)  # the command-line library's own errors
-        if explain is None:
-            raise
-        _stop(explain() + _value(error), BAD_INPUT)
-    if code == INTERRUPTED:  # what the command-line library makes of Ctrl-C
-        _stop("interrupted; what this run started has ended, nothing half-done was written", INTERRUPTED)
-    sys.exit(code)
-
-
-def _value(error: Exception) -> str:
-    """Return the value that could not be read as a number, where the command-line library leaves it out."""
-    cause = error.__cause__
-    return f" (it is {cause.errors()[0]['input']!r})" if isinstance(cause, ValidationError) else ""
-
-
-def _stop(line: str, code: int) -> NoReturn:
-    sys.stderr.write(f"blindrec: {' '.join(line.split())}\n")
-    sys.exit(code)
+    enter(command_line(), sys.argv[1:] if arguments is None else arguments)

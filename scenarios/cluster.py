@@ -8,7 +8,7 @@ import pickle
 import socket
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -24,9 +24,10 @@ from coordinator.hosts import Cohorts
 from coordinator.protocol.arrays import Indices2
 from coordinator.protocol.errors import BlindrecError, InputError
 from coordinator.protocol.messages import Model
-from coordinator.retrying import again
+from coordinator.retrying import again, got
 from scenarios.abandoning import A, R
 from scenarios.conducting import POLL, conducted, cpus_of_cluster, patient, room_for
+from scenarios.loopback import alone
 from scenarios.session import Job, Progress, Ran
 from scenarios.submission.sending import EXCLUDES
 
@@ -104,7 +105,7 @@ class OnRay:
             if not flying:
                 return
             for one in ray.wait(list(flying), num_returns=1, timeout=POLL)[0]:
-                result = ray.get(one)
+                result = got(one)
                 yield flying.pop(one), result
 
 
@@ -160,7 +161,7 @@ def _advise(cohorts: Cohorts, model: Model, advised: int, top: int, permit: byte
 
 @contextmanager
 def on_ray(*, address: str | None, workers: int | None) -> Iterator[OnRay]:
-    """Join the Ray instance at ``address``, or start one on this machine; end at exit what was started here.
+    """Join the Ray instance at ``address``, or start one that only this machine reaches; end at exit what was started.
 
     Parameters
     ----------
@@ -182,23 +183,26 @@ def on_ray(*, address: str | None, workers: int | None) -> Iterator[OnRay]:
     wanted = address or os.environ.get("RAY_ADDRESS")
     os.environ.update({name: value for name, value in _ONE_THREAD.items() if name not in os.environ})
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    if wanted:
-        _join(wanted, ship_code=address is not None)
-    else:
-        _start(workers or os.cpu_count() or 1)
-    try:
-        cpus = int(cpus_of_cluster())
-        if wanted and not cpus:
-            raise InputError(f"Ray at {wanted} has no CPU for a single worker; add a node to it")
-        if workers and workers > cpus:
-            raise InputError(f"workers is {workers}, but Ray at {wanted} has {cpus} CPUs; ask for that many at most")
-        yield OnRay(workers or cpus)
-    except ray.exceptions.RayTaskError as error:
-        if isinstance(error.cause, BlindrecError):
-            raise error.cause from None
-        raise
-    finally:
-        ray.shutdown()
+    with nullcontext() if wanted else alone():
+        if wanted:
+            _join(wanted, ship_code=address is not None)
+        else:
+            _start(workers or os.cpu_count() or 1)
+        try:
+            cpus = int(cpus_of_cluster())
+            if wanted and not cpus:
+                raise InputError(f"Ray at {wanted} has no CPU for a single worker; add a node to it")
+            if workers and workers > cpus:
+                raise InputError(
+                    f"workers is {workers}, but Ray at {wanted} has {cpus} CPUs; ask for that many at most"
+                )
+            yield OnRay(workers or cpus)
+        except ray.exceptions.RayTaskError as error:
+            if isinstance(error.cause, BlindrecError):
+                raise error.cause from None
+            raise
+        finally:
+            ray.shutdown()
 
 
 def _start(workers: int) -> None:

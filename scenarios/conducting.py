@@ -170,7 +170,7 @@ def room_for(started: list[Any], needs: float) -> None:
     """
     for seconds in (PATIENCE, ROOM - PATIENCE):
         try:
-            ray.get(started, timeout=seconds)
+            got(started, within=seconds)
         except ray.exceptions.GetTimeoutError:
             _require(needs)
             if seconds == PATIENCE:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -11,10 +12,11 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 
 from actors.absence import Absence
 from coordinator.designs import MultiMaxSense, check_shape
-from coordinator.protocol.budget import Epsilon, parse_epsilon
+from coordinator.protocol.budget import Epsilon, as_float, parse_epsilon
 from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.errors import InputError
 from coordinator.rounds import MOST_ROUNDS, POSTERIOR
+from scenarios.given import GivenPath, brief
 from scenarios.kinds import DESIGNS, LOCAL, ONE_ROUND, check_kind, design_of, multi_maxsense
 from scenarios.policies import check_policy
 from scenarios.validation import validated
@@ -22,6 +24,8 @@ from scenarios.validation import validated
 MOST_ITEMS = 10**8
 MOST_USERS = 10**12
 """Far more than a machine can run; above them not even the layout fits into memory."""
+SMALLEST_EPSILON = Fraction(1, 10**9)
+"""Below it 10^18 users and more would have to answer."""
 
 
 def _numbers(value: Any) -> Any:
@@ -31,7 +35,7 @@ def _numbers(value: Any) -> Any:
     try:
         return tuple(float(part) for part in value.split(","))
     except ValueError:
-        raise ValueError(f"{value!r} is no list of numbers; write it like 0.9,0.1") from None
+        raise ValueError(f"{brief(value)} is no list of numbers; write it like 0.9,0.1") from None
 
 
 def _matrix(value: Any) -> Any:
@@ -50,7 +54,7 @@ def _whole(value: Any) -> Any:
     try:
         return int(str(value))
     except ValueError:
-        raise ValueError(f"{value!r} is neither a whole number, nor ceil or auto") from None
+        raise ValueError(f"{brief(value)} is neither a whole number, nor ceil or auto") from None
 
 
 Probability = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
@@ -141,10 +145,10 @@ class Scenario(BaseModel):
     like: Matrix = ((0.9, 0.1),)
     class_shares: Row | None = None
     cluster_shares: Row | None = None
-    theta: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
+    theta: Annotated[float, Field(ge=1e-9, allow_inf_nan=False)] = 1.0
     epsilon: Exact = Field(default=1, validate_default=True)
     seed: Annotated[int, Field(ge=0, lt=1 << 63)] = 0
-    ratings: Path | None = None
+    ratings: GivenPath | None = None
     columns: tuple[str, str, str] | None = None
     like_from: float | None = None
     held_out: Annotated[int, Field(ge=0)] = 1
@@ -196,7 +200,7 @@ class Scenario(BaseModel):
             )
         _check_shares("cluster_shares", self.cluster_shares, len(self.like[0]))
         if DESIGNS[self.design].trust_model == LOCAL and self.design != "multi-maxsense":
-            bit_channel(self.epsilon)
+            _check_channel(self.epsilon)
         if self.ratings is None:
             self.complete()
         return self
@@ -227,12 +231,19 @@ class Scenario(BaseModel):
         filled = self.model_copy(update=full)
         if self.questions == "auto":
             most = multi_maxsense(filled, 1).most_questions
-            bit_channel(None if self.epsilon is None else self.epsilon / most)
+            _check_channel(self.epsilon, most)
             return filled
         design = design_of(filled)
         if isinstance(design, MultiMaxSense):
-            bit_channel(None if self.epsilon is None else self.epsilon / design.questions)
+            _check_channel(self.epsilon, design.questions)
         return filled
+
+
+def _check_channel(epsilon: Epsilon, questions: int = 1) -> None:
+    """Refuse a privacy parameter that coins cannot express, or under which they say next to nothing."""
+    if epsilon is not None and epsilon < SMALLEST_EPSILON:
+        raise InputError(f"epsilon is {as_float(epsilon):g}; give at least {as_float(SMALLEST_EPSILON):g}")
+    bit_channel(None if epsilon is None else epsilon / questions)
 
 
 def _check_shares(name: str, shares: tuple[float, ...] | None, expected: int) -> None:

@@ -37,6 +37,8 @@ def try_file(target: Path, complaint: str, remedy: str) -> None:
     """
     place = target.resolve()
     try:
+        if place.is_fifo():
+            raise InputError(f"{complaint} (it is a named pipe, on which the command might wait for ever); {remedy}")
         if place.exists() and not place.is_file():
             place.open("a").close()
         else:

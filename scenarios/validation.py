@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from coordinator.protocol.errors import InputError
+from scenarios.given import brief, read_toml
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -34,7 +34,7 @@ def validated(kind: type[M], path: Path | None, flags: dict[str, Any]) -> M:
     InputError
         One line for the first thing that is wrong: the key, its value and the remedy.
     """
-    values = _read_toml(path) if path else {}
+    values = read_toml(path, "scenario file") if path else {}
     values |= {name: value for name, value in flags.items() if value is not None}
     try:
         return kind.model_validate(values)
@@ -42,22 +42,13 @@ def validated(kind: type[M], path: Path | None, flags: dict[str, Any]) -> M:
         raise InputError(_first_line(error, kind)) from None
 
 
-def _read_toml(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"scenario file {path} cannot be read ({error.strerror}); name a TOML file") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"scenario file {path} is no TOML: {error}") from None
-
-
 def _first_line(error: ValidationError, kind: type[BaseModel]) -> str:
     first = error.errors()[0]
     parts = [str(part) for part in first["loc"] if str(part) not in ("constrained-int", "literal['ceil','auto']")]
     name = ".".join(parts) or "scenario"
     if first["type"] == "extra_forbidden":
-        return f"key {name!r} is unknown; known are {', '.join(kind.model_fields)}"
+        return f"key {brief(name)} is unknown; known are {', '.join(kind.model_fields)}"
     message = first["msg"].removeprefix("Value error, ")
     if first["type"] == "value_error":
         return message if message.startswith(name) or not first["loc"] else f"{name}: {message}"
-    return f"{name} is {first['input']!r}: {message[0].lower()}{message[1:]}"
+    return f"{name} is {brief(first['input'])}: {message[0].lower()}{message[1:]}"

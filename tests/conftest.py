@@ -3,7 +3,8 @@
 `reference` is the oracle in plain Python, `statistical` holds error radii, `worlds` builds the project's objects,
 `runs` starts small scenarios and commands, `boundary` knows what may cross it, `tiers` builds private devices,
 `mortal` has processes that die, `forging` makes messages that nothing has checked,
-`nasty` the values in them.
+`nasty` the values in them,
+`malformed` holds input that nobody means.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ for shared in (
     "mortal",
     "forging",
     "nasty",
+    "malformed",
 ):
     _share(shared)
 

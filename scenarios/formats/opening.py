@@ -10,6 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO, cast
 
 from coordinator.protocol.errors import InputError
+from scenarios.given import a_file, nameable
 
 _USABLE = {".csv", ".dat", ".data", ".tsv", ".parquet"}
 _RATING_FILES = {"ratings.csv", "ratings.dat", "u.data", "ratings.parquet"}
@@ -79,10 +80,11 @@ def open_ratings(path: Path) -> RatingFile:
         If there is no such file, it is a directory, is empty, cannot be opened, is not text, or is an archive
         with no or several files that could be meant.
     """
-    if path.is_dir():
+    if nameable(path, "file").is_dir():
         raise InputError(f"'{path}' is a directory: give the rating file inside it")
     if not path.exists():
         raise InputError(f"no file '{path}': check the path")
+    a_file(path, "file", "give a file of ratings")
     try:
         with path.open("rb") as file:
             archive = file.read(4) in {b"PK\x03\x04", b"PK\x05\x06"}

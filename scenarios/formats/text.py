@@ -15,6 +15,8 @@ from scenarios.formats.recognise import RatingFormat
 _TEXT = pa.dictionary(pa.int32(), pa.string())
 _BLOCK = 1 << 24  # bytes parsed at a time
 _GAP = "gap "
+_ROW = re.compile(r"Row #(\d+): (?:Expected (\d+) columns, got (\d+): )?(.*)")
+"""What the parser says of a row that is wrong."""
 
 
 def parse_text(file: RatingFile, form: RatingFormat) -> pa.Table:
@@ -31,19 +33,11 @@ def parse_text(file: RatingFile, form: RatingFormat) -> pa.Table:
     InputError
         If a row has more or fewer columns than are due, is not UTF-8, or there is no row.
     """
-    bad_rows: list[pyarrow.csv.InvalidRow] = []
-
-    def keep_bad_row(row: pyarrow.csv.InvalidRow) -> str:
-        bad_rows.append(row)
-        return "error"
-
     names = None if form.names is None else [name or f"{_GAP}{k}" for k, name in enumerate(form.names)]
     used = list(form.fields) if names is None else [name for name in names if name != "timestamp"]
     types = {name: pa.null() if names and name.startswith(_GAP) else _TEXT for name in used}
     reading = pyarrow.csv.ReadOptions(use_threads=False, column_names=names, block_size=_BLOCK)
-    parsing = pyarrow.csv.ParseOptions(
-        delimiter=form.delimiter, quote_char='"' if form.quoted else False, invalid_row_handler=keep_bad_row
-    )
+    parsing = pyarrow.csv.ParseOptions(delimiter=form.delimiter, quote_char='"' if form.quoted else False)
     converting = pyarrow.csv.ConvertOptions(
         include_columns=used, column_types=types, null_values=[""], strings_can_be_null=False
     )
@@ -55,7 +49,7 @@ def parse_text(file: RatingFile, form: RatingFormat) -> pa.Table:
     except pa.ArrowInvalid as error:
         if "Empty CSV file" in str(error):  # one line of names, without a line end
             need_ratings(0, file)
-        raise _malformed(file, form, bad_rows, error) from error
+        raise _malformed(file, form, error) from error
     need_ratings(table.num_rows, file)
     return table
 
@@ -72,19 +66,15 @@ def need_ratings(count: int, file: RatingFile) -> None:
         raise InputError(f"{file.name} holds no rating: give a file with at least one")
 
 
-def _malformed(
-    file: RatingFile, form: RatingFormat, bad_rows: list[pyarrow.csv.InvalidRow], error: Exception
-) -> InputError:
+def _malformed(file: RatingFile, form: RatingFormat, error: Exception) -> InputError:
     """Name the line at which parsing failed."""
-    if bad_rows:
-        number, text = bad_rows[0].number, bad_rows[0].text[:60]
-        reason = repr(text)
+    found = _ROW.search(str(error))
+    if found is None:
+        return unreadable(file.name, error)
+    number, due, held, reason = found.groups()
+    if due is not None:
+        reason = repr(reason[:60])
         if form.delimiter != ":":
-            reason = f"{bad_rows[0].actual_columns} columns instead of {bad_rows[0].expected_columns}: {text!r}"
-    else:
-        found = re.search(r"Row #(\d+): (.*)", str(error))
-        if found is None:
-            return unreadable(file.name, error)
-        number, reason = int(found[1]), found[2]
-    line = file.line_number(number)
+            reason = f"{held} columns instead of {due}: {reason}"
+    line = file.line_number(int(number))
     return InputError(f"line {line} of {file.name} does not fit {form.name} ({reason}): correct or drop it")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -12,6 +11,7 @@ from coordinator.online.recommenders import recommender_kind
 from coordinator.protocol.ballots import MOST_OBJECTS
 from coordinator.protocol.budget import as_float
 from scenarios.config import Exact
+from scenarios.given import GivenPath
 
 MOST_VOTERS = 10**9
 MOST_ROUNDS = 10**8
@@ -67,10 +67,10 @@ class OnlineScenario(BaseModel):
     budget: Exact = None
     epsilon: Exact = None
     seed: Annotated[int, Field(ge=0, lt=1 << 63)] = 0
-    ratings: Path | None = None
+    ratings: GivenPath | None = None
     columns: tuple[str, str, str] | None = None
     like_from: float | None = None
-    world: Path | None = None
+    world: GivenPath | None = None
 
     @model_validator(mode="before")
     @classmethod

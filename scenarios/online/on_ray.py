@@ -15,7 +15,7 @@ from coordinator.online.recommenders import Promise
 from coordinator.online.remote import start_online_coordinator
 from coordinator.online.service import Served
 from coordinator.protocol.ballots import Service
-from coordinator.retrying import LOST, again
+from coordinator.retrying import LOST, again, got
 from scenarios.cluster import MOST_ACTORS, quiet
 from scenarios.conducting import POLL
 from scenarios.online.stage import Cast, Over
@@ -44,8 +44,8 @@ class RayStage:
         try:
             running = self._coordinator.serve.remote(service, promise, coin)
             while not ray.wait([running], timeout=POLL)[0]:
-                over(ray.get(self._coordinator.progress.remote()))
-            served: Served = ray.get(running)
+                over(got(self._coordinator.progress.remote()))
+            served: Served = got(running)
         except LOST:
             self.close()
             raise

@@ -7,7 +7,6 @@ likes = [[0], [0, 1]]              # a row a round: the objects that the client 
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from actors.client import Client
 from actors.voters import TableVoters
 from coordinator.protocol.arrays import Bits2, Bools2
 from coordinator.protocol.errors import InputError
+from scenarios.given import read_toml
 from scenarios.online.config import OnlineScenario
 from scenarios.online.worlds import ClientWorld, World, distances, measured
 
@@ -98,12 +98,7 @@ def read_likes(rows: Sequence[Any], objects: int) -> Bools2:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"world file {path} cannot be read ({error.strerror}); name a TOML file") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"world file {path} is no TOML: {error}") from None
+    values = read_toml(path, "world file")
     for name in ("votes", "likes"):
         if name not in values:
             raise InputError(f"world file {path} has no {name}; it needs votes and likes, a row a round each")

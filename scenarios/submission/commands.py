@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 SUBMIT_HELP = """Run a command of blindrec on a Ray cluster, as a job: `submit run ...`, `submit sweep ...` and so on.
 
-Sends the working directory, without data, runs and caches and what .gitignore names; shows the job's log as it
+Sends the working directory, without data, runs and caches, what .gitignore names, keys and tokens; shows the job's log as it
 grows; ends with the job's own exit code, or 3 where the job was stopped. --json brings the result here. --out of the
 command is a folder on the cluster, and data (--ratings) must lie there: give absolute paths. Ctrl-C leaves the job
 running.
@@ -43,13 +43,14 @@ def submit(
 ) -> None:
     """Send a command to a cluster; see `SUBMIT_HELP`."""
     # other commands need not wait for Ray
-    from scenarios.cli import app  # noqa: PLC0415 (it holds this command, too)
+    from scenarios.cli import command_line  # noqa: PLC0415 (it holds this command, too)
     from scenarios.submission.request import check_request  # noqa: PLC0415
-    from scenarios.submission.sending import check_folder, entrypoint, environment  # noqa: PLC0415
+    from scenarios.submission.sending import check_folder, entrypoint, environment, left_out  # noqa: PLC0415
+    from scenarios.submission.withheld import told  # noqa: PLC0415
 
     folder = Path.cwd()
     check_folder(folder)
-    request = check_request(typer.main.get_command(app), context.args, folder)
+    request = check_request(command_line(), context.args, folder)
     check_targets(None, json)
     if detach and json is not None:
         raise InputError(
@@ -57,6 +58,8 @@ def submit(
         )
     head = _head(address)
     head.check_versions()
+    if line := told(left_out(folder)):
+        _say(line)
     metadata = {"blindrec": " ".join(request.arguments), "out": str(request.out or "")}
     job = head.submit(entrypoint(request.arguments), environment(folder), metadata)
     if detach:

@@ -22,6 +22,12 @@ _VERSION, _METADATA = _QUICK = ("/api/version", "/api/v0/cluster_metadata")
 _REACHED = "RAY_API_SERVER_ADDRESS"
 _TOKEN = "set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN_PATH to the cluster's token file"
 
+_NO_AGENT = "No available agent"
+_AGENT = (
+    "; the head is still starting, or another Ray on its machine holds the port of its agent: submit again in a "
+    "minute, then start the head with a free port as --dashboard-agent-listen-port"
+)
+
 
 class LostError(BlindrecError):
     """A head that had answered does not any more."""
@@ -98,13 +104,14 @@ class Head:
         Raises
         ------
         InputError
-            If the working directory is too large.
+            If the working directory is too large, or the head cannot start jobs.
         """
         with _explained(self.address):
             try:
                 return self.client.submit_job(entrypoint=entrypoint, runtime_env=environment, metadata=metadata)
             except (RuntimeError, ValueError) as error:
-                raise InputError(f"Ray at {self.address} does not take the job ({_line(error)})") from None
+                remedy = _AGENT if _NO_AGENT in str(error) else ""
+                raise InputError(f"Ray at {self.address} does not take the job ({_line(error)}){remedy}") from None
 
     def details(self, job: str) -> JobDetails:
         """Return what the head knows of a job.

@@ -32,14 +32,12 @@ def main(version: str, arguments: list[str]) -> NoReturn:
     if version != mine:
         _refuse(f"the cluster runs Python {mine}, the submitting machine {version}; use the same on both")
     # only a Python of the right version can read what follows
-    import typer  # noqa: PLC0415
-
     from coordinator.protocol.errors import InputError  # noqa: PLC0415
-    from scenarios.cli import app  # noqa: PLC0415
+    from scenarios.cli import command_line  # noqa: PLC0415
     from scenarios.cli import main as run  # noqa: PLC0415
     from scenarios.submission.request import check_request, takes_json  # noqa: PLC0415
 
-    tree = typer.main.get_command(app)
+    tree = command_line()
     try:
         data = check_request(tree, arguments, Path.cwd()).data
     except InputError as error:

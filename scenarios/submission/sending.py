@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from coordinator.protocol.errors import InputError
+from scenarios.submission.withheld import SECRETS, excluding, secrets_in
 
 PACKAGES = ("actors", "coordinator", "scenarios")
 _TOOLS = (
@@ -20,7 +21,7 @@ _DATA = (
     "*.csv", "*.tsv", "*.dat", "*.data", "*.parquet", "*.zip", "*.gz", "*.bz2", "*.xz", "*.tar", "*.xls", "*.xlsx",
     "*.np[yz]", "*.pkl", "*.h5", "*.sqlite",
 )  # fmt: skip
-EXCLUDES = (*_TOOLS, *_DATA, "runs/")
+EXCLUDES = (*_TOOLS, *_DATA, *SECRETS, "runs/")
 """Patterns, as in `.gitignore`, of what is never sent; `.gitignore` and `.rayignore` of the folder count as well."""
 _NOT_WALKED = {".git", ".venv", "venv", "node_modules", "__pycache__"}
 _RUN = ("versions.json", "rounds/scenario.json", "grid.json")
@@ -33,7 +34,7 @@ _GRACE = 20
 def environment(folder: Path) -> dict[str, Any]:
     """Return Ray's description of what a job brings along.
 
-    The working directory goes without `EXCLUDES` and without folders that hold a run. Where it does not hold
+    The working directory goes without `EXCLUDES`, without what `secrets_in` finds and without folders that hold a run. Where it does not hold
     blindrec's packages, they travel beside it, so that both sides are the same code.
 
     Parameters
@@ -44,12 +45,17 @@ def environment(folder: Path) -> dict[str, Any]:
     runs = [f"/{run.relative_to(folder).as_posix()}/" for run in run_folders(folder)]
     described: dict[str, Any] = {
         "working_dir": str(folder),
-        "excludes": [*EXCLUDES, *runs],
+        "excludes": [*EXCLUDES, *runs, *map(excluding, left_out(folder))],
         "env_vars": {"RAY_JOB_STOP_SIGNAL": "SIGINT", "RAY_JOB_STOP_WAIT_TIME_S": str(_GRACE)},
     }
     if not all((folder / name / "__init__.py").is_file() for name in PACKAGES):
         described["py_modules"] = [str(Path(__file__).parents[2] / name) for name in PACKAGES]
     return described
+
+
+def left_out(folder: Path) -> list[Path]:
+    """Return the keys, tokens and passwords below the working directory, by their names: they are never sent."""
+    return secrets_in(folder, _NOT_WALKED)
 
 
 def run_folders(folder: Path) -> Iterator[Path]:

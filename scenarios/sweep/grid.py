@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import tomllib
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -15,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from coordinator.protocol.budget import as_json
 from coordinator.protocol.errors import InputError
 from scenarios.config import MOST_USERS, Scenario, load_scenario
+from scenarios.given import brief, read_toml
 from scenarios.populations import cluster_sizes
 from scenarios.sweep.axes import Fit, check_fit, variant
 
@@ -141,12 +141,7 @@ def load_grid(name: str, *, seeds: int | None = None) -> Grid:
     if not built_in and not Path(name).suffix and not Path(name).exists():
         raise InputError(f"grid {name!r} is unknown; name a TOML file or one of {', '.join(built_in_grids())}")
     path = BUILT_IN / f"{name}.toml" if built_in else Path(name)
-    try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"grid file {path} cannot be read ({error.strerror}); name a TOML file") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"grid file {path} is no TOML: {error}") from None
+    values = read_toml(path, "grid file")
     return read_grid(values if seeds is None else {**values, "seeds": seeds})
 
 
@@ -238,9 +233,9 @@ def _first_line(error: ValidationError) -> str:
     name = ".".join(str(part) for part in first["loc"])
     if first["type"] == "extra_forbidden":
         known = Fit if str(first["loc"][0]) == "fit" else GridFile
-        return f"key {name!r} is unknown; known are {', '.join(known.model_fields)}"
+        return f"key {brief(name)} is unknown; known are {', '.join(known.model_fields)}"
     message = first["msg"]
-    return f"{name} is {first['input']!r}: {message[0].lower()}{message[1:]}"
+    return f"{name} is {brief(first['input'])}: {message[0].lower()}{message[1:]}"
 
 
 def fields_of(setting: Scenario) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from rich.console import Console
 
 from coordinator.protocol.errors import InputError
 from scenarios.abandoning import stop_if_abandoned
+from scenarios.given import a_file
 from scenarios.online.config import OnlineScenario
 from scenarios.online.results import client_record
 from scenarios.online.run import build_world, proved, run_online
@@ -87,7 +88,7 @@ def sha256_of(ratings: Path) -> str:
         If it cannot be read.
     """
     try:
-        return hashlib.sha256(ratings.read_bytes()).hexdigest()
+        return hashlib.sha256(a_file(ratings, "ratings file", "name another").read_bytes()).hexdigest()
     except OSError as error:
         raise InputError(f"ratings file {ratings} cannot be read ({error.strerror}); name another") from None
 

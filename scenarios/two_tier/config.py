@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
@@ -13,6 +12,7 @@ from coordinator.completion.fitting import Fitting
 from coordinator.protocol.budget import Epsilon, as_float, parse_epsilon
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.second_order import MECHANISMS, SecondOrderQuery
+from scenarios.given import GivenPath, brief
 from scenarios.two_tier.scale import read_scale
 
 FULL, NONE = "full", "none"
@@ -28,6 +28,8 @@ PRIVATE = 400
 WEIGHTS_SET = {"pmd": 0.5, "pmc": 0.5, "exact": 0.5, FULL: 0.5, NONE: 0.5}
 """Weight of a release against a public user's row: the paper's 1/2. Others' weight is validated."""
 DEFAULT_EPSILON = "1"
+MOST_PLANTED = {"users": (2, 10**8), "items": (2, 10**7), "ratings": (1, 10**10)}
+"""Numbers of planted users, items and ratings, from and to; the largest are more than a machine holds."""
 
 
 def _share(value: Any) -> Any:
@@ -37,11 +39,11 @@ def _share(value: Any) -> Any:
     try:
         number = float(text.removesuffix("%")) / (100 if percent else 1)
     except ValueError:
-        raise ValueError(f"{value!r} is neither a number of users, nor a share like 0.05 or 5%") from None
+        raise ValueError(f"{brief(value)} is neither a number of users, nor a share like 0.05 or 5%") from None
     if percent and number >= 1:
-        raise ValueError(f"{value!r}; give less than 100%, or all users by their number")
+        raise ValueError(f"{brief(value)}; give less than 100%, or all users by their number")
     if not math.isfinite(number) or number <= 0 or (number > 1 and number != round(number)):
-        raise ValueError(f"{value!r}; give a whole number from 1, or a share above 0 and below 1")
+        raise ValueError(f"{brief(value)}; give a whole number from 1, or a share above 0 and below 1")
     return number if number < 1 and not text.isdigit() else round(number)
 
 
@@ -49,10 +51,14 @@ def _shape(value: Any) -> Any:
     """Read ``"2000,500,60000"``."""
     if not isinstance(value, str):
         return value
+    like = "give users,items,ratings, such as 69878,10677,10000000"
     try:
         users, items, ratings = (int(part) for part in value.split(","))
     except ValueError:
-        raise ValueError(f"{value!r}; give users,items,ratings, such as 69878,10677,10000000") from None
+        raise ValueError(f"{brief(value)}; {like}") from None
+    for name, count, (fewest, most) in zip(MOST_PLANTED, (users, items, ratings), MOST_PLANTED.values(), strict=True):
+        if not fewest <= count <= most:
+            raise ValueError(f"{brief(value)}, with {count} {name}; {name} must be {fewest} to {most}")
     return users, items, ratings
 
 
@@ -102,7 +108,7 @@ class TwoTier(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
 
-    ratings: Path | None = None
+    ratings: GivenPath | None = None
     columns: tuple[str, str, str] | None = None
     planted: Annotated[tuple[int, int, int] | None, BeforeValidator(_shape)] = None
     public: Annotated[float, BeforeValidator(_share)] = 100
@@ -127,7 +133,7 @@ class TwoTier(BaseModel):
     @model_validator(mode="after")
     def _consistent(self) -> TwoTier:
         if self.mechanism not in GUARANTEES:
-            raise InputError(f"mechanism is {self.mechanism!r}; choose one of {', '.join(GUARANTEES)}")
+            raise InputError(f"mechanism is {brief(self.mechanism)}; choose one of {', '.join(GUARANTEES)}")
         if (self.ratings is None) == (self.planted is None):
             raise InputError("ratings and planted: give one of them, a file or users,items,ratings of planted data")
         if self.columns is not None and self.ratings is None:
@@ -170,4 +176,4 @@ def two_tier_of(flags: Mapping[str, Any]) -> TwoTier:
         message = first["msg"].removeprefix("Value error, ")
         if first["type"] == "value_error":
             raise InputError(f"{name} is {message}" if name else message) from None
-        raise InputError(f"{name} is {first['input']!r}: {message[0].lower()}{message[1:]}") from None
+        raise InputError(f"{name} is {brief(first['input'])}: {message[0].lower()}{message[1:]}") from None

@@ -11,9 +11,11 @@ import numpy as np
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.errors import InputError
 from scenarios.datasets import RatingTable
+from scenarios.given import brief
 
 MOST_LEVELS = 32
 """More different ratings than this are no scale that was meant as one."""
+MOST_DECLARED = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,16 +41,16 @@ def read_scale(value: Any) -> Any:
     try:
         if ":" in value:
             low, high, step = (float(part) for part in value.split(":"))
-            count = round((high - low) / step)
+            count = min(round((high - low) / step), MOST_DECLARED)  # one more than that is refused below
             levels = tuple(low + k * step for k in range(count + 1))
         else:
             levels = tuple(float(part) for part in value.split(","))
     except (ValueError, ZeroDivisionError, OverflowError):
-        raise ValueError(f"{value!r}; write it like 1,2,3,4,5 or 0.5:5:0.5") from None
+        raise ValueError(f"{brief(value)}; write it like 1,2,3,4,5 or 0.5:5:0.5") from None
     if not np.isfinite(levels).all() or any(b <= a for a, b in itertools.pairwise(levels)):
-        raise ValueError(f"{value!r}; give finite ratings, ascending")
-    if not levels or len(levels) > 256:
-        raise ValueError(f"{value!r}; give at most 256 ratings")
+        raise ValueError(f"{brief(value)}; give finite ratings, ascending")
+    if not 1 <= len(levels) <= MOST_DECLARED:
+        raise ValueError(f"{brief(value)}; give 1 to {MOST_DECLARED} ratings")
     return levels
 
 

@@ -24,7 +24,7 @@ ENDS = {"|", "&&", ";", "&", ">", ">>", "||"}
 
 
 def commands(text: str) -> Iterator[list[str]]:
-    """The simple commands of lines of shell, without assignments before them and redirections behind."""
+    """The simple commands of lines of shell, without loops, assignments before them and redirections behind."""
     for line in re.sub(r"\$\((.*?)\)", r"; \1 ;", text).splitlines():
         words = shlex.shlex(line, posix=True, punctuation_chars="|&;>")
         words.whitespace_split = True
@@ -33,7 +33,7 @@ def commands(text: str) -> Iterator[list[str]]:
             if word not in ENDS:
                 simple.append(word)
                 continue
-            while simple and re.match(r"[A-Za-z_]+=", simple[0]):
+            while simple and re.match(r"[A-Za-z_]+=|(do|done|for)$", simple[0]):
                 simple.pop(0)
             if simple:
                 yield simple

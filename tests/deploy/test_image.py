@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import re
 import tomllib
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[2]
 LINES = (ROOT / "deploy" / "Dockerfile").read_text(encoding="utf-8").splitlines()
@@ -20,7 +23,7 @@ def told(instruction: str) -> list[str]:
 
 def test_its_python_is_one_that_the_project_allows() -> None:
     (base,) = told("FROM")
-    found = re.fullmatch(r"python:3\.(\d+)-slim", base)
+    found = re.fullmatch(r"python:3\.(\d+)\.\d+-slim-[a-z]+", base)  # to the last digit, and of one Debian
     assert found
     assert PROJECT["project"]["requires-python"] == ">=3.11,<3.14"
     assert found[1] == PROJECT["tool"]["mypy"]["python_version"].removeprefix("3.")
@@ -37,6 +40,34 @@ def test_all_that_the_project_needs_to_be_installed_is_copied() -> None:
     packages = {name.removesuffix("*") for name in PROJECT["tool"]["setuptools"]["packages"]["find"]["include"]}
     project = PROJECT["project"]
     assert packages | {"pyproject.toml", "constraints.txt", project["readme"], *project["license-files"]} == copied
+
+
+def test_only_what_is_copied_is_sent_to_be_built() -> None:
+    lines = [line for line in (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines() if line[:1] != "#"]
+    assert lines[0] == "*"
+    sent = {line.removeprefix("!") for line in lines if line.startswith("!")}
+    assert sent == {source for line in told("COPY") for source in line.split()[:-1]}
+
+
+def needed(name: str, found: dict[str, str]) -> dict[str, str]:
+    """All that a distribution needs to run here, with what it needs in turn: versions by name."""
+    for text in importlib.metadata.requires(name) or []:
+        wanted = Requirement(text)
+        extras = ("default",) if name == "blindrec" else ("", "default") if name == "ray" else ("",)
+        if any(wanted.marker is None or wanted.marker.evaluate({"extra": extra}) for extra in extras):
+            known = canonicalize_name(wanted.name)
+            if known not in found:
+                found[known] = importlib.metadata.version(wanted.name)
+                needed(wanted.name, found)
+    return found
+
+
+def test_everything_that_it_installs_is_pinned_as_it_is_tested() -> None:
+    pins = (ROOT / "constraints.txt").read_text(encoding="utf-8").split()
+    pinned = {canonicalize_name(name): version for name, _, version in (pin.partition("==") for pin in pins)}
+    installed = needed("blindrec", {})
+    assert len(installed) > 40
+    assert installed == {name: pinned.get(name) for name in installed}
 
 
 def test_it_installs_what_is_pinned_and_runs_as_nobody_special() -> None:

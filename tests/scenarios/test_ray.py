@@ -26,6 +26,7 @@ from coordinator.schedules import OneRound
 from coordinator.server import Ask, ServerState
 from scenarios import cluster
 from scenarios.cluster import OnRay, on_ray
+from scenarios.conducting import room_for
 from scenarios.experiment import Run, run, silent
 from scenarios.kinds import design_of
 from scenarios.populations import populate
@@ -198,3 +199,15 @@ def enter_and_run(job: Job, monkeypatch: pytest.MonkeyPatch) -> Ran:
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     with on_ray(address=None, workers=1) as session:
         return session.run(job, advised=0, top=10, progress=silent)
+
+
+def test_what_devices_refuse_as_they_start_is_told_without_rays_trace(ray_session: OnRay) -> None:
+    """Ray's own error is an InputError as well, whose text is a trace."""
+
+    def refuse() -> None:
+        raise InputError("design 'unheard' is unknown to devices")
+
+    refusing: Any = ray.remote(num_cpus=0)(refuse)
+    with pytest.raises(InputError) as told:
+        room_for([refusing.remote()], 0)
+    assert (type(told.value), str(told.value)) == (InputError, "design 'unheard' is unknown to devices")

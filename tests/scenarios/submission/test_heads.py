@@ -45,7 +45,8 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         self.server.asked.append(self.path)
-        status, value = self.server.answers.get(self.path, (404, "not found"))
+        held = self.path.startswith("/api/packages/")  # no package needs to be sent
+        status, value = self.server.answers.get(self.path, (200, {}) if held else (404, "not found"))
         content = (value if isinstance(value, str) else json.dumps(value)).encode()
         self.send_response(status)
         self.send_header("Content-Length", str(len(content)))
@@ -101,6 +102,16 @@ def test_a_token_that_is_refused(
     line = refused(blindrec, *command, "--address", service.url)
     assert line.startswith(f"the head at {service.url} refuses the token (Authentication ")
     assert line.endswith("set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN_PATH to the cluster's token file\n")
+
+
+def test_a_head_whose_agent_has_no_port(service: Service, blindrec: Command) -> None:
+    """As where another head runs on the machine: Ray's own words have no remedy."""
+    said = "Traceback (most recent call last): No available agent to submit job, please try again later."
+    service.answers["/api/jobs/"] = (500, said)
+    line = refused(blindrec, "submit", *BOUNDS, "--address", service.url)
+    assert "does not take the job (" in line
+    assert "No available agent to submit job" in line
+    assert line.endswith("start the head with a free port as --dashboard-agent-listen-port\n")
 
 
 def test_a_job_that_is_unknown(service: Service, blindrec: Command) -> None:

@@ -11,7 +11,8 @@ import pytest
 from ray._private.runtime_env.packaging import create_package
 
 from coordinator.protocol.errors import InputError
-from scenarios.submission.sending import PACKAGES, check_folder, entrypoint, environment, run_folders
+from scenarios.submission.sending import PACKAGES, check_folder, entrypoint, environment, left_out, run_folders
+from scenarios.submission.withheld import told
 
 ROOT = Path(__file__).parents[3]
 KEPT = {".gitignore", "mypolicy.py", "small.toml", "notes/plan.md"}
@@ -39,6 +40,36 @@ def test_code_and_settings_travel_and_nothing_else(folder: Path, tmp_path_factor
     create_package(described["working_dir"], package, include_gitignore=True, excludes=described["excludes"])
     with zipfile.ZipFile(package) as held:
         assert {name for name in held.namelist() if not name.endswith("/")} == KEPT
+
+
+SECRETS = {
+    ".env", ".env.local", "prod.env", "in/.ENV", "server.pem", "in/deep/Server.KEY", "id_rsa", "id_ed25519.pub", "a.p12", "b.pfx",
+    ".netrc", ".npmrc", ".pypirc", ".git-credentials", ".aws/config", ".ssh/known_hosts", ".kube/config", "in/.docker/config.json",
+    "blindrec-token", "API_TOKEN.txt", "my secret.toml", "in/[old] secrets!.py", "credentials.json", "db-password", "harmless.txt",
+}  # fmt: skip
+
+
+def test_keys_and_tokens_never_travel_and_are_named(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """As Ray itself packs them; a link to a key is one, too."""
+    for name in SECRETS - {"harmless.txt"}:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("x")
+    (folder / "harmless.txt").symlink_to(folder / ".ssh" / "known_hosts")
+    (folder / ".gitignore").write_text("!.env\n!*.pem\n")
+    package = tmp_path_factory.mktemp("package") / "sent.zip"
+    described = environment(folder)
+    create_package(described["working_dir"], package, include_gitignore=True, excludes=described["excludes"])
+    with zipfile.ZipFile(package) as held:
+        sent = {name for name in held.namelist() if not name.endswith("/")}
+    assert not sent & SECRETS
+    assert sent >= KEPT
+    folders = {"in/.docker", ".aws", ".ssh", ".kube"}
+    named = {path.as_posix() for path in left_out(folder)} - {"secret.txt"}
+    assert named == {name for name in SECRETS if not any(name.startswith(f"{one}/") for one in folders)} | folders
+    line = told(left_out(folder))
+    assert ".aws, .env, .env.local" in line
+    assert line.endswith(f"and {len(left_out(folder)) - 5} more; rename what the job needs")
+    assert told([]) == ""
 
 
 def test_blindrecs_own_code_goes_along_where_the_folder_does_not_hold_it(folder: Path) -> None:

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from completions import planted
 
-from coordinator.completion.cohorts import LocalCrowd
 from coordinator.completion.announcing import announced
+from coordinator.completion.cohorts import LocalCrowd
 from coordinator.completion.fitting import Fitting
 from coordinator.protocol.arrays import Floats2
 from coordinator.protocol.errors import InputError

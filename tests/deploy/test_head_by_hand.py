@@ -1,0 +1,61 @@
+"""The deploy page's commands for a head by hand, pasted as they stand: they wait for the head, and end it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+import socket
+import subprocess
+import sys
+import tempfile
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+import pytest
+
+PAGE = Path(__file__).parents[2] / "deploy" / "README.md"
+PORTS = ("6379", "8265")
+
+
+def block() -> str:
+    """The first commands of the section."""
+    section = PAGE.read_text(encoding="utf-8").partition("## A head by hand")[2]
+    found = re.search(r"```\n(.*?)```", section, re.DOTALL)
+    assert found
+    return found[1]
+
+
+def free_ports(count: int) -> list[int]:
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(closing(socket.create_server(("127.0.0.1", 0)))) for _ in range(count)]
+        return [one.getsockname()[1] for one in sockets]
+
+
+@pytest.mark.cluster
+def test_the_commands_for_a_head_by_hand_run_when_they_are_pasted(tmp_path: Path) -> None:
+    """On ports of their own, since other heads may run on this machine, and with a job that is over at once."""
+    script = block()
+    ports = free_ports(len(PORTS) + 2)
+    for old, new in zip(PORTS, ports, strict=False):
+        assert old in script
+        script = script.replace(old, str(new))
+    script = script.replace("submit run --users 2000000", "submit bounds --items 1000 --rated 30")
+    with tempfile.TemporaryDirectory(prefix="ray") as folder:  # a short name, as sockets need it
+        own = f"--temp-dir={folder} --num-cpus=2 --dashboard-agent-listen-port={ports[2]} --ray-client-server-port={ports[3]}"
+        script = script.replace("ray start --head --block", f"ray start --head --block {own}")
+        (tmp_path / "key").write_text(secrets.token_hex(32))
+        (tmp_path / "work").mkdir()
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")} | {
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+            "NO_PROXY": "127.0.0.1",
+            "RAY_AUTH_MODE": "token",
+            "RAY_AUTH_TOKEN_PATH": str(tmp_path / "key"),
+        }
+        command = ["bash", "-c", f"set -m; {{ {script} }}; wait"]  # jobs are numbered, as where somebody types
+        ended = subprocess.run(
+            command, cwd=tmp_path / "work", env=environment, capture_output=True, text=True, check=False
+        )
+    assert (tmp_path / "work" / "result.json").is_file(), ended.stderr[-2000:]
+    assert json.loads((tmp_path / "work" / "result.json").read_text())["bounds"]

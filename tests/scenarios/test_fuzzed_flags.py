@@ -1,0 +1,71 @@
+"""Every flag of every command with values that nobody means: one short line, exit code 2, no trace, no hang."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from malformed import TEXTS, begin_no_run, fault, ratings_file
+from runs import Command
+
+from scenarios.cli import command_line
+
+PLANTED = ["--backend", "inprocess", "--planted", "60,30,900"]
+COMMANDS: dict[str, list[str]] = {
+    "run": ["--backend", "inprocess", "--items", "20", "--rated", "5", "--users", "100"],
+    "run --ratings": ["{ratings}", "--backend", "inprocess"],
+    "resume": ["--backend", "inprocess"],
+    "demo": ["--backend", "inprocess"],
+    "data": [],
+    "data {ratings}": [],
+    "bounds": ["--items", "100", "--rated", "5"],
+    "plan": ["--items", "30", "--rated", "4"],
+    "online": ["--backend", "inprocess", "--rounds", "5", "--voters", "16"],
+    "adversary slow-halving": [],
+    "submit": [],
+    "submit run": [],
+    "status job": [],
+    "stop job": [],
+    "two-tier": PLANTED,
+    "sweep sample-complexity": ["--backend", "inprocess", "--out", "complexity"],
+    "sweep adaptive": ["--backend", "inprocess", "--out", "adaptive"],
+    "sweep online": ["--backend", "inprocess", "--out", "online"],
+    "sweep two-tier": ["--out", "two-tier", *PLANTED],
+}
+EACH = 7
+"""Values that every flag is tried with, drawn from all."""
+
+
+def flags(words: str) -> list[Any]:
+    """The parameters of a command that take a value."""
+    node = command_line()
+    for word in words.split():
+        node = getattr(node, "commands", {}).get(word, node)
+    return [one for one in node.params if not getattr(one, "is_flag", False)]
+
+
+def calls(words: str, ratings: Path) -> Iterator[list[str]]:
+    """Calls with one value each that nobody means."""
+    draw = random.Random(words)
+    begin = [word.replace("{ratings}", str(ratings)) for word in words.split()]
+    base = [word.replace("{ratings}", str(ratings)) for word in COMMANDS[words]]
+    for flag in flags(words):
+        for value in draw.sample(TEXTS, EACH):
+            if flag.param_type_name == "argument":
+                yield [*begin, *base, value]
+            else:
+                yield [*begin, *base, f"{flag.opts[0]}={value}"]
+
+
+@pytest.mark.parametrize("words", COMMANDS)
+def test_flags_with_values_that_nobody_means(
+    words: str, blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin_no_run(monkeypatch, tmp_path)
+    tried = list(calls(words, ratings_file(tmp_path)))
+    assert len(tried) >= EACH
+    faults = [told for one in tried if (told := fault(blindrec, one))]
+    assert not faults, "\n".join(faults)
