@@ -13,7 +13,7 @@ from fractions import Fraction
 from pathlib import Path
 
 from actors.durable import make_folder
-from actors.log import Log, read_log
+from actors.log import Log, damaged, read_log
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import LedgerError
 
@@ -90,14 +90,18 @@ def read_entries(folder: Path, first: int, stop: int) -> Iterator[Entry]:
         If a file belongs to another run, or a line other than a torn last one is damaged.
     """
     for path in sorted(folder.glob(f"*{SUFFIX}")):
-        for told in read_log(path, owner_of(folder)):
-            entry = _read(told)
+        for number, told in enumerate(read_log(path, owner_of(folder)), start=2):
+            if (entry := _read(told)) is None:
+                raise damaged(path, number)
             low, high = max(first, entry.first), min(stop, entry.stop)
             if low < high:
                 yield Entry(entry.id, entry.epsilon, low, high)
 
 
-def _read(told: bytes) -> Entry:
-    """Return a line's entry."""
-    query_id, epsilon, first, stop = json.loads(told)
-    return Entry(bytes.fromhex(query_id), None if epsilon is None else Fraction(epsilon), first, stop)
+def _read(told: bytes) -> Entry | None:
+    """Return a line's entry, or None where it holds none."""
+    try:
+        query_id, epsilon, first, stop = json.loads(told)
+        return Entry(bytes.fromhex(query_id), None if epsilon is None else Fraction(epsilon), first, stop)
+    except (ValueError, TypeError, ArithmeticError):
+        return None
