@@ -2,7 +2,7 @@
 
 `reference` is the oracle in plain Python, `statistical` holds error radii, `worlds` builds the project's objects,
 `runs` starts small scenarios and commands, `boundary` knows what may cross it, `tiers` builds private devices,
-`mortal` has processes that die.
+`mortal` has processes that die, `cutting` ends a process at each of its file operations.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def _share(name: str) -> None:
     spec.loader.exec_module(module)
 
 
-for shared in ("reference", "statistical", "worlds", "runs", "boundary", "tiers", "completions", "mortal"):
+for shared in ("reference", "statistical", "worlds", "runs", "boundary", "tiers", "completions", "mortal", "cutting"):
     _share(shared)
 
 
