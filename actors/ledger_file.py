@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from actors.durable import make_folder
-from actors.log import Log, read_log
+from actors.log import Log, damaged, read_log
 from coordinator.protocol.budget import Epsilon, PrivacyParameter, require_epsilon
 from coordinator.protocol.checked import MOST_DEVICES, require_whole
 from coordinator.protocol.errors import InputError, LedgerError
@@ -104,26 +104,18 @@ def read_entries(folder: Path, first: int, stop: int) -> Iterator[Entry]:
         If a file belongs to another run, or a line other than a torn last one is damaged.
     """
     for path in sorted(folder.glob(f"*{SUFFIX}")):
-        for told in read_log(path, owner_of(folder)):
-            entry = _read(told, path)
+        for number, told in enumerate(read_log(path, owner_of(folder)), start=2):
+            if (entry := _read(told)) is None:
+                raise damaged(path, number)
             low, high = max(first, entry.first), min(stop, entry.stop)
             if low < high:
                 yield Entry(entry.id, entry.epsilon, low, high)
 
 
-def _read(told: bytes, path: Path) -> Entry:
-    """Return a line's entry.
-
-    Raises
-    ------
-    LedgerError
-        If it charges what nobody can be charged.
-    """
+def _read(told: bytes) -> Entry | None:
+    """Return a line's entry, or None where it holds none."""
     try:
         query_id, epsilon, first, stop = json.loads(told)
         return Entry(bytes.fromhex(query_id), None if epsilon is None else PrivacyParameter(epsilon), first, stop)
-    except (ValueError, TypeError) as error:
-        raise LedgerError(
-            f"ledger {path} holds {told.decode(errors='replace')[:200]}, which is no charge ({error}); what devices "
-            "spent is not known: put the file back as it was, or start in a new folder"
-        ) from None
+    except (ValueError, TypeError):
+        return None

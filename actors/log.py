@@ -76,10 +76,7 @@ def read_log(path: Path, owner: str) -> Iterator[bytes]:
         check, _, told = line.partition(b" ")
         before = _digest(before, told)
         if check != before.hex().encode():
-            raise LedgerError(
-                f"ledger {path} is damaged on line {number}, or of another version of blindrec; what devices spent is "
-                "not known: put the file back as it was, or start in a new folder"
-            )
+            raise damaged(path, number)
         if number > 1:
             yield told
         elif told != _head(owner).encode():
@@ -87,6 +84,14 @@ def read_log(path: Path, owner: str) -> Iterator[bytes]:
                 f"ledger {path} says that it is {told.decode(errors='replace')[:200]}, its folder is that of {owner}, "
                 f"format {FORMAT}; move it to where it belongs, or start in a new folder"
             )
+
+
+def damaged(path: Path, number: int) -> LedgerError:
+    """Return the error that names a line which cannot be right."""
+    return LedgerError(
+        f"ledger {path} is damaged on line {number}, or of another version of blindrec; what devices spent is not "
+        "known: put the file back as it was, or start in a new folder"
+    )
 
 
 def _head(owner: str) -> str:

@@ -4,7 +4,7 @@
 `runs` starts small scenarios and commands, `boundary` knows what may cross it, `tiers` builds private devices,
 `mortal` has processes that die, `forging` makes messages that nothing has checked,
 `nasty` the values in them,
-`malformed` holds input that nobody means.
+`malformed` holds input that nobody means, `cutting` ends a process at each of its file operations.
 """
 
 from __future__ import annotations
@@ -50,6 +50,7 @@ for shared in (
     "forging",
     "nasty",
     "malformed",
+    "cutting",
 ):
     _share(shared)
 

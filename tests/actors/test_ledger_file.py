@@ -11,7 +11,8 @@ import worlds
 
 from actors.device import Cohort
 from actors.ledger import Ledger
-from actors.ledger_file import Entry, read_entries
+from actors.ledger_file import Entry, owner_of, read_entries
+from actors.log import Log
 from coordinator.pool_designs import MaxSense
 from coordinator.protocol.errors import LedgerError
 from coordinator.protocol.messages import Query
@@ -97,6 +98,14 @@ def test_a_damaged_line_is_told(tmp_path: Path) -> None:
             cohort(tmp_path)
     file.write_bytes(b"".join(lines))
     with pytest.raises(LedgerError, match="is damaged on line 1, or of another version"):
+        cohort(tmp_path)
+
+
+@pytest.mark.parametrize("line", ['["zz", "1", 0, 9]', '["00", "1/0", 0, 9]', '["00", "1"]', "{}", "5"])
+def test_a_line_that_holds_no_entry_is_told(line: str, tmp_path: Path) -> None:
+    """Even with a digest that goes with it."""
+    Log(tmp_path, "mine", ".ledger", owner_of(tmp_path)).append([Entry(bytes(16), Fraction(1), 0, 9).line(), line])
+    with pytest.raises(LedgerError, match="is damaged on line 3"):
         cohort(tmp_path)
 
 

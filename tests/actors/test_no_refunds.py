@@ -123,7 +123,7 @@ def test_a_cost_that_changes_between_looks_is_looked_at_once() -> None:
 def test_a_ledgers_file_gives_nothing_back(epsilon: Any, tmp_path: Path) -> None:
     """Its line's digest is right: whoever wrote it, what devices spent is not known then."""
     Log(tmp_path, "000000000000", SUFFIX, owner_of(tmp_path)).append([json.dumps([bytes(16).hex(), epsilon, 0, 10])])
-    with pytest.raises(LedgerError, match=r"is no charge .*; what devices spent is not known"):
+    with pytest.raises(LedgerError, match="what devices spent is not known"):
         Ledger(0, 10, None, tmp_path)
 
 
