@@ -112,8 +112,7 @@ def claimed(out: Path) -> tuple[Scenario, int]:
         held = json.loads(mark.read_text(encoding="utf-8"))
         found, digest = held["format"], held.get("ratings_sha256")
         scenario = Scenario.model_validate(held["scenario"]) if found == FORMAT else None
-        if type(repeat := held["repeat"]) is not int or not 1 <= repeat <= LARGEST:
-            raise ValueError(repeat)
+        repeat = _seeds(held["repeat"])
     except OSError as error:
         raise InputError(f"output folder {out} holds no interrupted run ({error.strerror}: {mark.name})") from None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
@@ -126,6 +125,12 @@ def claimed(out: Path) -> tuple[Scenario, int]:
     if _identity(scenario)["ratings_sha256"] != digest:
         raise InputError(f"{scenario.ratings} has changed since the run in {out} began; run it in a new folder")
     return scenario, repeat
+
+
+def _seeds(repeat: object) -> int:
+    if type(repeat) is not int or not 1 <= repeat <= LARGEST:
+        raise ValueError(repeat)
+    return repeat
 
 
 def as_json_values(scenario: Scenario) -> dict[str, Any]:

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 SUBMIT_HELP = """Run a command of blindrec on a Ray cluster, as a job: `submit run ...`, `submit sweep ...` and so on.
 
-Sends the working directory, without data, runs and caches, what .gitignore names, keys and tokens; shows the job's log as it
-grows; ends with the job's own exit code, or 3 where the job was stopped. --json brings the result here. --out of the
+Sends the working directory, without data, runs and caches, keys and tokens, and what .gitignore names; shows the
+job's log as it grows; ends with the job's own exit code, or 3 where the job was stopped. --json brings the result here. --out of the
 command is a folder on the cluster, and data (--ratings) must lie there: give absolute paths. Ctrl-C leaves the job
 running.
 
@@ -45,8 +45,8 @@ def submit(
     # other commands need not wait for Ray
     from scenarios.cli import command_line  # noqa: PLC0415 (it holds this command, too)
     from scenarios.submission.request import check_request  # noqa: PLC0415
-    from scenarios.submission.withheld import told  # noqa: PLC0415
     from scenarios.submission.sending import check_folder, entrypoint, environment, left_out  # noqa: PLC0415
+    from scenarios.submission.withheld import told  # noqa: PLC0415
 
     folder = Path.cwd()
     check_folder(folder)

@@ -1,4 +1,4 @@
-"""README and docs: every command that they show is listed, and figures of those that end within seconds are measured."""
+"""README and docs: every command that they show is listed, and figures of quick ones are measured."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import re
 import shlex
 from typing import Any
 
-
 import pytest
+
 from benchmarks.documented import (
     Shown,
     compare,
@@ -21,7 +21,6 @@ from benchmarks.documented import (
     stands_for,
     table,
 )
-
 from scenarios.cli import command_line
 from scenarios.submission.request import parsed
 
