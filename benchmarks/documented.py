@@ -2,7 +2,8 @@
 
 `docs/figures.toml` lists every command and every program that these pages show. Those that end within seconds are run,
 and the words around their figures are kept there as a template, ``the second after {answered:,}``: filled in with what
-the command measured it must stand in the page. ``python -m benchmarks.documented`` (`make figures`) writes measured figures into the pages.
+the command measured it must stand in the page. ``python -m benchmarks.documented`` (`make figures`) writes measured
+figures into the pages.
 """
 
 from __future__ import annotations
@@ -40,16 +41,17 @@ class Shown(NamedTuple):
 
 
 def pages() -> list[str]:
-    """README and the docs, as seen from the project's folder."""
+    """Return README and the docs, as seen from the project's folder."""
     return ["README.md", *sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rglob("*.md"))]
 
 
 def read(page: str) -> str:
+    """Return a page's text."""
     return (ROOT / page).read_text(encoding="utf-8")
 
 
 def commands(text: str) -> Iterator[str]:
-    """The commands of a page, in blocks and in the text; a bare ``blindrec run`` only names the command."""
+    """Yield the commands of a page, in blocks and in the text; a bare ``blindrec run`` only names the command."""
     for block in _FENCED.findall(text):
         for line in block.splitlines():
             if re.match(_BEGINS, line) and (told := re.split(r"\s+#\s", line)[0].strip()):
@@ -61,31 +63,31 @@ def commands(text: str) -> Iterator[str]:
 
 
 def programs(text: str) -> Iterator[str]:
-    """The programs of a page that print something."""
+    """Yield the programs of a page that print something."""
     blocks = re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
     blocks += re.findall(r"^python - <<'END'\n(.*?)^END$", text, re.DOTALL | re.MULTILINE)
     yield from (block for block in blocks if "print(" in block)
 
 
 def shown() -> list[Shown]:
-    """All commands and programs of all pages."""
+    """Return all commands and programs of all pages."""
     return [Shown(page, one) for page in pages() for find in (commands, programs) for one in find(read(page))]
 
 
 def table() -> dict[str, list[dict[str, Any]]]:
-    """What `docs/figures.toml` lists."""
+    """Return what `docs/figures.toml` lists."""
     listed: dict[str, list[dict[str, Any]]] = tomllib.loads(TABLE.read_text(encoding="utf-8"))
     return listed
 
 
 def stands_for(entry: dict[str, Any], one: Shown) -> bool:
-    """Whether an entry of the table lists it: a command by its text, a program by one of its lines."""
+    """Return whether an entry of the table lists it: a command by its text, a program by one of its lines."""
     named = {*entry.get("commands", ()), entry.get("command")}
     return entry["page"] == one.page and (one.text in named or entry.get("program") in one.text.splitlines())
 
 
 def listed_as(one: Shown) -> list[str]:
-    """The kinds under which the table lists it."""
+    """Return the kinds under which the table lists it."""
     return [kind for kind, entries in table().items() for entry in entries if stands_for(entry, one)]
 
 
@@ -106,7 +108,7 @@ def printed(program: str) -> str:
     """Run a program here and return what it prints."""
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
-        exec(compile(program, "<page>", "exec"), {"__name__": "__main__"})
+        exec(compile(program, "<page>", "exec"), {"__name__": "__main__"})  # our own pages'
     return out.getvalue()
 
 
@@ -129,7 +131,7 @@ def folder_of_pages() -> Iterator[None]:
 
 
 def found(template: str, text: str) -> list[re.Match[str]]:
-    """Where a template stands in a page, whatever its figures, table lines and line ends."""
+    """Return where a template stands in a page, whatever its figures, table lines and line ends."""
     parts = []
     for literal, field, _, _ in Formatter().parse(template):
         parts.append(_GAP.join(re.escape(word) for word in re.split(r"\s+", literal)))
@@ -139,7 +141,7 @@ def found(template: str, text: str) -> list[re.Match[str]]:
 
 
 def measured(template: str, result: dict[str, Any]) -> list[str]:
-    """The figures of a template as a result has them."""
+    """Return the figures of a template as a result has them."""
     form = Formatter()
     return [
         form.format_field(form.get_field(field, (), result)[0], how or "")
@@ -149,7 +151,7 @@ def measured(template: str, result: dict[str, Any]) -> list[str]:
 
 
 def compare(page: str, command: str, template: str, result: dict[str, Any]) -> str:
-    """What is wrong with the figures that a page states; nothing, if they are those of the result."""
+    """Tell what is wrong with the figures that a page states; nothing, if they are those of the result."""
     places, now = found(template, read(page)), measured(template, result)
     if len(places) != 1:
         return f"{page}: '{template}' stands there {len(places)} times, not once; mend docs/figures.toml or the page"
@@ -159,7 +161,7 @@ def compare(page: str, command: str, template: str, result: dict[str, Any]) -> s
 
 
 def differing(page: str, template: str, output: str) -> str:
-    """What is wrong with figures that a page states of a program's output; ``{3}`` is the fourth number printed."""
+    """Tell what is wrong with figures that a page states of a program's output; ``{3}`` is its fourth number."""
     places, numbers = found(template, read(page)), [float(one.replace(",", "")) for one in _NUMBER.findall(output)]
     if len(places) != 1:
         return f"{page}: '{template}' stands there {len(places)} times, not once; mend docs/figures.toml or the page"

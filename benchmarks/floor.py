@@ -1,4 +1,7 @@
-"""The floor: the random numbers and additions that no implementation of a MaxSense round could avoid."""
+"""The floor: a bare reference kernel with the random numbers and additions of a MaxSense round, and nothing else.
+
+It is what speed is told against, not a bound: a kernel with cheaper random numbers is faster.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ from coordinator.protocol.hashing import draw
 def floor_kernel(first: int, stop: int, items: int, rated: int, sensed: int, counts: Counts) -> np.uint64:
     """Draw ``rated`` words for a device's ratings; draw one word and add one for each sensed item.
 
-    No set is kept distinct, no gap is geometric, no key is strong, and nothing is released: only the work that stays.
+    No set is kept distinct, no gap is geometric, no key is strong, and nothing is released.
     """
     mixed = uint64(0)
     for device in range(first, stop):

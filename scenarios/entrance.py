@@ -85,7 +85,7 @@ def enter(tree: Any, arguments: list[str]) -> NoReturn:
     if sys.stdout is None:
         stop("standard output is closed; send it to a file, or to /dev/null", BAD_INPUT)
     stream = sys.stdout
-    sys.stdout = _Output(stream)  # type: ignore[assignment] # all of a text stream
+    sys.stdout = _Output(stream)
     try:
         code = tree(args=arguments or ["--help"], standalone_mode=False)
         sys.stdout.flush()

@@ -104,25 +104,28 @@ def read_toml(path: Path, what: str) -> dict[str, Any]:
     InputError
         If it cannot be read, is larger than `MOST_SETTINGS`, is no TOML, or holds a whole number beyond `LARGEST`.
     """
-    remedy = "name a TOML file"
     try:
-        with a_file(path, what, remedy).open("rb") as file:
-            content = file.read(MOST_SETTINGS + 1)
-        if len(content) > MOST_SETTINGS:
-            raise InputError(f"{what} {path} is larger than {MOST_SETTINGS >> 20} MB; {remedy}")
-        values = tomllib.loads(content.decode())
+        values = tomllib.loads(_bounded(path, what).decode())
         _check_numbers(values)
-    except OSError as error:
-        raise InputError(f"{what} {path} cannot be read ({error.strerror}); {remedy}") from None
     except RecursionError:
-        raise InputError(
-            f"{what} {path} is no TOML that can be read: its lists or tables are nested too deep"
-        ) from None
+        raise InputError(f"{what} {path} is no TOML: its lists or tables are nested too deep") from None
     except InputError:
         raise
     except ValueError as error:  # of the syntax, of UTF-8, of numbers with thousands of digits
         raise InputError(f"{what} {path} is no TOML: {cut_short(str(error), 2 * MOST_ECHOED)}") from None
     return values
+
+
+def _bounded(path: Path, what: str) -> bytes:
+    remedy = "name a TOML file"
+    try:
+        with a_file(path, what, remedy).open("rb") as file:
+            content = file.read(MOST_SETTINGS + 1)
+    except OSError as error:
+        raise InputError(f"{what} {path} cannot be read ({error.strerror}); {remedy}") from None
+    if len(content) > MOST_SETTINGS:
+        raise InputError(f"{what} {path} is larger than {MOST_SETTINGS >> 20} MB; {remedy}")
+    return content
 
 
 def _check_numbers(value: Any) -> None:

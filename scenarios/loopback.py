@@ -1,4 +1,4 @@
-"""A Ray instance of this process's own: it listens on this machine's loopback only, with a token that nobody else has."""
+"""A Ray instance of this process's own: it listens on loopback only, with a token that nobody else has."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ray._private import ray_constants
-from ray._raylet import AuthenticationTokenLoader, Config
+from ray._raylet import AuthenticationTokenLoader, Config  # type: ignore[attr-defined] # compiled, without types
 
 _LISTENS = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
 """Ray 2.60 knows no setting for this: it listens on loopback where it thinks that a machine can have no cluster."""

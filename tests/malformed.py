@@ -19,8 +19,9 @@ LINES, LONGEST = 3, 1200
 """Of standard error: progress of a small run, or the line that says what is wrong."""
 
 TEXTS = (
-    "-1", "0", "nan", "inf", "-inf", "1e308", "1e-308", "1e400", "1/0", "0x10", "", " ", "½", "\u202e☃", "\udcff", "a\0b",
-    "\x1b[31m", "1,", "1;2", "1:2:0", "nan,nan", "9" * 19, "9" * 5000, "x" * 100_000, "../..", "/dev/null/x", "--",
+    "-1", "0", "nan", "inf", "-inf", "1e308", "1e-308", "1e400", "1/0", "0x10", "", " ", "½", "\u202e☃", "\udcff",
+    "a\0b", "\x1b[31m", "1,", "1;2", "1:2:0", "nan,nan", "9" * 19, "9" * 5000, "x" * 100_000, "../..",
+    "/dev/null/x", "--",
 )  # fmt: skip
 """Values of flags. Processes cannot be given zero bytes; who calls `scenarios.cli.main` can."""
 
@@ -77,9 +78,10 @@ def begin_no_run(patch: pytest.MonkeyPatch, scratch: Path) -> None:
         raise InputError("a run would begin")
 
     for name in (
-        "scenarios.session.InProcess.run", "scenarios.session.InProcess.each", "scenarios.online.repeat.run_online_seeds",
-        "scenarios.planner.command.make_plan", "scenarios.two_tier.command.run", "scenarios.two_tier.sweep_command._measure",
-        "scenarios.online.adversary_rows.rows_against", "scenarios.cluster.on_ray", "scenarios.submission.commands._head",
+        "scenarios.session.InProcess.run", "scenarios.session.InProcess.each", "scenarios.cluster.on_ray",
+        "scenarios.online.repeat.run_online_seeds", "scenarios.planner.command.make_plan",
+        "scenarios.two_tier.command.run", "scenarios.two_tier.sweep_command._measure",
+        "scenarios.online.adversary_rows.rows_against", "scenarios.submission.commands._head",
     ):  # fmt: skip
         patch.setattr(name, begun)
     patch.setattr("scenarios.cli.learnable_of", lambda *_: [])

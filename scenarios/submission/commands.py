@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 SUBMIT_HELP = """Run a command of blindrec on a Ray cluster, as a job: `submit run ...`, `submit sweep ...` and so on.
 
-Sends the working directory, without data, runs and caches, what .gitignore names, keys and tokens; shows the job's log as it
-grows; ends with the job's own exit code, or 3 where the job was stopped. --json brings the result here. --out of the
-command is a folder on the cluster, and data (--ratings) must lie there: give absolute paths. Ctrl-C leaves the job
-running.
+Sends the working directory, without data, runs and caches, keys and tokens, and what .gitignore names; shows the
+job's log as it grows; ends with the job's own exit code, or 3 where the job was stopped. --json brings the result
+here. --out of the command is a folder on the cluster, and data (--ratings) must lie there: give absolute paths.
+Ctrl-C leaves the job running.
 
 \b
   blindrec submit run --users 2000000 --json result.json --address http://127.0.0.1:8265

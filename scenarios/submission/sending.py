@@ -34,8 +34,9 @@ _GRACE = 20
 def environment(folder: Path) -> dict[str, Any]:
     """Return Ray's description of what a job brings along.
 
-    The working directory goes without `EXCLUDES`, without what `secrets_in` finds and without folders that hold a run. Where it does not hold
-    blindrec's packages, they travel beside it, so that both sides are the same code.
+    The working directory goes without `EXCLUDES`, without keys, tokens and passwords (`left_out`) and without folders
+    that hold a run. Where it does not hold blindrec's packages, they travel beside it, so that both sides are the same
+    code.
 
     Parameters
     ----------

@@ -10,10 +10,10 @@ from pathlib import Path
 
 SECRETS = (
     ".env", ".env.*", "*.env", ".envrc", "*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.keystore", "*.kdbx", "*.ppk",
-    "*.gpg", "*.asc", "id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*", ".netrc", "_netrc", ".npmrc", ".yarnrc", ".pypirc",
-    ".pgpass", ".my.cnf", ".git-credentials", ".htpasswd", ".dockercfg", ".vault*", "kubeconfig*", "*.kubeconfig",
-    "*token*", "*secret*", "*credential*", "*password*", "*passwd*", "service-account*.json", "*.tfstate*", "*.tfvars",
-    ".aws", ".azure", ".gcloud", ".ssh", ".gnupg", ".kube", ".docker", ".ray", "*.ovpn",
+    "*.gpg", "*.asc", "id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*", ".netrc", "_netrc", ".npmrc", ".yarnrc",
+    ".pypirc", ".pgpass", ".my.cnf", ".git-credentials", ".htpasswd", ".dockercfg", ".vault*", "kubeconfig*",
+    "*.kubeconfig", "*token*", "*secret*", "*credential*", "*password*", "*passwd*", "service-account*.json",
+    "*.tfstate*", "*.tfvars", ".aws", ".azure", ".gcloud", ".ssh", ".gnupg", ".kube", ".docker", ".ray", "*.ovpn",
 )  # fmt: skip
 """Patterns of the names of files and folders, in upper or lower case."""
 _SHOWN = 5
@@ -50,10 +50,10 @@ def secrets_in(folder: Path, passed_over: Collection[str]) -> list[Path]:
 
 
 def excluding(path: Path) -> str:
-    """Return the pattern, as in `.gitignore`, of one file or folder.
+    r"""Return the pattern, as in `.gitignore`, of one file or folder.
 
     >>> excluding(Path("a/my [old].KEY"))
-    '/a/my\\\\ \\\\[old\\\\].KEY'
+    '/a/my\\ \\[old\\].KEY'
     """
     return "/" + re.sub(r"([\\\[\]*?!# ])", r"\\\1", path.as_posix())
 

@@ -43,7 +43,8 @@ def test_the_commands_for_a_head_by_hand_run_when_they_are_pasted(tmp_path: Path
         script = script.replace(old, str(new))
     script = script.replace("submit run --users 2000000", "submit bounds --items 1000 --rated 30")
     with tempfile.TemporaryDirectory(prefix="ray") as folder:  # a short name, as sockets need it
-        own = f"--temp-dir={folder} --num-cpus=2 --dashboard-agent-listen-port={ports[2]} --ray-client-server-port={ports[3]}"
+        own = f"--temp-dir={folder} --num-cpus=2 --ray-client-server-port={ports[3]}"
+        own += f" --dashboard-agent-listen-port={ports[2]}"
         script = script.replace("ray start --head --block", f"ray start --head --block {own}")
         (tmp_path / "key").write_text(secrets.token_hex(32))
         (tmp_path / "work").mkdir()

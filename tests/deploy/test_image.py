@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
+from packaging.utils import NormalizedName, canonicalize_name
 
 ROOT = Path(__file__).parents[2]
 LINES = (ROOT / "deploy" / "Dockerfile").read_text(encoding="utf-8").splitlines()
@@ -49,7 +49,7 @@ def test_only_what_is_copied_is_sent_to_be_built() -> None:
     assert sent == {source for line in told("COPY") for source in line.split()[:-1]}
 
 
-def needed(name: str, found: dict[str, str]) -> dict[str, str]:
+def needed(name: str, found: dict[NormalizedName, str]) -> dict[NormalizedName, str]:
     """All that a distribution needs to run here, with what it needs in turn: versions by name."""
     for text in importlib.metadata.requires(name) or []:
         wanted = Requirement(text)

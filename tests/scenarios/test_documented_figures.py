@@ -1,4 +1,4 @@
-"""README and docs: every command that they show is listed, and figures of those that end within seconds are measured."""
+"""README and docs: every command that they show is listed, and figures of quick ones are measured."""
 
 from __future__ import annotations
 

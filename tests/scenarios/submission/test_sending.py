@@ -43,9 +43,10 @@ def test_code_and_settings_travel_and_nothing_else(folder: Path, tmp_path_factor
 
 
 SECRETS = {
-    ".env", ".env.local", "prod.env", "in/.ENV", "server.pem", "in/deep/Server.KEY", "id_rsa", "id_ed25519.pub", "a.p12", "b.pfx",
-    ".netrc", ".npmrc", ".pypirc", ".git-credentials", ".aws/config", ".ssh/known_hosts", ".kube/config", "in/.docker/config.json",
-    "blindrec-token", "API_TOKEN.txt", "my secret.toml", "in/[old] secrets!.py", "credentials.json", "db-password", "harmless.txt",
+    ".env", ".env.local", "prod.env", "in/.ENV", "server.pem", "in/deep/Server.KEY", "id_rsa", "id_ed25519.pub",
+    "a.p12", "b.pfx", ".netrc", ".npmrc", ".pypirc", ".git-credentials", ".aws/config", ".ssh/known_hosts",
+    ".kube/config", "in/.docker/config.json", "blindrec-token", "API_TOKEN.txt", "my secret.toml",
+    "in/[old] secrets!.py", "credentials.json", "db-password", "harmless.txt",
 }  # fmt: skip
 
 
