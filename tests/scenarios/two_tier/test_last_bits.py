@@ -14,11 +14,12 @@ from coordinator.completion.fitting import Model, iterate
 from scenarios.session import InProcess
 from scenarios.two_tier import course, validation, weighing
 from scenarios.two_tier.config import TwoTier
-from scenarios.two_tier.experiment import run
+from scenarios.two_tier.experiment import read_table, run, settle, world_of
 from scenarios.two_tier.validation import Trial, trial_error
 
 SMALL = {"planted": (150, 60, 4_000), "private": 50, "batch": 10, "seed": 3}
 FIXED = {**SMALL, "rank": 5, "regularisation": 1.0}
+TABLE = read_table(TwoTier.model_validate(SMALL))
 SAME = ("model_digest", "releases_sha256", "rank", "regularisation", "weight", "answered", "rmse")
 NOISE = 1e-14
 """As a share of the largest entry, after every call of EM; OpenBLAS's processors differ by about a tenth of it."""
@@ -73,6 +74,20 @@ def test_last_bits_change_no_coin(wanted: dict[str, Any], request: pytest.Fixtur
     here = told(wanted)
     request.getfixturevalue("elsewhere")
     assert told(wanted) == here
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_settings_that_are_as_good_tie_whatever_the_last_bits(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lowest rank is taken; by the bits themselves it would be any of three, and 20 as often as 5."""
+    world, coins = world_of(TwoTier.model_validate(SMALL), TABLE), np.random.default_rng(seed)
+
+    def alike(trial: Trial) -> list[float]:
+        return [trial.fold.asked.items.size * (1 + NOISE * coins.uniform(-1, 1))]
+
+    monkeypatch.setattr(validation, "trial_error", alike)
+    fitting, tried = settle(world, InProcess(1))
+    assert {rank for rank, _, _ in tried} == {5, 10, 20}
+    assert (fitting.rank, fitting.kappa) == min((rank, kappa) for rank, kappa, _ in tried)
 
 
 def test_a_grid_that_is_too_fine_lets_them(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
