@@ -17,8 +17,8 @@ from scipy.optimize import linear_sum_assignment
 from coordinator.protocol.arrays import Floats, Ints
 from coordinator.protocol.compiled import compiled
 
-STARTS, STEPS = 10, 300
-"""Starts of k-means, as the decoder's, and the most steps of each."""
+STARTS, TRIALS, STEPS = 10, 2, 300
+"""Starts of k-means and candidates for each centre of a start, as the decoder's; the most steps of each start."""
 MANY = 10.0
 """Where every pair expects more answers of either kind than this, sums are drawn from the normal law."""
 
@@ -50,17 +50,17 @@ def emulated_shares(
     upper = np.triu_indices(truth.size, 1)
     rate = rates[truth[upper[0]], truth[upper[1]]]
     while True:
-        entries = _entries(rate, users / rate.size, decoder == "centred", generator)
+        entries = _entries(rate, users / rate.size, centred=decoder == "centred", generator=generator)
         if not entries.any():
             yield float(sizes.max() / truth.size)
             continue
         profiles = leading_vectors(_symmetric(entries, truth.size), count)
         found = np.zeros((count, count))
-        np.add.at(found, (truth, best_partition(profiles, count, generator.random((STARTS, count)))), 1)
+        np.add.at(found, (truth, best_partition(profiles, count, generator.random((STARTS, count, TRIALS)))), 1)
         yield float(found[linear_sum_assignment(found, maximize=True)].sum() / truth.size)
 
 
-def _entries(rate: Floats, each: float, centred: bool, generator: np.random.Generator) -> Floats:
+def _entries(rate: Floats, each: float, *, centred: bool, generator: np.random.Generator) -> Floats:
     """Draw ``sum_u (S_u - centre)`` for pairs with these rates that expect ``each`` answers."""
     if each * min(rate.min(), 1 - rate.max()) > MANY:
         centre = float(rate.mean()) if centred else 0.0
@@ -91,8 +91,18 @@ def leading_vectors(matrix: Floats, count: int) -> Floats:
 
 
 @compiled
+def _approach(points: Floats, centre: Floats, nearest: Floats, result: Floats) -> None:
+    """Write the squared distances to the nearest centre, with one centre more."""
+    for i in range(len(points)):
+        square = 0.0
+        for k in range(centre.size):
+            square += (points[i, k] - centre[k]) ** 2
+        result[i] = min(nearest[i], square)
+
+
+@compiled
 def best_partition(points: Floats, count: int, coins: Floats) -> Ints:
-    """Return the labels, shape (N,), of the best of several runs of k-means from starts spread out by k-means++.
+    """Return the labels, shape (N,), of the best of several runs of k-means from starts of greedy k-means++.
 
     Parameters
     ----------
@@ -100,24 +110,29 @@ def best_partition(points: Floats, count: int, coins: Floats) -> Ints:
         What is sorted.
     count : int
         Number of clusters.
-    coins : array of float, shape (starts, count)
-        Uniform numbers in [0, 1) that choose the starting centres.
+    coins : array of float, shape (starts, count, trials)
+        Uniform numbers in [0, 1) that choose the candidates for the starting centres.
     """
     items, width = points.shape
     best, least = np.zeros(items, np.int64), np.inf
-    labels, nearest = np.zeros(items, np.int64), np.zeros(items)
+    labels, nearest, trial = np.zeros(items, np.int64), np.zeros(items), np.zeros(items)
     centres = np.zeros((count, width))
     for start in range(coins.shape[0]):
-        nearest[:] = 1.0
-        for c in range(count):
-            left, chosen = coins[start, c] * nearest.sum(), 0
-            while chosen < items - 1 and left >= nearest[chosen]:
-                left -= nearest[chosen]
-                chosen += 1
-            centres[c] = points[chosen]
-            for i in range(items):
-                square = ((points[i] - centres[c]) ** 2).sum()
-                nearest[i] = square if c == 0 else min(nearest[i], square)
+        nearest[:] = np.inf
+        centres[0] = points[min(items - 1, int(coins[start, 0, 0] * items))]
+        _approach(points, centres[0], nearest, nearest)
+        for c in range(1, count):
+            rest, total = np.inf, nearest.sum()
+            for coin in coins[start, c]:
+                left, chosen = coin * total, 0
+                while chosen < items - 1 and left >= nearest[chosen]:
+                    left -= nearest[chosen]
+                    chosen += 1
+                _approach(points, points[chosen], nearest, trial)
+                if trial.sum() < rest:
+                    rest = trial.sum()
+                    centres[c] = points[chosen]
+            _approach(points, centres[c], nearest, nearest)
         cost = _lloyd(points, centres, labels)
         if cost < least:
             least = cost
