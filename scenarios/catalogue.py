@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from scipy.special import gammaln
-from scipy.stats import beta
 
 from actors.advice import recommend
 from actors.ratings import StoredRatings
@@ -31,8 +30,10 @@ FEWEST_RATERS = 5
 """Items with fewer ratings say too little of taste to be counted."""
 NOISE = 0.05
 """Clusters that agree less than this with those of the run without noise (adjusted Rand index) are noise."""
-CHANCE = 0.001
-"""Clusters are noise, too, if labels at random explain as much with at least this probability."""
+CHANCE, SHUFFLES = 0.001, 1999
+"""What clusters explain counts where shuffled labels explain as much with at most this probability; their number."""
+LEAST = 0.05
+"""What clusters explain counts from this share of the variance on: among many items chance alone explains far less."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +49,7 @@ class Following:
     noiseless_ari : float
         Adjusted Rand index with the clusters of the same run at epsilon infinity.
     by_chance : tuple of float
-        Probability that labels at random explain as much of popularity, and of taste (F test).
+        Probability that shuffled labels explain as much of popularity, and of taste.
     """
 
     popularity: float
@@ -58,10 +59,11 @@ class Following:
 
     @property
     def verdict(self) -> str:
-        """``"noise"``, ``"popularity"`` or ``"taste"``."""
-        if self.noiseless_ari < NOISE or min(self.by_chance) > CHANCE:
-            return "noise"
-        return "popularity" if self.popularity > self.taste else "taste"
+        """``"noise"``, ``"popularity"`` or ``"taste"``: what they explain most of, if it counts."""
+        shares = {"taste": self.taste, "popularity": self.popularity}
+        chances = {"taste": self.by_chance[1], "popularity": self.by_chance[0]}
+        told = [name for name in shares if shares[name] >= LEAST and chances[name] <= CHANCE]
+        return max(told, key=shares.__getitem__) if told and self.noiseless_ari >= NOISE else "noise"
 
 
 def share_between(values: Floats, cluster: Indices) -> float:
@@ -73,12 +75,15 @@ def share_between(values: Floats, cluster: Indices) -> float:
     return float((sizes * (means - values.mean()) ** 2).sum() / values.size / spread)
 
 
-def chance_of(share: float, cluster: Indices) -> float:
-    """Return the probability that labels at random explain at least ``share`` of a variance (F test)."""
-    groups = np.unique(cluster).size
-    if groups < 2 or cluster.size <= groups:
-        return 1.0
-    return float(beta.sf(share, (groups - 1) / 2, (cluster.size - groups) / 2))
+def chance_of(values: Floats, cluster: Indices) -> float:
+    """Return the probability that shuffled labels explain as much of the values' variance, by a permutation test.
+
+    Popularity has a long tail, so that a small cluster of chance explains more of it than an F test allows. The
+    shuffles are `SHUFFLES`, of a fixed seed; the labels themselves count as one more, so that the test is valid.
+    """
+    found, generator = share_between(values, cluster), np.random.default_rng(0)
+    shuffled = (share_between(values, generator.permutation(cluster)) for _ in range(SHUFFLES))
+    return (1 + sum(share >= found * (1 - 1e-9) for share in shuffled)) / (1 + SHUFFLES)
 
 
 def what_clusters_follow(cluster: Indices, noiseless: Indices, split: Split) -> Following:
@@ -89,13 +94,13 @@ def what_clusters_follow(cluster: Indices, noiseless: Indices, split: Split) -> 
     likes = np.bincount(split.train.items[split.likes], minlength=many)
     raters = np.bincount(split.train.items, minlength=many)
     known = raters >= FEWEST_RATERS
-    popularity = share_between(raters.astype(float), cluster)
-    taste = share_between((likes / np.maximum(raters, 1))[known], cluster[known])
+    popularity = raters.astype(float), cluster
+    taste = (likes / np.maximum(raters, 1))[known], cluster[known]
     return Following(
-        popularity=popularity,
-        taste=taste,
+        popularity=share_between(*popularity),
+        taste=share_between(*taste),
         noiseless_ari=float(adjusted_rand_score(noiseless, cluster)),
-        by_chance=(chance_of(popularity, cluster), chance_of(taste, cluster[known])),
+        by_chance=(chance_of(*popularity), chance_of(*taste)),
     )
 
 

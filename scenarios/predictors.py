@@ -18,10 +18,11 @@ from coordinator.rounds import POSTERIOR
 from scenarios import curator_prediction, toy_prediction
 from scenarios.config import Scenario
 from scenarios.kinds import design_of
+from scenarios.pair_curve import pair_share
 from scenarios.prediction import predicted_accuracy, predicted_exact
 from scenarios.separability import block_parameters
 from scenarios.sign_prediction import sign_accuracy, sign_exact
-from scenarios.spectral_prediction import signal_accuracy, signal_exact, spectral_accuracy, spectral_exact
+from scenarios.spectral_prediction import signal_accuracy, signal_exact, spectral_exact
 
 PREDICTED = ("one-round", "fixed", "until-learned")
 """Policies whose rounds do not depend on the answers, or only on which items are learned."""
@@ -39,10 +40,17 @@ class Predictor:
         Users to the expected share of items right.
     exact : callable
         Users to the probability that all items are right.
+    told : callable
+        Users to whether the accuracy there is a prediction, and not only a bound that plans search by.
     """
 
     accuracy: Curve
     exact: Curve
+    told: Callable[[int], bool] = lambda _: True
+
+    def share(self, users: int) -> float | None:
+        """Return the expected share of items right, None where nothing is predicted."""
+        return self.accuracy(users) if self.told(users) else None
 
 
 def predictor(scenario: Scenario) -> Predictor | None:
@@ -118,8 +126,9 @@ def _pairwise(scenario: Scenario, parameters: BlockParameters) -> Predictor:
     )
     sizes, decoder = parameters.cluster_sizes, scenario.decoder
     return Predictor(
-        accuracy=lambda users: spectral_accuracy(rates, sizes, users=users, decoder=decoder),
+        accuracy=lambda users: pair_share(rates, sizes, users=users, decoder=decoder).share,
         exact=lambda users: spectral_exact(rates, sizes, users=users, decoder=decoder),
+        told=lambda users: pair_share(rates, sizes, users=users, decoder=decoder).told,
     )
 
 

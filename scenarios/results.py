@@ -50,10 +50,10 @@ def predict(scenario: Scenario, answered: int) -> float | None:
     """Return the predicted share of items right.
 
     None where nothing is predicted: another number of clusters than there are, a sensing probability of 1, nobody
-    answered.
+    answered, a decoder of pairs that does worse with more users.
     """
     found = predictor(scenario) if answered else None
-    return found.accuracy(answered) if found else None
+    return found.share(answered) if found else None
 
 
 def record(run: Run, noiseless: Run | None = None) -> dict[str, Any]:

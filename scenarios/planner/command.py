@@ -21,7 +21,7 @@ from scenarios.planner.cost import measure_cost
 from scenarios.planner.needs import Target
 from scenarios.planner.plan import TOO_MANY, Plan
 from scenarios.planner.plan import plan as make_plan
-from scenarios.planner.shape import shape_of
+from scenarios.planner.shape import NOT_THE_FILE, shape_of
 from scenarios.planner.tables import show_check, show_cost, show_plan
 from scenarios.populations import cluster_sizes
 from scenarios.records import STDOUT, check_targets, deliver
@@ -71,9 +71,10 @@ def plan(
     made = make_plan(world, target, users=users, inverse=inverse)
     _refuse_the_impossible(made)
     console = Console()
+    not_for = None if ratings is None else NOT_THE_FILE
     if json != STDOUT:
-        show_plan(console, made, f"blindrec plan: {target.words}")
-    result = made.as_json()
+        show_plan(console, made, f"blindrec plan: {target.words}", not_for)
+    result = {**made.as_json(), "not_for": not_for}
     if made.recommended is not None and made.best is not None and (cost or check):
         spent, needed = parse_epsilon(made.best["epsilon"]), made.best["users"]
         if cost:

@@ -13,6 +13,7 @@ from scenarios.config import Scenario
 from scenarios.kinds import DESIGNS, guarantee
 from scenarios.planner.candidates import Candidate, candidates
 from scenarios.planner.needs import MOST_USERS, Target, epsilon_needed, users_needed
+from scenarios.populations import class_shares, cluster_sizes
 from scenarios.predictors import predictor
 from scenarios.theory.sufficient_users import sufficient_users
 
@@ -27,7 +28,8 @@ class Plan:
     ----------
     rows : list of dict
         One a design and decoder: ``design, decoder, users, accuracy, exact, epsilon`` and what else tells it apart;
-        ``users`` is None where `note` says why.
+        ``users``, needed for the target, is None where `note` says why. Accuracy and exact are those with
+        ``users_here``, or with ``users`` where that is None.
     bounds : list of dict
         Lower bounds: ``name, users, valid`` and what `scenarios.bounds.Bound` holds.
     recommended : Candidate or None
@@ -38,6 +40,10 @@ class Plan:
         Users that Theorem 15 says are enough for MaxSense.
     target : Target
         What was asked for.
+    world : Scenario
+        What the plan holds for.
+    users_here : int or None
+        Users that there are, whom accuracy and exact are told for, beside the users needed; None: those needed.
     """
 
     rows: list[dict[str, Any]]
@@ -46,11 +52,14 @@ class Plan:
     best: dict[str, Any] | None
     sufficient: float | None
     target: Target
+    world: Scenario
+    users_here: int | None
 
     def as_json(self) -> dict[str, Any]:
         """Return the plan as `--json` prints it."""
         return {
             "target": self.target.words,
+            "holds_for": in_words(self.world),
             "designs": self.rows,
             "bounds": self.bounds,
             "recommended": self.best,
@@ -77,9 +86,7 @@ def plan(world: Scenario, target: Target, *, users: int | None = None, inverse: 
     Plan
     """
     found = [(one, _row(one, world.epsilon, target, users, inverse=inverse)) for one in candidates(world)]
-    able = [(one, row) for one, row in found if one.protects_all and row["users"] and row["epsilon"] is not None]
-    key = "epsilon" if inverse else "users"
-    best = min(able, key=lambda pair: (as_float_or_inf(pair[1][key]), pair[1]["users"]), default=(None, None))
+    best = _recommended(found, "epsilon" if inverse else "users") or (None, None)
     return Plan(
         rows=[row for _, row in found],
         bounds=_bounds(_at(world, best[1]), target),
@@ -87,23 +94,45 @@ def plan(world: Scenario, target: Target, *, users: int | None = None, inverse: 
         best=best[1],
         sufficient=_sufficient(_at(world, best[1]), target),
         target=target,
+        world=world,
+        users_here=None if inverse else users,
     )
 
 
 def quick_best(world: Scenario, target: Target, *, users: int) -> dict[str, Any] | None:
-    """Return the row that `plan` would recommend at the world's epsilon, among centred decoders; None where none does.
+    """Return the row that `plan` recommends at the world's epsilon, None where it recommends none.
 
-    Pairs are slow to predict: they are looked at closely only where they do with as many users as the best of the rest.
+    A candidate that does not meet the target with as many users as the best before it needs more, and is passed over.
     """
-    able = [one for one in candidates(world) if one.protects_all and one.settings["decoder"] == "centred"]
-    best: dict[str, Any] | None = None
-    for one in sorted(able, key=lambda candidate: candidate.design == "pairwise"):
-        if one.design == "pairwise" and best and not _does(one, world.epsilon, target, best["users"]):
-            continue
-        row = _row(one, world.epsilon, target, users, inverse=False)
-        if row["users"] and (best is None or row["users"] < best["users"]):
-            best = row
-    return best
+    found: list[tuple[Candidate, dict[str, Any]]] = []
+    best = None
+    for one in candidates(world):
+        if one.protects_all and (best is None or _does(one, world.epsilon, target, best[1]["users"])):
+            found.append((one, _row(one, world.epsilon, target, users, inverse=False)))
+            best = _recommended(found, "users")
+    return best[1] if best else None
+
+
+def _recommended(found: list[tuple[Candidate, dict[str, Any]]], key: str) -> tuple[Candidate, dict[str, Any]] | None:
+    """Return the candidate, and its row, that protects all and has the least of a key; None where no one does."""
+    able = [(one, row) for one, row in found if one.protects_all and row["users"] and row["epsilon"] is not None]
+    return min(able, key=lambda pair: (as_float_or_inf(pair[1][key]), pair[1]["users"]), default=None)
+
+
+def in_words(world: Scenario) -> str:
+    """Return the block model that a plan holds for, in words."""
+    filled = world.complete()
+    counts = cluster_sizes(world)
+    sizes = ", ".join(f"{size:,}" for size in counts.tolist())
+    shares, classes = class_shares(world).tolist(), []
+    for share, likes in zip(shares, world.like, strict=True):
+        told = ", ".join(f"{like:g}" for like in likes)
+        classes.append(f"{told} by {share:.3g} of the users" if len(shares) > 1 else told)
+    return (
+        f"a block model: each user rates {filled.rated:,} of {filled.items:,} items, drawn uniformly; the items of "
+        f"each cluster are alike (sizes {sizes}; liked with probability {'; '.join(classes)}); one label for all puts "
+        f"{counts.max() / counts.sum():.4f} of them right"
+    )
 
 
 def _does(candidate: Candidate, epsilon: Epsilon, target: Target, users: int) -> bool:
@@ -128,6 +157,7 @@ def _row(candidate: Candidate, epsilon: Epsilon, target: Target, users: int | No
     kind = DESIGNS[candidate.design]
     row: dict[str, Any] = {**candidate.settings, "users": None, "accuracy": None, "exact": None, "epsilon": None}
     row |= {
+        "users_here": users,
         "choice": candidate.settings.get("questions"),
         "trust_model": kind.trust_model,
         "private": kind.private,
@@ -146,8 +176,10 @@ def _row(candidate: Candidate, epsilon: Epsilon, target: Target, users: int | No
     if need.users is None:
         row["note"] = TOO_MANY
     at = users or need.users
+    if candidate.design == "item-query" and users and need.users and users < need.users:
+        at = None  # its policy goes on until every item is learned; what fewer users tell is not predicted
     if need.predictor and at:
-        row |= {"accuracy": need.predictor.accuracy(at), "exact": need.predictor.exact(at)}
+        row |= {"accuracy": need.predictor.share(at), "exact": need.predictor.exact(at)}
     return row
 
 
@@ -171,7 +203,7 @@ def _least_epsilon(candidate: Candidate, target: Target, users: int) -> dict[str
     need = users_needed(candidate, epsilon, target)
     row = _about(candidate, epsilon) | {"users": users}
     if need.predictor:
-        row |= {"accuracy": need.predictor.accuracy(users), "exact": need.predictor.exact(users)}
+        row |= {"accuracy": need.predictor.share(users), "exact": need.predictor.exact(users)}
     return row
 
 

@@ -16,10 +16,16 @@ from scenarios.datasets import RatingTable
 from scenarios.likes import judge_likes
 from scenarios.planner.candidates import ANY_DESIGN
 from scenarios.planner.needs import Target
-from scenarios.planner.plan import quick_best
+from scenarios.planner.plan import in_words, quick_best
 
 PRIOR = 5
 """Ratings of average taste that are added to an item's own before items are sorted."""
+NOT_THE_FILE = (
+    "this says nothing of the file itself: its items were merely sorted into clusters by their shares of likes, and "
+    "those of a cluster are not alike; its users rate more or fewer items, and popular ones more often; "
+    "blindrec run --ratings runs the file itself"
+)
+"""What stands beside every plan that was made for the shape of a file."""
 EPSILONS = (1, 2, 4, 8)
 """What `blindrec data` tells the learnable at."""
 
@@ -104,15 +110,17 @@ def learnable(shape: Shape, target: Target) -> list[dict[str, Any]]:
     Returns
     -------
     list of dict
-        ``epsilon, design, decoder, questions, users`` (needed for the target), ``users_here`` and ``accuracy``
-        (predicted share of items right with the users that the file has).
+        ``epsilon, users_here`` (the file's), and of the design that `scenarios.planner.plan.plan` recommends ``design,
+        decoder, agreement, questions, users`` (needed for the target) and ``accuracy`` (predicted share of items right
+        with the users here); ``holds_for`` and ``not_for`` say what that is about.
     """
+    names = ("design", "decoder", "agreement", "questions", "users", "accuracy")
+    about = {"users_here": shape.users, "holds_for": in_words(shape.world), "not_for": NOT_THE_FILE}
     rows = []
     for epsilon in EPSILONS:
         world = shape.world.model_copy(update={"epsilon": parse_epsilon(epsilon)})
         best = quick_best(world, target, users=shape.users) or {}
-        told = {name: best.get(name) for name in ("design", "decoder", "questions", "users", "accuracy")}
-        rows.append({"epsilon": epsilon, **told, "users_here": shape.users})
+        rows.append({"epsilon": epsilon, **{name: best.get(name) for name in names}, **about})
     return rows
 
 

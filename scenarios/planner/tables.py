@@ -13,17 +13,18 @@ from rich.text import Text
 
 from scenarios.kinds import CURATOR, DESIGNS
 from scenarios.planner.needs import MOST_USERS
-from scenarios.planner.plan import TOO_MANY, Plan
+from scenarios.planner.plan import TOO_MANY, Plan, in_words
 
 SAFE, OPEN = "protects all a device holds", "not private"
 """Headings of what may be recommended, unless epsilon is infinite, and of designs without a guarantee."""
 
 
-def show_plan(console: Console, made: Plan, title: str) -> None:
-    """Print a plan: every design's need, the lower bounds, and the recommendation."""
-    table = Table("design, decoder", "users", "epsilon", "right", "all right", title=Text(title), title_justify="left")
-    table.box, table.pad_edge = box.SIMPLE_HEAD, False
-    for column in table.columns:
+def show_plan(console: Console, made: Plan, title: str, not_for: str | None = None) -> None:
+    """Print a plan: every design's need, the lower bounds, what it holds for (and not), and the recommendation."""
+    here = "" if made.users_here is None else f"\nwith {_count(made.users_here)}"
+    table = Table("design, decoder", f"users{here and ' needed'}", "epsilon", f"right{here}", f"all right{here}")
+    table.title, table.title_justify, table.box, table.pad_edge = Text(title), "left", box.SIMPLE_HEAD, False
+    for column in table.columns[1:]:
         column.no_wrap = True
     noiseless = any(row["private"] and row["epsilon"] == "inf" for row in made.rows)
     for trust, rows in groupby(made.rows, key=_trust):
@@ -40,6 +41,7 @@ def show_plan(console: Console, made: Plan, title: str) -> None:
     lines = [*lines, f"users that any epsilon-LDP learner needs: {', '.join(told)}", recommendation(made)]
     if made.sufficient:
         lines.insert(-1, f"enough for MaxSense by Theorem 15: {_count(made.sufficient)} users")
+    lines.insert(-1, f"holds for {in_words(made.world)}{'; ' * bool(not_for)}{not_for or ''}")
     for line in lines:
         console.print(line, highlight=False, soft_wrap=True)
 
@@ -49,8 +51,10 @@ def recommendation(made: Plan) -> str:
     if made.best is None:
         return f"no design that protects all that a device holds reaches {made.target.words}"
     best = made.best
-    told = f"{_count(best['users'])} users at epsilon {_epsilon(best['epsilon'])}"
-    return f"recommended: {_name(best)}: {told} for {made.target.words}"
+    told = f"{_count(best['users'])} users at epsilon {_epsilon(best['epsilon'])} for {made.target.words}"
+    if made.users_here is not None and best["accuracy"] is not None:
+        told += f"; {_count(made.users_here)} users put {_share(best['accuracy'])} of the items right"
+    return f"recommended: {_name(best)}: {told}"
 
 
 def _trust(row: Mapping[str, Any]) -> str:
@@ -95,6 +99,7 @@ def show_learnable(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
         design = "none" if row["design"] is None else _name(row)
         table.add_row(str(row["epsilon"]), Text(design), _share(row["accuracy"]), _users(row))
     console.print(table)
+    console.print(f"holds for {rows[0]['holds_for']}; {rows[0]['not_for']}", highlight=False, soft_wrap=True)
 
 
 def _name(row: Mapping[str, Any]) -> str:

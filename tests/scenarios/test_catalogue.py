@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from runs import split_of
+from scipy import stats
 
-from scenarios.catalogue import Following, chance_of, share_between, what_clusters_follow
+from coordinator.protocol.arrays import Floats
+from scenarios.catalogue import CHANCE, LEAST, SHUFFLES, Following, chance_of, share_between, what_clusters_follow
 from scenarios.likes import Split
 
 POPULARITY = np.repeat([0, 1], 20).astype(np.int32)
@@ -60,21 +62,62 @@ def test_clusters_that_explain_nothing_are_noise_though_they_agree_with_those_wi
 
 
 @pytest.mark.parametrize("clusters", [2, 3])
-def test_what_labels_at_random_explain_is_as_likely_as_simulated(clusters: int) -> None:
-    """For normal values the F test is exact: 20,000 drawn ones stay within 5 standard errors (false alarm 6e-7)."""
-    cluster = (np.arange(30) % clusters).astype(np.int32)
-    values = np.random.default_rng(clusters).normal(size=(20_000, 30))
-    shares = np.array([share_between(row, cluster) for row in values])
-    for level in (0.05, 0.2):
-        share = (shares >= level).mean()
-        expected = chance_of(level, cluster)
-        assert abs(share - expected) < 5 * math.sqrt(expected * (1 - expected) / 20_000)
-        assert abs(share - chance_of(level * 1.3, cluster)) > 5 * math.sqrt(expected * (1 - expected) / 20_000)
+def test_shuffled_labels_explain_as_much_as_an_f_test_says_of_normal_values(clusters: int) -> None:
+    """500 normal values: the F test is exact; 1999 shuffles meet it within 5 standard errors (false alarm 3e-6)."""
+    cluster = (np.arange(500) % clusters).astype(np.int32)
+    world = np.random.default_rng(clusters)
+    for values in world.normal(size=(5, 500)):
+        share = share_between(values, cluster)
+        exact = stats.beta.sf(share, (clusters - 1) / 2, (500 - clusters) / 2)
+        radius = 5 * math.sqrt(exact * (1 - exact) / SHUFFLES) + 1 / SHUFFLES
+        assert abs(chance_of(values, cluster) - exact) < radius
+        assert chance_of(values + cluster, cluster) == 1 / (1 + SHUFFLES)
+
+
+def test_a_small_cluster_with_the_one_popular_item_is_chance() -> None:
+    """Shuffled, a cluster of 5 in 300 holds it with probability 1/60; an F test would say 1e-16. 5 standard errors."""
+    popular, cluster = (np.arange(300) == 0).astype(float), (np.arange(300) < 5).astype(np.int32)
+    assert share_between(popular, cluster) > 4 * LEAST - 0.01
+    assert abs(chance_of(popular, cluster) - 1 / 60) < 5 * math.sqrt(1 / 60 / SHUFFLES)
+
+
+def catalogue(items: int, seed: int) -> tuple[Split, Floats]:
+    """Ratings of a long-tailed catalogue, half of them likes at random, and how many ratings each item has."""
+    world = np.random.default_rng(seed)
+    raters = np.minimum(200, np.ceil(world.pareto(1.2, items) * 2 + 1)).astype(int)
+    rows: list[list[tuple[int, bool]]] = [[] for _ in range(200)]
+    for item, many in enumerate(raters.tolist()):
+        for user in world.choice(200, many, replace=False).tolist():
+            rows[user].append((item, bool(world.random() < 0.5)))
+    return split_of(rows, [[] for _ in rows], items), raters.astype(float)
+
+
+def test_clusters_of_nothing_are_noise_and_planted_ones_are_not() -> None:
+    """False alarm below 2 * CHANCE for each of the 20 labellings of nothing, 0.04 in all, for this fixed seed."""
+    split, raters = catalogue(600, seed=4)
+    world = np.random.default_rng(5)
+    for share in (0.01, 0.05, 0.2, 0.5) * 5:
+        nothing = (world.random(600) < share).astype(np.int32)
+        assert what_clusters_follow(nothing, nothing, split).verdict == "noise"
+    planted_ones = (np.log(raters) + world.normal(size=600) > np.log(raters).mean()).astype(np.int32)
+    assert what_clusters_follow(planted_ones, planted_ones, split).verdict == "popularity"
+
+
+def test_a_real_but_tiny_share_is_noise() -> None:
+    """Of 4,000 items, clusters that explain about 1 % of popularity are no chance, and still say next to nothing."""
+    split, raters = catalogue(4000, seed=6)
+    world = np.random.default_rng(7)
+    weak = (0.08 * (raters - raters.mean()) / raters.std() + world.normal(size=4000) * 0.8 > 0).astype(np.int32)
+    found = what_clusters_follow(weak, weak, split)
+    assert found.by_chance[0] <= CHANCE
+    assert 0.003 < found.popularity < LEAST
+    assert found.verdict == "noise"
 
 
 def test_one_cluster_or_as_many_as_items_explain_nothing() -> None:
-    assert chance_of(1.0, np.zeros(9, np.int32)) == 1
-    assert chance_of(1.0, np.arange(9, dtype=np.int32)) == 1
+    values = np.arange(9.0)
+    assert chance_of(values, np.zeros(9, np.int32)) == 1
+    assert chance_of(values, np.arange(9, dtype=np.int32)) == 1
 
 
 def test_items_that_few_rated_say_nothing_of_taste() -> None:
@@ -95,6 +138,9 @@ def test_items_that_few_rated_say_nothing_of_taste() -> None:
         (0.9, 0.1, 0.9, (0.0, 0.9), "popularity"),
         (0.1, 0.9, 0.9, (0.9, 0.0), "taste"),
         (0.1, 0.9, 0.9, (0.9, 0.9), "noise"),
+        (0.008, 0.004, 1.0, (0.0, 0.0), "noise"),
+        (0.5, 0.1, 0.9, (0.9, 0.0), "taste"),
+        (0.1, 0.04, 0.9, (0.9, 0.0), "noise"),
     ],
 )
 def test_the_verdict(popularity: float, taste: float, ari: float, chance: tuple[float, float], verdict: str) -> None:

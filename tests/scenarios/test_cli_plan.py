@@ -102,6 +102,28 @@ def test_a_plan_for_a_file(blindrec: Command, no_pairs: None, ratings: Path) -> 
     more = blindrec("plan", "--ratings", ratings, "--accuracy", 0.9, "--epsilon", 4, "--users", 10**6, "--json", "-")
     assert more.result["recommended"]["accuracy"] > 0.999
     assert more.result["recommended"]["users"] == made["recommended"]["users"]
+    assert made["recommended"]["users_here"] == 200
+    assert "12 items" in made["holds_for"]
+    assert "nothing of the file itself" in made["not_for"]
+    shown = blindrec("plan", "--ratings", ratings, "--accuracy", 0.9, "--epsilon", 4).out
+    for words in (
+        "users needed",
+        "with 200",
+        "holds for a block model",
+        "nothing of the file itself",
+        "; 200 users put",
+    ):
+        assert words in shown
+
+
+def test_a_file_where_pairs_are_best(blindrec: Command, ratings: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The row of the best design named no agreement, which the name of a pairwise design tells."""
+    settings = {"design": "pairwise", "agreement": "rated-equal", "decoder": "centred"}
+    monkeypatch.setattr(planning, "candidates", lambda world: [Candidate(world=world, settings=settings)])
+    shown = blindrec("data", ratings)
+    assert shown.code == 0, shown.err
+    for words in ("pairwise", "rated-equal", "one label for all", "nothing of the file itself"):
+        assert words in shown.out
 
 
 def test_data_ends_with_what_could_be_learned(blindrec: Command, ratings: Path) -> None:

@@ -13,7 +13,7 @@ from scenarios.kinds import DESIGNS
 from scenarios.planner import plan as planning
 from scenarios.planner.candidates import VARIANTS, Candidate, candidates
 from scenarios.planner.needs import Target
-from scenarios.planner.plan import TOO_MANY, Plan, plan, quick_best
+from scenarios.planner.plan import TOO_MANY, Plan, in_words, plan, quick_best
 from scenarios.predictors import predictor
 
 SURE = Target(success=0.95, accuracy=None)
@@ -162,12 +162,61 @@ def test_item_queries_are_planned_for_small_catalogues(monkeypatch: pytest.Monke
     assert made.rows[0]["exact"] >= 0.95
 
 
-def test_the_quick_recommendation_is_that_of_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
-    world = Scenario.model_validate({"items": 40, "rated": 6, "epsilon": 4})
-    quick = quick_best(world, HALF, users=500)
-    made = planned(monkeypatch, {"maxsense", "multi-maxsense"}, HALF, users=500, epsilon=4)
-    assert quick is not None
-    assert made.best is not None
-    assert [quick[name] for name in ("design", "users", "accuracy")] == [
-        made.best[name] for name in ("design", "users", "accuracy")
-    ]
+LATEST_SMALL = {
+    "items": 9724,
+    "rated": 70,
+    "like": ((0.6258, 0.3757),),
+    "cluster_shares": (6249 / 9724, 3475 / 9724),
+}
+"""The shape of MovieLens latest-small, as `shape_of` finds it."""
+SHAPES: dict[str, tuple[dict[str, Any], Target, str | None]] = {
+    "latest-small": ({**LATEST_SMALL, "epsilon": 1}, Target(success=None, accuracy=0.99), "sign"),
+    "latest-small, epsilon 8": (
+        {**LATEST_SMALL, "epsilon": 8},
+        Target(success=None, accuracy=0.99),
+        "multi-maxsense",
+    ),
+    "few rated": ({"items": 40, "rated": 6, "epsilon": 4}, HALF, None),
+    "one rated": ({"items": 40, "rated": 1}, SURE, "sign"),
+    "all rated, mirrored tastes": ({"items": 30, "rated": 30, "like": MIRRORED}, HALF, "pairwise"),
+    "three clusters": ({"items": 60, "rated": 12, "like": ((0.9, 0.5, 0.1),), "epsilon": 2}, HALF, None),
+    "nothing to tell": ({"items": 40, "rated": 6, "like": ((0.5, 0.5),)}, HALF, None),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_quick_recommendation_is_that_of_the_plan(shape: str) -> None:
+    """`blindrec data` names what `blindrec plan` recommends among all of its candidates, with all their numbers."""
+    settings, target, design = SHAPES[shape]
+    world = Scenario.model_validate(settings)
+    best = plan(world, target, users=500).best
+    assert quick_best(world, target, users=500) == best
+    assert design in (None, best and best["design"])
+
+
+def test_sign_sensing_is_considered() -> None:
+    """The best for latest-small's shape was said to be Multi-MaxSense with 1.59 thousand million users."""
+    best = quick_best(Scenario.model_validate(LATEST_SMALL), Target(success=None, accuracy=0.99), users=610)
+    assert best is not None
+    assert (best["design"], best["users_here"]) == ("sign", 610)
+    assert best["users"] == pytest.approx(852_295_483, rel=1e-3)
+
+
+def test_rows_tell_which_users_their_shares_are_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With 500 users of many more that are needed, no row tells a share that only the needed ones would have."""
+    made = planned(monkeypatch, {"maxsense", "item-query"}, HALF, users=500)
+    assert made.users_here == 500
+    for row in made.rows:
+        assert row["users"] > row["users_here"] == 500
+        assert row["accuracy"] is None if row["design"] == "item-query" else row["accuracy"] < 0.9
+    told = planned(monkeypatch, {"maxsense"}, HALF)
+    assert (told.users_here, told.rows[0]["users_here"]) == (None, None)
+    assert told.rows[0]["accuracy"] >= 0.9
+
+
+def test_what_a_plan_holds_for_is_said_in_words() -> None:
+    told = in_words(Scenario.model_validate({**LATEST_SMALL, "epsilon": 1}))
+    for words in ("70 of 9,724 items", "sizes 6,249, 3,475", "0.6258, 0.3757", "one label for all puts 0.6426"):
+        assert words in told
+    mixed = in_words(Scenario(items=40, rated=6, like=MIRRORED, class_shares=(0.7, 0.3)))
+    assert "0.9, 0.1 by 0.7 of the users; 0.1, 0.9 by 0.3 of the users" in mixed

@@ -11,7 +11,8 @@ from runs import planted_ratings, write_movielens
 from coordinator.protocol.errors import InputError
 from scenarios.datasets import RatingTable, read_ratings
 from scenarios.planner.needs import Target
-from scenarios.planner.shape import EPSILONS, learnable, learnable_of, shape_of
+from scenarios.planner.plan import in_words
+from scenarios.planner.shape import EPSILONS, NOT_THE_FILE, learnable, learnable_of, shape_of
 
 TARGET = Target(success=None, accuracy=0.99)
 
@@ -99,6 +100,8 @@ def test_what_could_be_learned(tmp_path: Path) -> None:
     rows = learnable(shape, TARGET)
     assert tuple(row["epsilon"] for row in rows) == EPSILONS == (1, 2, 4, 8)
     assert {row["users_here"] for row in rows} == {300}
+    assert {row["holds_for"] for row in rows} == {in_words(shape.world)}
+    assert {row["not_for"] for row in rows} == {NOT_THE_FILE}
     needs, shares = [row["users"] for row in rows], [row["accuracy"] for row in rows]
     assert needs == sorted(needs, reverse=True)
     assert shares == sorted(shares)
