@@ -81,8 +81,8 @@ def test_settings_that_are_as_good_tie_whatever_the_last_bits(seed: int, monkeyp
     """The lowest rank is taken; by the bits themselves it would be any of three, and 20 as often as 5."""
     world, coins = world_of(TwoTier.model_validate(SMALL), TABLE), np.random.default_rng(seed)
 
-    def alike(trial: Trial) -> list[float]:
-        return [trial.fold.asked.items.size * (1 + NOISE * coins.uniform(-1, 1))]
+    def alike(trial: Trial) -> float:
+        return trial.fold.asked.items.size * (1 + NOISE * float(coins.uniform(-1, 1)))
 
     monkeypatch.setattr(validation, "trial_error", alike)
     fitting, tried = settle(world, InProcess(1))
