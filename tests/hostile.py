@@ -38,7 +38,8 @@ from coordinator.protocol.ballots import Ballot, Service
 from coordinator.protocol.budget import Epsilon, within
 from coordinator.protocol.errors import BlindrecError
 from coordinator.protocol.messages import Model, Query
-from coordinator.protocol.second_order import MECHANISMS, SecondOrderRelease
+from coordinator.protocol.second_order import SecondOrderRelease
+from coordinator.protocol.second_order_mechanisms import MECHANISMS
 
 ITEMS, USERS, ROUNDS, OBJECTS = 12, 10, 6, 3
 BOUNDS = [(0, 4), (4, USERS)]

@@ -16,7 +16,8 @@ from coordinator.protocol.arrays import Floats, Indices, Ints
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.features import ItemFeatures
 from coordinator.protocol.grid import on_grid
-from coordinator.protocol.second_order import MECHANISMS, SecondOrderQuery
+from coordinator.protocol.second_order import SecondOrderQuery
+from coordinator.protocol.second_order_mechanisms import MECHANISMS
 
 SECRET = reference.derive(0, "devices")
 STARS = (1.0, 2.0, 3.0, 4.0, 5.0)

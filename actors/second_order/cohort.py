@@ -18,7 +18,8 @@ from coordinator.protocol.checked import LARGEST, require_block, require_bytes, 
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import ItemFeatures, residuals_many
-from coordinator.protocol.second_order import MECHANISMS, SecondOrderQuery, SecondOrderRelease
+from coordinator.protocol.second_order import SecondOrderQuery, SecondOrderRelease
+from coordinator.protocol.second_order_mechanisms import MECHANISMS
 
 BLOCK = 1 << 19
 """Completed ratings that are held at once, over the devices that answer together."""

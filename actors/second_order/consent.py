@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from coordinator.protocol.budget import Epsilon, as_float, require_epsilon, within
 from coordinator.protocol.errors import ConsentError, InputError
-from coordinator.protocol.second_order import MECHANISMS, SecondOrderQuery
+from coordinator.protocol.second_order import SecondOrderQuery
+from coordinator.protocol.second_order_mechanisms import MECHANISMS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

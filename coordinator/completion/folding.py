@@ -9,7 +9,8 @@ import numpy as np
 
 from coordinator.protocol.arrays import Floats2
 from coordinator.protocol.features import ItemFeatures
-from coordinator.protocol.second_order import MECHANISMS, SecondOrderQuery, SecondOrderRelease, basis_of
+from coordinator.protocol.second_order import SecondOrderQuery, SecondOrderRelease, basis_of
+from coordinator.protocol.second_order_mechanisms import MECHANISMS
 
 CHUNK = 256
 """Decoded rows that stand in memory at once, where all do not fit."""

@@ -6,16 +6,13 @@ import hashlib
 import json
 import math
 from dataclasses import dataclass, field
-from fractions import Fraction
 
 import numpy as np
 
-from coordinator.protocol import grid_noise
 from coordinator.protocol.arrays import Floats, Floats2, Words
 from coordinator.protocol.budget import Epsilon, as_float, require_epsilon
 from coordinator.protocol.candidates import candidate
 from coordinator.protocol.caps import CapChannel, cap_channel
-from coordinator.protocol.channels import LARGEST_EPSILON, SMALLEST_EPSILON
 from coordinator.protocol.checked import (
     LARGEST,
     MOST_DEVICES,
@@ -29,6 +26,7 @@ from coordinator.protocol.checked import (
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import ItemFeatures
+from coordinator.protocol.second_order_mechanisms import MECHANISMS, check_mechanism
 
 MOST_CANDIDATES = 255
 """Ratings that PMD chooses from at most: a place is one byte."""
@@ -36,63 +34,6 @@ LARGEST_TOLD = LARGEST**2
 """Absolute value of a number in a release at most: what is completed from large numbers may be larger."""
 MOST_PAYLOAD = 1 << 32
 """Bytes of one release at most."""
-_ELEMENT = "element-wise deniability of one release (Definition 4.1); not differential privacy"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mechanism:
-    """A mechanism by name: what it promises, and what it needs.
-
-    Attributes
-    ----------
-    guarantee : str
-        What a private device is promised, in words; reports print it.
-    private : bool
-        False where the release is the completed vector itself.
-    takes_epsilon : bool
-        Whether it has an epsilon.
-    needs_scale : bool
-        Whether ratings must come from a finite set S.
-    moment : bool
-        Whether it releases an r x r moment in the model's own basis instead of a vector of m numbers.
-    needs_range : bool
-        Whether it divides by the width of the range of ratings.
-    smallest, largest : Fraction or int
-        Range of epsilons that its channel can express [nats].
-    """
-
-    guarantee: str
-    private: bool = True
-    takes_epsilon: bool = False
-    needs_scale: bool = False
-    moment: bool = False
-    needs_range: bool = False
-    smallest: Fraction = SMALLEST_EPSILON
-    largest: int = LARGEST_EPSILON
-
-
-MECHANISMS: dict[str, Mechanism] = {
-    "pmd": Mechanism(guarantee=_ELEMENT, needs_scale=True),
-    "pmc": Mechanism(guarantee=_ELEMENT),
-    "pmc-rr": Mechanism(
-        guarantee=f"{_ELEMENT}; each bit flipped as under epsilon a bit, m times that for all bits", takes_epsilon=True
-    ),
-    "laplace": Mechanism(
-        guarantee="epsilon for one coordinate of the completed vector, m times epsilon for the whole; none a rating",
-        takes_epsilon=True,
-        smallest=grid_noise.SMALLEST_EPSILON,
-        largest=grid_noise.LARGEST_EPSILON,
-        needs_range=True,
-    ),
-    "sslp": Mechanism(
-        guarantee="epsilon-local differential privacy of all that a device holds", takes_epsilon=True, needs_range=True
-    ),
-    "privunit": Mechanism(
-        guarantee="epsilon-local differential privacy of all that a device holds", takes_epsilon=True, moment=True
-    ),
-    "exact": Mechanism(guarantee="none: the completed vector itself is released", private=False),
-}
-"""Every mechanism that a private device can be asked for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -127,16 +68,7 @@ class SecondOrderQuery(Checked):
         require_epsilon(self.epsilon)
         require_whole("batch", self.batch, 0, MOST_DEVICES)
         require_truth("own_h", self.own_h)
-        if (kind := MECHANISMS.get(self.mechanism)) is None:
-            raise InputError(f"mechanism is {self.mechanism!r}; choose one of {', '.join(MECHANISMS)}")
-        if kind.takes_epsilon != (self.epsilon is not None):
-            remedy = "give a finite one above 0" if kind.takes_epsilon else "it has none, leave it out"
-            raise InputError(f"epsilon is {as_float(self.epsilon):g} for {self.mechanism}; {remedy}")
-        if self.epsilon is not None and not kind.smallest <= self.epsilon <= kind.largest:
-            raise InputError(
-                f"epsilon is {as_float(self.epsilon):g}; the coins of {self.mechanism} can express "
-                f"{float(kind.smallest):g} to {kind.largest}, give one of these"
-            )
+        check_mechanism(self.mechanism, self.epsilon)
         if self.own_h and not self.mechanism.startswith("pmc"):
             raise InputError(f"own_h is True, which is about pmc; the mechanism is {self.mechanism}, leave it out")
 

@@ -21,7 +21,8 @@ from coordinator.protocol.budget import Epsilon, as_json
 from coordinator.protocol.coins import derive
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import ItemFeatures, residuals_many
-from coordinator.protocol.second_order import MECHANISMS, SecondOrderQuery
+from coordinator.protocol.second_order import SecondOrderQuery
+from coordinator.protocol.second_order_mechanisms import MECHANISMS
 from scenarios.two_tier.clues import Dealt, Singles, deal, seen
 from scenarios.two_tier.guessing import Lesson, Scores, Spy
 from scenarios.two_tier.sparse import Rows

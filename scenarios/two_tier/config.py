@@ -11,7 +11,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from coordinator.completion.fitting import Fitting
 from coordinator.protocol.budget import Epsilon, as_float, parse_epsilon
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.second_order import MECHANISMS, SecondOrderQuery
+from coordinator.protocol.second_order_mechanisms import MECHANISMS, check_mechanism
 from scenarios.given import GivenPath, brief
 from scenarios.two_tier.scale import read_scale
 
@@ -144,7 +144,7 @@ class TwoTier(BaseModel):
         if "epsilon" in self.model_fields_set and self.epsilon is None:
             raise InputError(f"epsilon is inf for {self.mechanism}; give a finite one, or ask for exact")
         if kind is not None:  # refuses an epsilon that devices could not answer with
-            SecondOrderQuery(model=b"", mechanism=self.mechanism, epsilon=self.asked_epsilon)
+            check_mechanism(self.mechanism, self.asked_epsilon)
         if self.round_ratings and self.scale is None:
             raise InputError("round_ratings is True, but no scale is declared; give --scale")
         return self

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.second_order import MECHANISMS
+from coordinator.protocol.second_order_mechanisms import MECHANISMS
 from scenarios.two_tier.config import FULL, GUARANTEES, NONE, TwoTier, two_tier_of
 from scenarios.two_tier.sweep_units import FIGURES, LEFT, RIGHT, SECOND, SETTINGS, Key, Measured, Unit
 

@@ -16,7 +16,8 @@ from actors.second_order.cohort import PrivateCohort
 from actors.second_order.consent import Consent
 from coordinator.protocol.errors import BlindrecError, ConsentError, InputError
 from coordinator.protocol.features import ItemFeatures
-from coordinator.protocol.second_order import MECHANISMS, SecondOrderQuery, SecondOrderRelease
+from coordinator.protocol.second_order import SecondOrderQuery, SecondOrderRelease
+from coordinator.protocol.second_order_mechanisms import MECHANISMS
 
 DEVICES = 6
 OF = tiers.rated(devices=DEVICES)

@@ -15,7 +15,8 @@ from actors.second_order.cohort import PrivateCohort
 from actors.second_order.speakers import SPEAKERS
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import ItemFeatures, complete_many
-from coordinator.protocol.second_order import MECHANISMS, SecondOrderRelease
+from coordinator.protocol.second_order import SecondOrderRelease
+from coordinator.protocol.second_order_mechanisms import MECHANISMS
 
 DEVICES = 23
 OF = tiers.rated(devices=DEVICES)
