@@ -6,10 +6,11 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import logsumexp, softmax
+from scipy.special import softmax
 
 from coordinator.estimates import Estimates
-from coordinator.mixture import Mixture, fit, joint
+from coordinator.integral import integrated
+from coordinator.mixture import Mixture, fit, fits, joint
 from coordinator.protocol.arrays import Bools, Floats, Indices
 from coordinator.protocol.messages import Model
 
@@ -96,17 +97,21 @@ def believe(estimates: Estimates, *, clusters: int, failure: float) -> Posterior
         return Posterior(cluster=nothing.astype(np.int32), doubt=unsure, expected=nothing, mixture=None, apart=False)
     value, error = estimates.value, estimates.error
     some = _fitted(known.size)
-    mixture = fit(value[some], error[some], clusters)
-    labels = joint(mixture, value[some], error[some], doubtful=False).argmax(axis=1)
+    found = fits(value[some], error[some], clusters)
+    mixture = found[0]
+    labels = joint(mixture, value[some], error[some]).argmax(axis=1)
     merged = [labels - (labels > cluster) for cluster in range(clusters - 1)]
     fewer = fit(value[some], error[some], clusters - 1, further=merged)
     apart = mixture.likelihood - fewer.likelihood > math.log(known.size / failure)
-    log_joint = joint(mixture, value, error, doubtful=True)
-    cluster = log_joint.argmax(axis=1).astype(np.int32)
-    others = log_joint.copy()
-    others[np.arange(cluster.size), cluster] = -np.inf
-    doubt = np.exp(logsumexp(others, axis=1) - logsumexp(log_joint, axis=1))
+    if apart:
+        belongs, expected = integrated(value, error, found)
+    else:
+        belongs = softmax(joint(mixture, value, error), axis=1)
+        expected = belongs @ mixture.levels
+    cluster = belongs.argmax(axis=1).astype(np.int32)
+    others = belongs.copy()
+    others[np.arange(cluster.size), cluster] = 0
+    doubt = others.sum(axis=1)
     if not apart:
         doubt = np.maximum(doubt, 1 - 1 / clusters)
-    expected: Floats = softmax(log_joint, axis=1) @ mixture.levels
     return Posterior(cluster=cluster, doubt=doubt, expected=expected, mixture=mixture, apart=apart)

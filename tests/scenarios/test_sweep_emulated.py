@@ -23,11 +23,11 @@ from coordinator.protocol.messages import Query
 from coordinator.server import Ask, total
 from coordinator.transcript import digest
 from scenarios.config import Scenario
-from scenarios.emulation import EmulatedSigns
+from scenarios.emulation import Emulated
 from scenarios.kinds import design_of
 from scenarios.metrics import clustering_scores
 from scenarios.populations import populate
-from scenarios.sweep.emulated import EmulatedPrefixes, emulate, emulated_signs
+from scenarios.sweep.emulated import EmulatedPrefixes, emulate, emulated_devices
 from scenarios.sweep.prefixes import Prefixes
 from scenarios.sweep.threshold import predicted_users
 
@@ -64,7 +64,7 @@ def by_devices(scenario: Scenario, query: Query) -> Floats:
 
 
 def emulated(scenario: Scenario, query: Query) -> Floats:
-    devices = emulated_signs(populate(scenario))
+    devices = emulated_devices(populate(scenario))
     asks = [Ask(query=query, first=turn * USERS, stop=(turn + 1) * USERS) for turn in range(ROUNDS)]
     return np.array([scores_of(devices.ask(ask)[0]).scores[query.pool] for ask in asks], float)
 
@@ -109,7 +109,7 @@ def test_the_emulated_statistic_is_that_of_devices(changes: dict[str, Any], cent
 def test_what_is_not_asked_about_stays_empty_and_nothing_is_released() -> None:
     scenario = signs(users=100)
     query = asked(scenario, 1, centred=False)
-    statistic, releases = emulated_signs(populate(scenario)).ask(Ask(query=query, first=0, stop=100))
+    statistic, releases = emulated_devices(populate(scenario)).ask(Ask(query=query, first=0, stop=100))
     told = scores_of(statistic)
     inside = np.zeros(40, np.bool_)
     inside[query.pool] = True
@@ -188,7 +188,7 @@ def test_an_emulated_run_learns_and_is_the_same_again() -> None:
 def test_emulation_is_of_signs_only() -> None:
     scenario = small()
     query = design_of(scenario).query(round_number=0, public_seed=derive(7, "public"), epsilon=Fraction(1))
-    devices = EmulatedSigns(
+    devices = Emulated(
         likes=np.full((1, 40), 0.5), class_shares=np.ones(1), rated=5, coins=np.random.default_rng(0)
     )
     with pytest.raises(ValueError, match="only sign sensing"):

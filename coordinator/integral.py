@@ -1,0 +1,165 @@
+"""Integrals: every item's cluster with all that levels and shares could be, not only with the likeliest of them.
+
+A cluster of two items has a level that is known little better than an item's own estimate, and labels go wrong together
+where it strays. So P(cluster | estimates) is averaged over the posterior of levels and shares: over points around each
+of its maxima, drawn from Student's distribution with the maximum's curvature and weighted by how likely the estimates
+are there (importance sampling; the points are the same for ever, and evenly spread).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+from scipy.special import gammaincinv, ndtri
+
+from coordinator.climbing import climb, factor
+from coordinator.mixture import Mixture
+from coordinator.protocol.arrays import Floats, Floats2
+from coordinator.protocol.compiled import compiled
+
+POINTS, LEAST_POINTS, WORK = 256, 32, 1 << 16
+"""Points around a maximum: fewer, the more items there are, since levels are known better then."""
+FREEDOM = 6.0
+"""Degrees of freedom of Student's distribution: its tails are heavier than the posterior's."""
+FAINT = 16.0
+"""A maximum whose surroundings are less probable than the first one's by this log-ratio is left out."""
+
+
+def integrated(value: Floats, error: Floats, near: Sequence[Mixture]) -> tuple[Floats2, Floats]:
+    """Return P(cluster) of every item, shape (N, L), cluster 0 with the highest level, and every item's mean level.
+
+    Parameters
+    ----------
+    value, error : ndarray of float64, shape (N,)
+        Estimates and their standard errors, finite and above 0.
+    near : sequence of Mixture
+        Where to look for maxima of the posterior: fits to some of the items at least.
+
+    Notes
+    -----
+    The prior is vague and in the estimates' own units: levels are normal around the middle of the estimates, with their
+    range for a standard deviation; all shares are alike probable.
+    """
+    many = near[0].levels.size
+    middle, unit = float(value.max() + value.min()) / 2, float(value.max() - value.min()) or 1.0
+    scaled, precision = (value - middle) / unit, (unit / error) ** 2
+    prior = np.array([0.0, 1.0, 1.0])
+    modes, factors, weights = list[Floats](), list[Floats2](), list[float]()
+    for one in near:
+        logits = np.log(np.maximum(one.shares, 1e-3 / value.size))
+        mode = np.concatenate([(one.levels - middle) / unit, logits - logits.mean()])
+        curve, lower = np.empty((2 * many, 2 * many)), np.empty((2 * many, 2 * many))
+        reached, _ = climb(scaled, precision, mode, prior, curve)
+        if factor(curve, lower) and not any(_close(lower, mode - other) for other in modes):
+            modes.append(mode)
+            factors.append(lower)
+            weights.append(reached - float(np.log(np.diag(lower)).sum()))
+    counts = np.array(weights) > max(weights) - FAINT
+    points = _points(2 * many, max(LEAST_POINTS, min(POINTS, WORK // value.size)))
+    told = np.zeros((value.size, many))
+    means = np.zeros(value.size)
+    _average(
+        scaled,
+        precision,
+        np.array(modes)[counts],
+        np.array(factors)[counts],
+        np.exp(np.array(weights)[counts] - max(weights)),
+        points,
+        prior,
+        told,
+        means,
+    )
+    return told, middle + unit * means
+
+
+def _close(lower: Floats2, step: Floats) -> bool:
+    return float(np.square(lower.T @ step).sum()) < 1e-4
+
+
+@lru_cache(maxsize=64)
+def _points(size: int, count: int) -> Floats2:
+    """Return points of Student's distribution around 0, evenly spread and the same for ever, shape (count, size).
+
+    The additive sequence of Roberts (2018) fills the unit cube; its first coordinate becomes the radius' share of the
+    points, all others are normal.
+    """
+    root = 2.0
+    for _ in range(64):
+        root = (1 + root) ** (1 / (size + 2))
+    cube = (0.5 + np.outer(np.arange(1, count + 1), root ** -np.arange(1.0, size + 2))) % 1
+    chi = 2 * gammaincinv(FREEDOM / 2, cube[:, :1])
+    found: Floats2 = ndtri(cube[:, 1:]) * np.sqrt(FREEDOM / chi)
+    return found
+
+
+@compiled
+def _average(
+    value: Floats,
+    precision: Floats,
+    modes: Floats2,
+    factors: Floats2,
+    shares: Floats,
+    points: Floats2,
+    prior: Floats,
+    told: Floats2,
+    means: Floats,
+) -> None:
+    """Average P(cluster) and levels over the points around all modes; see `integrated`."""
+    size, many = modes.shape[1], modes.shape[1] // 2
+    part, local, level = np.empty(many), np.empty((value.size, many)), np.empty(many)
+    log_shares, point, away = np.empty(many), np.empty(size), np.empty(size)
+    heaviest, whole = -np.inf, 0.0
+    for m in range(len(modes)):
+        for s in range(len(points)):
+            for i in range(size - 1, -1, -1):  # point = mode + inverse(lower.T) @ points[s]
+                rest = points[s, i]
+                for k in range(i + 1, size):
+                    rest -= factors[m, k, i] * away[k]
+                away[i] = rest / factors[m, i, i]
+            point[:] = modes[m] + away
+            proposed = 0.0
+            for other in range(len(modes)):
+                square, root = 0.0, 1.0
+                for i in range(size):
+                    along = 0.0
+                    for k in range(i, size):
+                        along += factors[other, k, i] * (point[k] - modes[other, k])
+                    square += along**2
+                    root *= factors[other, i, i]
+                proposed += shares[other] * root * (1 + square / 6.0) ** (-(6.0 + size) / 2)
+            order = np.argsort(-point[:many])
+            logits = point[many:]
+            total = np.log(np.exp(logits - logits.max()).sum()) + logits.max()
+            found = -logits.sum() ** 2 / 2 - np.log(proposed) + np.log(shares[m])
+            for c in range(many):
+                level[c], log_shares[c] = point[order[c]], logits[order[c]] - total
+                found += prior[2] * log_shares[c] - prior[1] * (level[c] - prior[0]) ** 2 / 2
+            for item in range(value.size):
+                best, mass = -np.inf, 0.0
+                for c in range(many):
+                    part[c] = log_shares[c] - (value[item] - level[c]) ** 2 * precision[item] / 2
+                    best = max(best, part[c])
+                for c in range(many):
+                    part[c] = np.exp(part[c] - best)
+                    mass += part[c]
+                for c in range(many):
+                    local[item, c] = part[c] / mass
+                found += best + np.log(mass)
+            if found > heaviest:
+                shrink = np.exp(heaviest - found)
+                told *= shrink
+                means *= shrink
+                whole *= shrink
+                heaviest = found
+            weight = np.exp(found - heaviest)
+            whole += weight
+            if weight > 1e-12:
+                for item in range(value.size):
+                    for c in range(many):
+                        told[item, c] += weight * local[item, c]
+                        means[item] += weight * local[item, c] * level[c]
+    told /= whole
+    means /= whole
