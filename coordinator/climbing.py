@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from coordinator.protocol.arrays import Floats, Floats2
+from coordinator.protocol.arrays import Floats, Floats2, Ints
 from coordinator.protocol.compiled import compiled
 
 STEPS, TRIES = 100, 40
-SETTLED = 1e-11
+SETTLED = 1e-16
 """The climb ends once a step gains less than this, as a share of one and the log-likelihood."""
 FAR = 2.0
 """Most that a step changes a logit."""
@@ -119,13 +119,29 @@ def solve(lower: Floats2, right: Floats) -> Floats:
 
 
 @compiled
+def start_at(value: Floats, precision: Floats, labels: Ints, clusters: int) -> Floats:
+    """Return the point of some labels, shape (N,): the mean of each cluster's estimates, and how many there are."""
+    point, weights = np.zeros(2 * clusters), np.full(clusters, 1e-200)
+    for item in range(value.size):
+        c = labels[item]
+        weights[c] += precision[item]
+        point[c] += precision[item] * value[item]
+        point[clusters + c] += 1.0
+    point[:clusters] /= weights
+    point[clusters:] = np.log(point[clusters:] + 1e-6)
+    point[clusters:] -= point[clusters:].mean()
+    return point
+
+
+@compiled
 def climb(
-    value: Floats, precision: Floats, point: Floats, prior: Floats, curve: Floats2
-) -> tuple[float, Floats]:
-    """Move a point to the next maximum of `height`; return its height, and each cluster's precision there.
+    value: Floats, precision: Floats, point: Floats, prior: Floats, curve: Floats2, inside: Floats
+) -> float:
+    """Move a point to the next maximum of `height` and return its height.
 
     Newton's steps, shortened towards those of expectation and maximization, which are safe and slow, where they would
-    not climb. ``curve`` receives minus the matrix of second derivatives at the end.
+    not climb. ``curve`` receives minus the matrix of second derivatives at the end, ``inside``, shape (L,), the
+    precision of each cluster's level there, were every item's cluster known.
     """
     size, many = point.size, point.size // 2
     there, slope, known, lower = 0.0, np.empty(size), np.empty(size), np.empty((size, size))
@@ -159,4 +175,5 @@ def climb(
         here = there
         if gain < SETTLED * (1 + abs(here)):
             break
-    return here, known[:many].copy()
+    inside[:] = known[:many]
+    return here

@@ -8,27 +8,30 @@ are there (importance sampling; the points are the same for ever, and evenly spr
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import gammaincinv, ndtri
+from scipy.special import gammaincinv, ndtri, softmax
 
 from coordinator.climbing import climb, factor
 from coordinator.mixture import Mixture
-from coordinator.protocol.arrays import Floats, Floats2
+from coordinator.protocol.arrays import Floats, Floats2, Indices
 from coordinator.protocol.compiled import compiled
 
 POINTS, LEAST_POINTS, WORK = 256, 32, 1 << 16
 """Points around a maximum: fewer, the more items there are, since levels are known better then."""
 FREEDOM = 6.0
 """Degrees of freedom of Student's distribution: its tails are heavier than the posterior's."""
+PRIOR = np.array([0.0, 1.0, 1.0])
+"""Of `coordinator.climbing.height`: mean and precision of levels in units of the estimates' range; uniform shares."""
+CLOSE = 1e-4
+"""Squared distance below which two maxima are one, in units of the posterior's spread."""
 FAINT = 16.0
 """A maximum whose surroundings are less probable than the first one's by this log-ratio is left out."""
 
 
-def integrated(value: Floats, error: Floats, near: Sequence[Mixture]) -> tuple[Floats2, Floats]:
+def integrated(value: Floats, error: Floats, near: Sequence[Mixture], some: Indices) -> tuple[Floats2, Floats]:
     """Return P(cluster) of every item, shape (N, L), cluster 0 with the highest level, and every item's mean level.
 
     Parameters
@@ -36,7 +39,9 @@ def integrated(value: Floats, error: Floats, near: Sequence[Mixture]) -> tuple[F
     value, error : ndarray of float64, shape (N,)
         Estimates and their standard errors, finite and above 0.
     near : sequence of Mixture
-        Where to look for maxima of the posterior: fits to some of the items at least.
+        Where to look for maxima of the posterior, at least one.
+    some : ndarray of int32
+        Items whose estimates tell levels and shares.
 
     Notes
     -----
@@ -46,37 +51,30 @@ def integrated(value: Floats, error: Floats, near: Sequence[Mixture]) -> tuple[F
     many = near[0].levels.size
     middle, unit = float(value.max() + value.min()) / 2, float(value.max() - value.min()) or 1.0
     scaled, precision = (value - middle) / unit, (unit / error) ** 2
-    prior = np.array([0.0, 1.0, 1.0])
     modes, factors, weights = list[Floats](), list[Floats2](), list[float]()
     for one in near:
         logits = np.log(np.maximum(one.shares, 1e-3 / value.size))
         mode = np.concatenate([(one.levels - middle) / unit, logits - logits.mean()])
-        curve, lower = np.empty((2 * many, 2 * many)), np.empty((2 * many, 2 * many))
-        reached, _ = climb(scaled, precision, mode, prior, curve)
-        if factor(curve, lower) and not any(_close(lower, mode - other) for other in modes):
+        curve, lower, inside = np.empty((2 * many, 2 * many)), np.empty((2 * many, 2 * many)), np.empty(many)
+        reached = climb(scaled[some], precision[some], mode, PRIOR, curve, inside)
+        if not factor(curve, lower):  # no maximum was reached: as if every item's cluster were known
+            lower = np.diag(np.sqrt(np.concatenate([inside, 1 + some.size * softmax(mode[many:])])))
+        if not any(_close(lower, mode - other) for other in modes):
             modes.append(mode)
             factors.append(lower)
             weights.append(reached - float(np.log(np.diag(lower)).sum()))
-    counts = np.array(weights) > max(weights) - FAINT
+    kept = np.array(weights) > max(weights) - FAINT
+    shares = np.exp(np.array(weights)[kept] - max(weights))
+    counted, told, means = np.zeros(value.size), np.zeros((value.size, many)), np.zeros(value.size)
+    counted[some] = 1.0
     points = _points(2 * many, max(LEAST_POINTS, min(POINTS, WORK // value.size)))
-    told = np.zeros((value.size, many))
-    means = np.zeros(value.size)
-    _average(
-        scaled,
-        precision,
-        np.array(modes)[counts],
-        np.array(factors)[counts],
-        np.exp(np.array(weights)[counts] - max(weights)),
-        points,
-        prior,
-        told,
-        means,
-    )
+    around = (np.array(modes)[kept], np.array(factors)[kept], shares, points)
+    _average(scaled, precision, counted, *around, told, means)
     return told, middle + unit * means
 
 
 def _close(lower: Floats2, step: Floats) -> bool:
-    return float(np.square(lower.T @ step).sum()) < 1e-4
+    return float(np.square(lower.T @ step).sum()) < CLOSE
 
 
 @lru_cache(maxsize=64)
@@ -99,11 +97,11 @@ def _points(size: int, count: int) -> Floats2:
 def _average(
     value: Floats,
     precision: Floats,
+    counted: Floats,
     modes: Floats2,
     factors: Floats2,
     shares: Floats,
     points: Floats2,
-    prior: Floats,
     told: Floats2,
     means: Floats,
 ) -> None:
@@ -129,14 +127,14 @@ def _average(
                         along += factors[other, k, i] * (point[k] - modes[other, k])
                     square += along**2
                     root *= factors[other, i, i]
-                proposed += shares[other] * root * (1 + square / 6.0) ** (-(6.0 + size) / 2)
+                proposed += shares[other] * root * (1 + square / FREEDOM) ** (-(FREEDOM + size) / 2)
             order = np.argsort(-point[:many])
             logits = point[many:]
             total = np.log(np.exp(logits - logits.max()).sum()) + logits.max()
             found = -logits.sum() ** 2 / 2 - np.log(proposed) + np.log(shares[m])
             for c in range(many):
                 level[c], log_shares[c] = point[order[c]], logits[order[c]] - total
-                found += prior[2] * log_shares[c] - prior[1] * (level[c] - prior[0]) ** 2 / 2
+                found += PRIOR[2] * log_shares[c] - PRIOR[1] * (level[c] - PRIOR[0]) ** 2 / 2
             for item in range(value.size):
                 best, mass = -np.inf, 0.0
                 for c in range(many):
@@ -147,7 +145,7 @@ def _average(
                     mass += part[c]
                 for c in range(many):
                     local[item, c] = part[c] / mass
-                found += best + np.log(mass)
+                found += counted[item] * (best + np.log(mass))
             if found > heaviest:
                 shrink = np.exp(heaviest - found)
                 told *= shrink

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from coordinator.climbing import climb
+from coordinator.climbing import climb, start_at
 from coordinator.protocol.arrays import Floats, Floats2, Ints
 
 TINY = 1e-200
@@ -66,8 +66,22 @@ def fits(value: Floats, error: Floats, clusters: int, *, further: Sequence[Ints]
     further : sequence of ndarray of int64, shape (N,)
         More labels to start from.
     """
-    starts = [*_starts(value, error, clusters), *further]
-    found = sorted((_fit(value, error, start, clusters) for start in starts), key=lambda one: -one.likelihood)
+    centre, unit = float(value.mean()), float(value.std()) or 1.0
+    scaled, precision = (value - centre) / unit, (unit / error) ** 2
+    found = []
+    for start in (*_starts(value, error, clusters), *further):
+        point, inside = start_at(scaled, precision, start, clusters), np.empty(clusters)
+        likelihood = climb(scaled, precision, point, NO_PRIOR, np.empty((2 * clusters, 2 * clusters)), inside)
+        order = np.argsort(-point[:clusters], kind="stable")
+        shares = np.exp(point[clusters:] - point[clusters:].max())[order]
+        one = Mixture(
+            levels=centre + unit * point[order],
+            shares=shares / shares.sum(),
+            doubts=unit / np.sqrt(np.maximum(inside[order], TINY)),
+            likelihood=likelihood,
+        )
+        found.append(one)
+    found.sort(key=lambda one: -one.likelihood)
     return [one for place, one in enumerate(found) if not any(_same(one, other) for other in found[:place])]
 
 
@@ -95,24 +109,3 @@ def fit(value: Floats, error: Floats, clusters: int, *, further: Sequence[Ints] 
 
 def _same(one: Mixture, other: Mixture) -> bool:
     return bool((np.abs(one.levels - other.levels) <= 1e-3 * (one.doubts + other.doubts)).all())
-
-
-def _fit(value: Floats, error: Floats, start: Ints, clusters: int) -> Mixture:
-    """Maximize the likelihood from some labels, in units of the estimates' spread."""
-    belongs, precision = np.eye(clusters)[start], error**-2.0
-    centre, unit = float(value.mean()), float(value.std()) or 1.0
-    scaled, weights = (value - centre) / unit, precision * unit**2
-    inside = np.maximum((weights[:, None] * belongs).sum(axis=0), TINY)
-    levels = (weights[:, None] * belongs * scaled[:, None]).sum(axis=0) / inside
-    logits = np.log(belongs.sum(axis=0) + 1e-6)
-    point = np.concatenate([levels, logits - logits.mean()])
-    told = np.zeros((2 * clusters, 2 * clusters))
-    likelihood, members = climb(scaled, weights, point, NO_PRIOR, told)
-    shares = np.exp(point[clusters:] - point[clusters:].max())
-    order = np.argsort(-point[:clusters], kind="stable")
-    return Mixture(
-        levels=(centre + unit * point[:clusters])[order],
-        shares=(shares / shares.sum())[order],
-        doubts=(unit / np.sqrt(np.maximum(members, TINY)))[order],
-        likelihood=likelihood,
-    )

@@ -70,11 +70,32 @@ FITTED = 20_000
 """Items that a mixture is fitted to at most: their levels' errors are counted, and more would hardly lower them."""
 
 
+SMALLEST, DOUBT_STEPS = 2.0**-900, 64
+"""The smallest doubt, and steps of the grid of doubts to a factor of 2."""
+
+
 def _fitted(items: int) -> Indices:
     """Return which items a mixture is fitted to, always the same ones: all, or some at random."""
     if items <= FITTED:
         return np.arange(items, dtype=np.int32)
     return np.random.default_rng(0).choice(items, FITTED, replace=False).astype(np.int32)
+
+
+def _on_a_grid(doubt: Floats) -> Floats:
+    """Return doubts rounded up to a grid of their logarithms, so that last bits hardly ever decide an item."""
+    steps = np.ceil(np.log2(np.maximum(doubt, SMALLEST)) * DOUBT_STEPS - 1e-6)
+    return np.minimum(np.exp2(steps / DOUBT_STEPS), 1.0)
+
+
+def expected_levels(estimates: Estimates, *, clusters: int) -> Floats | None:
+    """Return every item's level as the likeliest mixture has it, shape (N,); None where some item was in no pool yet."""
+    if not (estimates.information > 0).all():
+        return None
+    value, error = estimates.value, estimates.error
+    some = _fitted(value.size)
+    mixture = fit(value[some], error[some], clusters)
+    found: Floats = softmax(joint(mixture, value, error), axis=1) @ mixture.levels
+    return found
 
 
 def believe(estimates: Estimates, *, clusters: int, failure: float) -> Posterior:
@@ -104,14 +125,14 @@ def believe(estimates: Estimates, *, clusters: int, failure: float) -> Posterior
     fewer = fit(value[some], error[some], clusters - 1, further=merged)
     apart = mixture.likelihood - fewer.likelihood > math.log(known.size / failure)
     if apart:
-        belongs, expected = integrated(value, error, found)
+        belongs, expected = integrated(value, error, found, some)
     else:
         belongs = softmax(joint(mixture, value, error), axis=1)
         expected = belongs @ mixture.levels
     cluster = belongs.argmax(axis=1).astype(np.int32)
     others = belongs.copy()
     others[np.arange(cluster.size), cluster] = 0
-    doubt = others.sum(axis=1)
+    doubt = _on_a_grid(others.sum(axis=1))
     if not apart:
         doubt = np.maximum(doubt, 1 - 1 / clusters)
     return Posterior(cluster=cluster, doubt=doubt, expected=expected, mixture=mixture, apart=apart)
