@@ -19,14 +19,16 @@ from coordinator.mixture import Mixture
 from coordinator.protocol.arrays import Floats, Floats2, Indices
 from coordinator.protocol.compiled import compiled
 
-POINTS, LEAST_POINTS, WORK = 256, 32, 1 << 16
+POINTS, LEAST_POINTS, WORK = 512, 32, 1 << 16
 """Points around a maximum: fewer, the more items there are, since levels are known better then."""
-FREEDOM = 6.0
-"""Degrees of freedom of Student's distribution: its tails are heavier than the posterior's."""
+FREEDOM, WIDER = 8.0, 1.3
+"""Degrees of freedom of Student's distribution, and how much wider it is than the curvature says."""
 PRIOR = np.array([0.0, 1.0, 1.0])
 """Of `coordinator.climbing.height`: mean and precision of levels in units of the estimates' range; uniform shares."""
 CLOSE = 1e-4
 """Squared distance below which two maxima are one, in units of the posterior's spread."""
+NEGLIGIBLE = 1e-12
+"""Weight of a point beside the heaviest one, below which it is left out."""
 FAINT = 16.0
 """A maximum whose surroundings are less probable than the first one's by this log-ratio is left out."""
 
@@ -46,7 +48,7 @@ def integrated(value: Floats, error: Floats, near: Sequence[Mixture], some: Indi
     Notes
     -----
     The prior is vague and in the estimates' own units: levels are normal around the middle of the estimates, with their
-    range for a standard deviation; all shares are alike probable.
+    range for a standard deviation; all shares are alike probable. Every cluster holds an item at least.
     """
     many = near[0].levels.size
     middle, unit = float(value.max() + value.min()) / 2, float(value.max() - value.min()) or 1.0
@@ -89,7 +91,7 @@ def _points(size: int, count: int) -> Floats2:
         root = (1 + root) ** (1 / (size + 2))
     cube = (0.5 + np.outer(np.arange(1, count + 1), root ** -np.arange(1.0, size + 2))) % 1
     chi = 2 * gammaincinv(FREEDOM / 2, cube[:, :1])
-    found: Floats2 = ndtri(cube[:, 1:]) * np.sqrt(FREEDOM / chi)
+    found: Floats2 = ndtri(cube[:, 1:]) * WIDER * np.sqrt(FREEDOM / chi)
     return found
 
 
@@ -109,7 +111,7 @@ def _average(
     size, many = modes.shape[1], modes.shape[1] // 2
     part, local, level = np.empty(many), np.empty((value.size, many)), np.empty(many)
     log_shares, point, away = np.empty(many), np.empty(size), np.empty(size)
-    heaviest, whole = -np.inf, 0.0
+    heaviest, empty = -np.inf, np.empty(many)
     for m in range(len(modes)):
         for s in range(len(points)):
             for i in range(size - 1, -1, -1):  # point = mode + inverse(lower.T) @ points[s]
@@ -127,7 +129,7 @@ def _average(
                         along += factors[other, k, i] * (point[k] - modes[other, k])
                     square += along**2
                     root *= factors[other, i, i]
-                proposed += shares[other] * root * (1 + square / FREEDOM) ** (-(FREEDOM + size) / 2)
+                proposed += shares[other] * root * (1 + square / WIDER**2 / FREEDOM) ** (-(FREEDOM + size) / 2)
             order = np.argsort(-point[:many])
             logits = point[many:]
             total = np.log(np.exp(logits - logits.max()).sum()) + logits.max()
@@ -150,14 +152,23 @@ def _average(
                 shrink = np.exp(heaviest - found)
                 told *= shrink
                 means *= shrink
-                whole *= shrink
                 heaviest = found
             weight = np.exp(found - heaviest)
-            whole += weight
-            if weight > 1e-12:
+            if weight > NEGLIGIBLE:
+                empty[:] = 1.0
                 for item in range(value.size):
                     for c in range(many):
-                        told[item, c] += weight * local[item, c]
-                        means[item] += weight * local[item, c] * level[c]
-    told /= whole
-    means /= whole
+                        empty[c] *= 1 - local[item, c]
+                for item in range(value.size):
+                    for c in range(many):
+                        whole = 1.0  # P(all clusters hold items | this item in c), but for two empty ones at once
+                        for d in range(many):
+                            if d != c and empty[d] > 0:
+                                whole -= empty[d] / (1 - local[item, d])
+                        mass = weight * local[item, c] * max(whole, 0.0)
+                        told[item, c] += mass
+                        means[item] += mass * level[c]
+    for item in range(value.size):
+        mass = told[item].sum()
+        means[item] /= mass
+        told[item] /= mass
