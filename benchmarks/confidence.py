@@ -1,9 +1,9 @@
 """How often all labels are right where `--policy eliminate` promises it, over settings drawn at random.
 
-``python -m benchmarks.confidence --settings 24 --runs 300 --seed 1`` draws settings from the seed (N from 15 to 120, two
-and three clusters, skews to .1/.9, contrasts from .6/.4, one and two user classes, MaxSense, plain and centred signs,
-epsilon from .5 to 4), conducts adaptive runs of each on emulated statistics (``--devices``: by devices) and counts those
-that end with every label right. Runs that are in ``--json`` already are not made again.
+``python -m benchmarks.confidence --settings 24 --runs 300 --seed 1`` draws settings from the seed (N from 15 to 120,
+two and three clusters, skews to .1/.9, contrasts from .6/.4, one and two user classes, MaxSense, plain and centred
+signs, epsilon from .5 to 4), conducts adaptive runs of each on emulated statistics (``--devices``: by devices) and
+counts those that end with every label right. Runs that are in ``--json`` already are not made again.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from scenarios.populations import populate
 from scenarios.session import InProcess
 from scenarios.sweep.emulated import emulate
 
-MOST_USERS = 10**11
-"""Users there are; devices are given as many as the slowest setting takes, since each is simulated when asked."""
+MOST_USERS, MOST_DEVICES = 10**11, 10**8
+"""Users there are, emulated and as devices, of which only those that are asked cost anything."""
 LEVEL = 0.05
 """Probability that right code fails in some setting at some confidence, all together (Bonferroni)."""
 
@@ -89,10 +89,10 @@ class Ended:
 
 def ended(values: dict[str, Any], *, confidence: float, seed: int, devices: bool = False) -> Ended:
     """Conduct one run; ``promised`` is the sum of all doubts that it ended with."""
-    users = 10**8 if devices else MOST_USERS
+    users = MOST_DEVICES if devices else MOST_USERS
     scenario = Scenario.model_validate({**values, "users": users, "confidence": confidence, "seed": seed})
     population = populate(scenario)
-    outcome: Outcome = run(scenario, InProcess(), population=population).outcome if devices else emulate(population)
+    outcome: Outcome = run(scenario, InProcess(1), population=population).outcome if devices else emulate(population)
     assert population.truth is not None
     assert outcome.posterior is not None
     right = bool((outcome.model.cluster == population.truth).all())
@@ -148,10 +148,10 @@ def main(
             bound = lowest(right, runs, level)
             broken += bound < target
             totals[target] += right
+            _, users, rounds, left = table.mean(axis=0)
             print(
                 f"     {target}: {right}/{runs} = {right / runs:.3f}, at most {bound:.3f}"
-                f"{' BROKEN' if bound < target else ''}; users {table[:, 1].mean():.0f}, rounds {table[:, 2].mean():.1f}, "
-                f"doubt left {table[:, 3].mean():.4f}",
+                f"{' BROKEN' if bound < target else ''}; users {users:.0f}, rounds {rounds:.1f}, doubt left {left:.4f}",
                 flush=True,
             )
     for target in nominal:

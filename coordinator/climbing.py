@@ -82,7 +82,7 @@ def height(
         for d in range(many):
             curve[many + c, many + d] += 1.0 - items * shares[c] * shares[d]
             curve[many + d, c] = curve[c, many + d]
-    return found - shift**2 / 2
+    return float(found - shift**2 / 2)
 
 
 @compiled
@@ -134,9 +134,7 @@ def start_at(value: Floats, precision: Floats, labels: Ints, clusters: int) -> F
 
 
 @compiled
-def climb(
-    value: Floats, precision: Floats, point: Floats, prior: Floats, curve: Floats2, inside: Floats
-) -> float:
+def climb(value: Floats, precision: Floats, point: Floats, prior: Floats, curve: Floats2, inside: Floats) -> float:
     """Move a point to the next maximum of `height` and return its height.
 
     Newton's steps, shortened towards those of expectation and maximization, which are safe and slow, where they would

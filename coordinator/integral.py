@@ -108,67 +108,90 @@ def _average(
     means: Floats,
 ) -> None:
     """Average P(cluster) and levels over the points around all modes; see `integrated`."""
-    size, many = modes.shape[1], modes.shape[1] // 2
-    part, local, level = np.empty(many), np.empty((value.size, many)), np.empty(many)
-    log_shares, point, away = np.empty(many), np.empty(size), np.empty(size)
-    heaviest, empty = -np.inf, np.empty(many)
+    many, heaviest = modes.shape[1] // 2, -np.inf
+    local, level, log_shares = np.empty((value.size, many)), np.empty(many), np.empty(many)
     for m in range(len(modes)):
         for s in range(len(points)):
-            for i in range(size - 1, -1, -1):  # point = mode + inverse(lower.T) @ points[s]
-                rest = points[s, i]
-                for k in range(i + 1, size):
-                    rest -= factors[m, k, i] * away[k]
-                away[i] = rest / factors[m, i, i]
-            point[:] = modes[m] + away
-            proposed = 0.0
-            for other in range(len(modes)):
-                square, root = 0.0, 1.0
-                for i in range(size):
-                    along = 0.0
-                    for k in range(i, size):
-                        along += factors[other, k, i] * (point[k] - modes[other, k])
-                    square += along**2
-                    root *= factors[other, i, i]
-                proposed += shares[other] * root * (1 + square / WIDER**2 / FREEDOM) ** (-(FREEDOM + size) / 2)
-            order = np.argsort(-point[:many])
-            logits = point[many:]
+            point = modes[m] + _back(factors[m], points[s])
+            order, logits = np.argsort(-point[:many]), point[many:]
             total = np.log(np.exp(logits - logits.max()).sum()) + logits.max()
-            found = -logits.sum() ** 2 / 2 - np.log(proposed) + np.log(shares[m])
+            found = -(logits.sum() ** 2) / 2 - np.log(_proposed(modes, factors, shares, point)) + np.log(shares[m])
             for c in range(many):
                 level[c], log_shares[c] = point[order[c]], logits[order[c]] - total
                 found += PRIOR[2] * log_shares[c] - PRIOR[1] * (level[c] - PRIOR[0]) ** 2 / 2
-            for item in range(value.size):
-                best, mass = -np.inf, 0.0
-                for c in range(many):
-                    part[c] = log_shares[c] - (value[item] - level[c]) ** 2 * precision[item] / 2
-                    best = max(best, part[c])
-                for c in range(many):
-                    part[c] = np.exp(part[c] - best)
-                    mass += part[c]
-                for c in range(many):
-                    local[item, c] = part[c] / mass
-                found += counted[item] * (best + np.log(mass))
+            found += _belongs(value, precision, counted, level, log_shares, local)
             if found > heaviest:
-                shrink = np.exp(heaviest - found)
-                told *= shrink
-                means *= shrink
+                told *= np.exp(heaviest - found)
+                means *= np.exp(heaviest - found)
                 heaviest = found
-            weight = np.exp(found - heaviest)
-            if weight > NEGLIGIBLE:
-                empty[:] = 1.0
-                for item in range(value.size):
-                    for c in range(many):
-                        empty[c] *= 1 - local[item, c]
-                for item in range(value.size):
-                    for c in range(many):
-                        whole = 1.0  # P(all clusters hold items | this item in c), but for two empty ones at once
-                        for d in range(many):
-                            if d != c and empty[d] > 0:
-                                whole -= empty[d] / (1 - local[item, d])
-                        mass = weight * local[item, c] * max(whole, 0.0)
-                        told[item, c] += mass
-                        means[item] += mass * level[c]
+            if np.exp(found - heaviest) > NEGLIGIBLE:
+                _add(np.exp(found - heaviest), local, level, told, means)
     for item in range(value.size):
         mass = told[item].sum()
         means[item] /= mass
         told[item] /= mass
+
+
+@compiled
+def _back(lower: Floats2, point: Floats) -> Floats:
+    """Return the solution of ``lower.T @ x = point``."""
+    x = point.copy()
+    for i in range(x.size - 1, -1, -1):
+        for k in range(i + 1, x.size):
+            x[i] -= lower[k, i] * x[k]
+        x[i] /= lower[i, i]
+    return x
+
+
+@compiled
+def _proposed(modes: Floats2, factors: Floats2, shares: Floats, point: Floats) -> float:
+    """Return the density that a point is drawn with, up to a number: Student's around each mode, by their shares."""
+    size, density = point.size, 0.0
+    for m in range(len(modes)):
+        square, root = 0.0, 1.0
+        for i in range(size):
+            along = 0.0
+            for k in range(i, size):
+                along += factors[m, k, i] * (point[k] - modes[m, k])
+            square += along**2
+            root *= factors[m, i, i]
+        density += shares[m] * root * (1 + square / WIDER**2 / FREEDOM) ** (-(FREEDOM + size) / 2)
+    return density
+
+
+@compiled
+def _belongs(
+    value: Floats, precision: Floats, counted: Floats, level: Floats, log_shares: Floats, local: Floats2
+) -> float:
+    """Write P(cluster) of every item where levels and shares are known; return the log-likelihood."""
+    part, found = np.empty(level.size), 0.0
+    for item in range(value.size):
+        best, mass = -np.inf, 0.0
+        for c in range(level.size):
+            part[c] = log_shares[c] - (value[item] - level[c]) ** 2 * precision[item] / 2
+            best = max(best, part[c])
+        for c in range(level.size):
+            part[c] = np.exp(part[c] - best)
+            mass += part[c]
+        for c in range(level.size):
+            local[item, c] = part[c] / mass
+        found += counted[item] * (best + np.log(mass))
+    return found
+
+
+@compiled
+def _add(weight: float, local: Floats2, level: Floats, told: Floats2, means: Floats) -> None:
+    """Add a point: P(item in cluster, no cluster is empty), but for two empty ones at once."""
+    empty = np.ones(level.size)
+    for item in range(len(local)):
+        for c in range(level.size):
+            empty[c] *= 1 - local[item, c]
+    for item in range(len(local)):
+        for c in range(level.size):
+            whole = 1.0
+            for d in range(level.size):
+                if d != c and empty[d] > 0:
+                    whole -= empty[d] / (1 - local[item, d])
+            mass = weight * local[item, c] * max(whole, 0.0)
+            told[item, c] += mass
+            means[item] += mass * level[c]

@@ -18,7 +18,7 @@ from coordinator.protocol.arrays import Floats, Floats2, Ints
 
 TINY = 1e-200
 FEW = 3
-ENDS = {2: [(0.1,), (0.9,)], 3: [(0.1, 0.9), (0.1, 0.4), (0.6, 0.9)]}
+ENDS: dict[int, list[tuple[float, ...]]] = {2: [(0.1,), (0.9,)], 3: [(0.1, 0.9), (0.1, 0.4), (0.6, 0.9)]}
 """Of few clusters: shares of the items above each cut, where a start has small clusters."""
 NO_PRIOR = np.zeros(3)
 
@@ -89,7 +89,7 @@ def _starts(value: Floats, error: Floats, clusters: int) -> list[Ints]:
     """Return labels to start from; see `fits`."""
     order = np.argsort(-value, kind="stable")
     rank = np.argsort(order, kind="stable")
-    starts = [rank * clusters // value.size]
+    starts: list[Ints] = [rank * clusters // value.size]
     if clusters == 1:
         return starts
     cuts = np.sort(np.argsort(np.diff(value[order]), kind="stable")[: clusters - 1])

@@ -28,7 +28,7 @@ class Posterior:
     expected : ndarray of float64, shape (N,)
         Posterior mean of every item's level.
     mixture : Mixture or None
-        Levels and shares that were fitted; None where some item was in no pool yet.
+        The likeliest levels and shares; None where some item was in no pool yet.
     apart : bool
         Whether the clusters stand apart: whether the estimates are much more likely from L clusters than from fewer.
         Where they do not, no item is decided, and every doubt is at least ``1 - 1/L``.
@@ -67,9 +67,7 @@ class Posterior:
 
 
 FITTED = 20_000
-"""Items that a mixture is fitted to at most: their levels' errors are counted, and more would hardly lower them."""
-
-
+"""Items that a mixture is fitted to at most: more would hardly tell more about levels and shares."""
 SMALLEST, DOUBT_STEPS = 2.0**-900, 64
 """The smallest doubt, and steps of the grid of doubts to a factor of 2."""
 
@@ -88,7 +86,7 @@ def _on_a_grid(doubt: Floats) -> Floats:
 
 
 def expected_levels(estimates: Estimates, *, clusters: int) -> Floats | None:
-    """Return every item's level as the likeliest mixture has it, shape (N,); None where some item was in no pool yet."""
+    """Return the level that the likeliest mixture expects of each item; None where some item was in no pool yet."""
     if not (estimates.information > 0).all():
         return None
     value, error = estimates.value, estimates.error
@@ -99,7 +97,9 @@ def expected_levels(estimates: Estimates, *, clusters: int) -> Floats | None:
 
 
 def believe(estimates: Estimates, *, clusters: int, failure: float) -> Posterior:
-    """Return posteriors from a mixture that is fitted to the estimates with their known noise.
+    """Return posteriors from mixtures that fit the estimates with their known noise.
+
+    Once clusters stand apart, doubts count all that levels and shares could be; see `coordinator.integral`.
 
     Parameters
     ----------

@@ -52,9 +52,7 @@ class Emulated:
         drawn = self._signs if query.design == "sign" else self._sets
         sensed, scores = np.zeros(query.items, np.int64), np.zeros(query.items, np.int64)
         sensed[pool], scores[pool], ones = drawn(query, self.likes[:, pool], users)
-        statistic = ScoreStatistic(
-            sensed=sensed, scores=scores, asked=users, answered=users, refused=0, ones=int(ones)
-        )
+        statistic = ScoreStatistic(sensed=sensed, scores=scores, asked=users, answered=users, refused=0, ones=int(ones))
         return statistic, []
 
     def recall(self, ask: Ask) -> None:

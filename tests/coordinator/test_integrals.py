@@ -1,4 +1,4 @@
-"""Integrals over levels and shares against a plain one: draws from the prior, weighted by how likely they make it all."""
+"""Integrals over levels and shares against a plain one: many draws, weighted by how likely they make it all."""
 
 from __future__ import annotations
 
@@ -15,27 +15,30 @@ from coordinator.mixture import Mixture, fits, joint
 from coordinator.protocol.arrays import Floats, Floats2
 
 WORLDS = {
-    "halves": (Planted((0.8, -0.8), (0.5, 0.5)), 8, 4.0),
-    "one stands out": (Planted((0.8, -0.8), (0.12, 0.88)), 9, 4.0),
-    "errors differ": (Planted((0.8, -0.8), (0.3, 0.7), 0.5), 10, 4.0),
-    "three": (Planted((0.8, 0.0, -0.8), (0.3, 0.4, 0.3)), 8, 5.0),
-    "three, errors differ": (Planted((0.8, 0.0, -0.8), (0.2, 0.3, 0.5), 0.4), 8, 4.0),
+    "halves": (Planted((0.8, -0.8), (0.5, 0.5)), 12, 5.0),
+    "one stands out": (Planted((0.8, -0.8), (0.12, 0.88)), 12, 6.5),
+    "errors differ": (Planted((0.8, -0.8), (0.3, 0.7), 0.5), 14, 5.5),
+    "three": (Planted((0.8, 0.0, -0.8), (0.3, 0.4, 0.3)), 12, 6.0),
+    "three, errors differ": (Planted((0.8, 0.0, -0.8), (0.2, 0.3, 0.5), 0.4), 12, 6.0),
 }
-DRAWS = 300_000
+DRAWS, WIDE = 200_000, 2.0
 
 
-def by_draws(sample: Sample, clusters: int) -> tuple[Floats2, Floats]:
-    """P(cluster) and mean levels by levels and shares from the prior; clusters are told apart by their levels.
+def by_draws(sample: Sample, planted: Planted) -> tuple[Floats2, Floats]:
+    """P(cluster) and mean levels by levels from around the planted ones and shares from the prior, weighted.
 
     Given that no cluster is empty, by inclusion and exclusion of those that are.
     """
-    coins, value = np.random.default_rng(0), sample.value
+    coins, value, clusters = np.random.default_rng(0), sample.value, len(planted.levels)
     middle, unit = (value.max() + value.min()) / 2, value.max() - value.min()
-    levels = -np.sort(-(middle + unit * coins.normal(size=(DRAWS, clusters))), axis=1)
+    away = WIDE * np.median(sample.error) * coins.normal(size=(DRAWS, clusters))
+    levels = np.array(planted.levels) + away
+    weight = np.exp((away**2).sum(axis=1) / 2 / (WIDE * np.median(sample.error)) ** 2)
+    weight *= np.exp(-(((levels - middle) / unit) ** 2).sum(axis=1) / 2) * (np.diff(levels) < 0).all(axis=1)
     log_shares = np.log(coins.dirichlet(np.ones(clusters), DRAWS))
     parts = log_shares[:, None, :] - np.square((value[:, None] - levels[:, None, :]) / sample.error[:, None]) / 2
     inside, told = np.exp(parts - parts.max(axis=2, keepdims=True)), np.zeros(parts.shape)
-    scale = np.exp(parts.max(axis=2).sum(axis=1) - parts.max(axis=2).sum(axis=1).max())
+    scale = weight * np.exp(parts.max(axis=2).sum(axis=1) - parts.max(axis=2).sum(axis=1).max())
     for some in product([True, False], repeat=clusters):  # clusters that may hold items
         held = inside[:, :, some]
         all_held = held.sum(axis=2).prod(axis=1)
@@ -57,7 +60,7 @@ def test_probabilities_are_those_of_all_levels_and_shares(name: str) -> None:
     sample = draw(planted, items=items, apart=apart, seed=4)
     near = fits(sample.value, sample.error, len(planted.levels))
     told, means = integrated(sample.value, sample.error, near, np.arange(items, dtype=np.int32))
-    exact, levels = by_draws(sample, len(planted.levels))
+    exact, levels = by_draws(sample, planted)
     assert agree(told, exact)
     np.testing.assert_allclose(told.sum(axis=1), 1, rtol=1e-9)
     np.testing.assert_allclose(means, levels, atol=0.05)
@@ -122,7 +125,9 @@ def test_levels_too_far_from_each_other_to_count_do_no_harm() -> None:
         (np.array([1.0, -1.0, 0.0]), np.full(3, 1e-3)),
     ):
         near = [
-            Mixture(levels=np.array([9.0, 0.0, -9.0]), shares=np.array([1.0, 0.0, 0.0]), doubts=np.ones(3), likelihood=0.0),
+            Mixture(
+                levels=np.array([9.0, 0.0, -9.0]), shares=np.array([1.0, 0.0, 0.0]), doubts=np.ones(3), likelihood=0.0
+            ),
             *fits(value, error, 3),
         ]
         told, means = integrated(value, error, near, np.arange(value.size, dtype=np.int32))
