@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from coordinator.estimates import Estimates
 from coordinator.pool_designs import PoolDesign
-from coordinator.posterior import Posterior, believe
+from coordinator.posterior import Posterior, believe, expected_levels
 from coordinator.protocol.errors import InputError
 from coordinator.server import ServerState
 
@@ -13,8 +13,8 @@ def beliefs(state: ServerState, design: PoolDesign, *, clusters: int, failure: f
     """Return the posterior of a state, and the estimates that it rests on.
 
     A round of centred ratings is read by how much users like its items. When it was asked, the centres were what was
-    known of that; now more is known. So where there are such rounds, a first posterior is made from the estimates as
-    they came in, these are read anew with what it expects, and the posterior of that is returned.
+    known of that; now more is known. So where there are such rounds, a mixture is fitted to the estimates as they came
+    in, these are read anew with what it expects, and the posterior of that is returned.
 
     Parameters
     ----------
@@ -32,8 +32,6 @@ def beliefs(state: ServerState, design: PoolDesign, *, clusters: int, failure: f
     """
     if state.estimates is None:
         raise InputError("there is nothing to believe yet: no round was asked, or its design tells no estimates")
-    first = believe(state.estimates, clusters=clusters, failure=failure)
-    if first.mixture is None or not state.readings.centred:
-        return first, state.estimates
-    again = state.readings.anew(design, first.expected)
-    return believe(again, clusters=clusters, failure=failure), again
+    expected = expected_levels(state.estimates, clusters=clusters) if state.readings.centred else None
+    told = state.estimates if expected is None else state.readings.anew(design, expected)
+    return believe(told, clusters=clusters, failure=failure), told

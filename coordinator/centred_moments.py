@@ -13,10 +13,15 @@ import numpy as np
 from scipy.stats import hypergeom
 
 from coordinator.protocol.arrays import Floats, Floats2, Indices
+from coordinator.protocol.compiled import compiled
 from coordinator.protocol.signs import UNIT
 
 SMALL = 64
 """Pools up to this size leave each item itself out of the other ratings; in larger ones that makes no difference."""
+
+
+SMALLER, OWN = 16, 32
+"""Above this size an item is left out with its probability of a like in steps of ``1 / OWN``: equal ones share work."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,12 +73,14 @@ def reach(centres: Indices, likes: Floats, *, items: int, rated: int) -> Reach:
     np.add.at(share, UNIT - centres, likes / centres.size)
     np.add.at(share, UNIT + centres, (1 - likes) / centres.size)
     if 1 < centres.size <= SMALL:
-        own = np.zeros((centres.size, share.size))
-        place = np.arange(centres.size)
-        np.add.at(own, (place, UNIT - centres), likes)
-        np.add.at(own, (place, UNIT + centres), 1 - likes)
+        own_likes = likes if centres.size <= SMALLER else np.rint(likes * OWN) / OWN
+        kinds, which = np.unique(np.stack([centres, own_likes]), axis=1, return_inverse=True)
+        own, place, steps = np.zeros((kinds.shape[1], share.size)), np.arange(kinds.shape[1]), kinds[0].astype(np.int64)
+        np.add.at(own, (place, UNIT - steps), kinds[1])
+        np.add.at(own, (place, UNIT + steps), 1 - kinds[1])
         others = (share * centres.size - own) / (centres.size - 1)
-        inside = _inside(np.clip(others, 0, None), pool=centres.size, items=items, rated=rated)
+        inside = _inside(np.clip(others, 0, None), pool=centres.size, items=items, rated=rated)[which.reshape(-1)]
+        place = np.arange(centres.size)
         return Reach(liked=inside[place, UNIT - centres], disliked=inside[place, UNIT + centres])
     inside = _inside(share[None, :], pool=centres.size, items=items, rated=rated)[0]
     return Reach(liked=inside[UNIT - centres], disliked=inside[UNIT + centres])
@@ -99,10 +106,22 @@ def _law_of_sum(share: Floats2, *, pool: int, items: int, rated: int) -> Floats2
     term[:, :sizes] += share / 2
     term[:, -np.arange(sizes)] += share / 2
     wave = np.fft.rfft(term).real
-    total = np.zeros_like(wave)
-    for part in chance[::-1]:
-        total = total * wave + part
-    law = np.fft.irfft(total * wave ** int(others[0]), ring)
+    law = np.fft.irfft(_polynomial(chance, int(others[0]), wave), ring)
     found: Floats2 = np.clip(law[:, :sizes], 0, None)
     found[:, 1:] *= 2
+    return found
+
+
+@compiled
+def _polynomial(coefficients: Floats, lowest: int, at: Floats2) -> Floats2:
+    """Return the values of a polynomial with these coefficients, from that of the power ``lowest`` on."""
+    found = np.empty_like(at)
+    for row in range(at.shape[0]):
+        for place in range(at.shape[1]):
+            value = 0.0
+            for k in range(coefficients.size - 1, -1, -1):
+                value = value * at[row, place] + coefficients[k]
+            for _ in range(lowest):
+                value *= at[row, place]
+            found[row, place] = value
     return found

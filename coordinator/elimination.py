@@ -27,6 +27,8 @@ GROWTH = 0.35
 LEAST, LEAST_ALONE = 0.04, 0.25
 """A round adds at least this share to what is known of its items, of several and of one: no crumbs."""
 LARGEST_ROUND = 1 << 40
+USER_BITS = 8
+"""Significant bits of a round's users: last bits of the numbers that size it hardly ever change whom it asks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +123,7 @@ def _next(
     return setting.send(state, query, users=_users(max(min(users, GROWTH * state.answers_asked), crumbs)))
 
 
-def users_to_decide(posterior: Posterior, open_ones: Bools, rates: Floats, *, goal: float, failure: float) -> int:
+def users_to_decide(posterior: Posterior, open_ones: Bools, rates: Floats, *, goal: float, failure: float) -> float:
     """Return the users after which so many of the open items should be decided, on average.
 
     Parameters
@@ -159,7 +161,7 @@ def users_to_decide(posterior: Posterior, open_ones: Bools, rates: Floats, *, go
     for _ in range(50):
         middle = (low + high) / 2
         low, high = (low, middle) if decided(middle) >= goal else (middle, high)
-    return _users(high)
+    return high
 
 
 def _passes(odds: Floats, doubt: Floats, drift: Floats, edge: float) -> float:
@@ -170,7 +172,10 @@ def _passes(odds: Floats, doubt: Floats, drift: Floats, edge: float) -> float:
 
 
 def _users(wanted: float) -> int:
-    return max(1, math.ceil(min(wanted, LARGEST_ROUND)))
+    """Return so many users, rounded up to `USER_BITS` significant bits."""
+    whole = max(1, math.ceil(min(wanted, LARGEST_ROUND)))
+    step = 1 << max(0, whole.bit_length() - USER_BITS)
+    return -(-whole // step) * step
 
 
 def pool_design(setting: Setting) -> PoolDesign:

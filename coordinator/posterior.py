@@ -6,10 +6,11 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import logsumexp, softmax
+from scipy.special import softmax
 
 from coordinator.estimates import Estimates
-from coordinator.mixture import Mixture, fit, joint
+from coordinator.integral import integrated
+from coordinator.mixture import Mixture, fit, fits, joint
 from coordinator.protocol.arrays import Bools, Floats, Indices
 from coordinator.protocol.messages import Model
 
@@ -27,7 +28,7 @@ class Posterior:
     expected : ndarray of float64, shape (N,)
         Posterior mean of every item's level.
     mixture : Mixture or None
-        Levels and shares that were fitted; None where some item was in no pool yet.
+        The likeliest levels and shares; None where some item was in no pool yet.
     apart : bool
         Whether the clusters stand apart: whether the estimates are much more likely from L clusters than from fewer.
         Where they do not, no item is decided, and every doubt is at least ``1 - 1/L``.
@@ -66,7 +67,9 @@ class Posterior:
 
 
 FITTED = 20_000
-"""Items that a mixture is fitted to at most: their levels' errors are counted, and more would hardly lower them."""
+"""Items that a mixture is fitted to at most: more would hardly tell more about levels and shares."""
+SMALLEST, DOUBT_STEPS = 2.0**-900, 64
+"""The smallest doubt, and steps of the grid of doubts to a factor of 2."""
 
 
 def _fitted(items: int) -> Indices:
@@ -76,8 +79,27 @@ def _fitted(items: int) -> Indices:
     return np.random.default_rng(0).choice(items, FITTED, replace=False).astype(np.int32)
 
 
+def _on_a_grid(doubt: Floats) -> Floats:
+    """Return doubts rounded up to a grid of their logarithms, so that last bits hardly ever decide an item."""
+    steps = np.ceil(np.log2(np.maximum(doubt, SMALLEST)) * DOUBT_STEPS - 1e-6)
+    return np.minimum(np.exp2(steps / DOUBT_STEPS), 1.0)
+
+
+def expected_levels(estimates: Estimates, *, clusters: int) -> Floats | None:
+    """Return the level that the likeliest mixture expects of each item; None where some item was in no pool yet."""
+    if not (estimates.information > 0).all():
+        return None
+    value, error = estimates.value, estimates.error
+    some = _fitted(value.size)
+    mixture = fit(value[some], error[some], clusters)
+    found: Floats = softmax(joint(mixture, value, error), axis=1) @ mixture.levels
+    return found
+
+
 def believe(estimates: Estimates, *, clusters: int, failure: float) -> Posterior:
-    """Return posteriors from a mixture that is fitted to the estimates with their known noise.
+    """Return posteriors from mixtures that fit the estimates with their known noise.
+
+    Once clusters stand apart, doubts count all that levels and shares could be; see `coordinator.integral`.
 
     Parameters
     ----------
@@ -96,17 +118,21 @@ def believe(estimates: Estimates, *, clusters: int, failure: float) -> Posterior
         return Posterior(cluster=nothing.astype(np.int32), doubt=unsure, expected=nothing, mixture=None, apart=False)
     value, error = estimates.value, estimates.error
     some = _fitted(known.size)
-    mixture = fit(value[some], error[some], clusters)
-    labels = joint(mixture, value[some], error[some], doubtful=False).argmax(axis=1)
+    found = fits(value[some], error[some], clusters)
+    mixture = found[0]
+    labels = joint(mixture, value[some], error[some]).argmax(axis=1)
     merged = [labels - (labels > cluster) for cluster in range(clusters - 1)]
     fewer = fit(value[some], error[some], clusters - 1, further=merged)
     apart = mixture.likelihood - fewer.likelihood > math.log(known.size / failure)
-    log_joint = joint(mixture, value, error, doubtful=True)
-    cluster = log_joint.argmax(axis=1).astype(np.int32)
-    others = log_joint.copy()
-    others[np.arange(cluster.size), cluster] = -np.inf
-    doubt = np.exp(logsumexp(others, axis=1) - logsumexp(log_joint, axis=1))
+    if apart:
+        belongs, expected = integrated(value, error, found, some)
+    else:
+        belongs = softmax(joint(mixture, value, error), axis=1)
+        expected = belongs @ mixture.levels
+    cluster = belongs.argmax(axis=1).astype(np.int32)
+    others = belongs.copy()
+    others[np.arange(cluster.size), cluster] = 0
+    doubt = _on_a_grid(others.sum(axis=1))
     if not apart:
         doubt = np.maximum(doubt, 1 - 1 / clusters)
-    expected: Floats = softmax(log_joint, axis=1) @ mixture.levels
     return Posterior(cluster=cluster, doubt=doubt, expected=expected, mixture=mixture, apart=apart)

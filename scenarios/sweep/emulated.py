@@ -10,7 +10,7 @@ from coordinator.server import Ask
 from coordinator.statistics import ScoreStatistic
 from scenarios.abandoning import stop_if_abandoned
 from scenarios.config import Scenario
-from scenarios.emulation import EmulatedSigns
+from scenarios.emulation import Emulated
 from scenarios.experiment import asked_epsilon, learner_of
 from scenarios.kept import Kept, Nowhere
 from scenarios.metrics import ClusteringScores
@@ -19,13 +19,13 @@ from scenarios.populations import Population, class_shares, populate
 from scenarios.sweep.prefixes import only_query, scores_of
 
 
-def emulated_signs(population: Population) -> EmulatedSigns:
+def emulated_devices(population: Population) -> Emulated:
     """Return the transport that draws a population's statistics; its coins follow from the scenario's seed."""
     scenario = population.scenario
     assert population.truth is not None  # sweeps run on the block model
     likes = np.array(scenario.like)[:, population.truth]
     coins = np.random.default_rng(int.from_bytes(derive(scenario.seed, "emulation")))
-    return EmulatedSigns(likes=likes, class_shares=class_shares(scenario), rated=scenario.rated or 0, coins=coins)
+    return Emulated(likes=likes, class_shares=class_shares(scenario), rated=scenario.rated or 0, coins=coins)
 
 
 def emulate(population: Population, rounds: Kept | None = None) -> Outcome:
@@ -34,7 +34,7 @@ def emulate(population: Population, rounds: Kept | None = None) -> Outcome:
     return conduct(
         policy_of(scenario),
         learner_of(scenario),
-        emulated_signs(population),
+        emulated_devices(population),
         devices=scenario.users or 0,
         budget=asked_epsilon(scenario),
         most_rounds=scenario.most_rounds,
@@ -60,7 +60,7 @@ class EmulatedPrefixes:
         assert population.truth is not None  # sweeps run on the block model
         self._truth, self._block = population.truth, block
         self._learner, self._query = learner_of(population.scenario), only_query(population.scenario)
-        self._devices = emulated_signs(population)
+        self._devices = emulated_devices(population)
         self._totals: list[ScoreStatistic] = []
 
     def statistic(self, blocks: int) -> ScoreStatistic:

@@ -25,7 +25,7 @@ from coordinator.rounds import POSTERIOR, Learner, Outcome, conduct
 from coordinator.schedules import Fixed
 from coordinator.server import Ask, Policy, ServerState, absorb
 from coordinator.setting import Setting
-from scenarios.emulation import EmulatedSigns
+from scenarios.emulation import Emulated
 
 SURE = 1 - 1e-6
 """A confidence at which a wrong label is a false alarm of this suite's usual probability."""
@@ -77,7 +77,7 @@ def emulated(
     assert isinstance(setting.design, SignSensing)
     truth = np.arange(setting.design.items) % len(like)
     likes, coins = np.array(like)[truth], np.random.default_rng(seed)
-    transport = EmulatedSigns(likes=likes[None, :], class_shares=np.ones(1), rated=setting.design.rated, coins=coins)
+    transport = Emulated(likes=likes[None, :], class_shares=np.ones(1), rated=setting.design.rated, coins=coins)
     outcome = conduct(policy, learner_of(setting), transport, devices=users, budget=setting.epsilon, most_rounds=most)
     return outcome, (outcome.model.cluster == truth).tolist()
 

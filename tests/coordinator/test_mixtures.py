@@ -10,7 +10,7 @@ from scipy.special import logsumexp
 from statistical import normal_radius, variance_fits
 from worlds import Planted, Sample, draw
 
-from coordinator.mixture import Mixture, fit, joint
+from coordinator.mixture import Mixture, fit, fits, joint
 from coordinator.protocol.arrays import Floats, Ints
 
 
@@ -168,16 +168,27 @@ def test_clusters_that_are_not_there_do_no_harm(kind: str, clusters: int) -> Non
 
 
 def test_joint_is_the_normal_density_up_to_a_constant() -> None:
-    """With the levels' own errors, and without."""
     sample = draw(PLANTED["thirds"], items=9, apart=4, seed=3)
     mixture = Mixture(
-        levels=np.array([1.0, 0.1, -2.0]),
-        shares=np.array([0.5, 0.5, 0.0]),
-        doubts=np.array([0.1, 2.0, 0.3]),
-        likelihood=0.0,
+        levels=np.array([1.0, 0.1, -2.0]), shares=np.array([0.5, 0.5, 0.0]), doubts=np.ones(3), likelihood=0.0
     )
-    for doubtful in (False, True):
-        found = joint(mixture, sample.value, sample.error, doubtful=doubtful)
-        spread = np.sqrt(sample.error[:, None] ** 2 + doubtful * mixture.doubts**2)
-        density = np.exp(-np.square((sample.value[:, None] - mixture.levels) / spread) / 2) / spread
-        np.testing.assert_allclose(np.exp(found), mixture.shares * density, rtol=1e-12)
+    found = joint(mixture, sample.value, sample.error)
+    spread = sample.error[:, None]
+    density = np.exp(-np.square((sample.value[:, None] - mixture.levels) / spread) / 2) / spread
+    np.testing.assert_allclose(np.exp(found), mixture.shares * density, rtol=1e-12)
+
+
+@pytest.mark.parametrize("clusters", [2, 3])
+def test_all_fits_are_told_once_and_the_likeliest_first(clusters: int) -> None:
+    """Of few items: each is where expectation and maximization stay, too."""
+    many = 0
+    for seed in range(10):
+        sample = draw(PLANTED["thirds"], items=12, apart=3, seed=seed)
+        found = fits(sample.value, sample.error, clusters)
+        heights = [one.likelihood for one in found]
+        assert heights == sorted(heights, reverse=True)
+        many += len(found) > 1
+        for one in found:
+            exact = likelihood(one.levels, one.shares, sample)
+            assert climbed(one.levels, one.shares, sample) - exact < 1e-6
+    assert many

@@ -1,4 +1,4 @@
-"""Emulated sign sensing against devices: the statistic, one round's success, and the users of adaptive runs."""
+"""Emulated statistics against devices: what is summed, one round's success, and the users of adaptive runs."""
 
 from __future__ import annotations
 
@@ -16,18 +16,20 @@ from worlds import scores_of
 from actors.device import Cohort
 from coordinator.aggregation import aggregate
 from coordinator.estimates import contrasts_of
-from coordinator.pool_designs import SignSensing
+from coordinator.moments import BlockParameters, maxsense_moments
+from coordinator.pool_designs import PoolDesign
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.coins import derive
 from coordinator.protocol.messages import Query
 from coordinator.server import Ask, total
+from coordinator.statistics import ScoreStatistic
 from coordinator.transcript import digest
 from scenarios.config import Scenario
-from scenarios.emulation import EmulatedSigns
+from scenarios.emulation import Emulated
 from scenarios.kinds import design_of
 from scenarios.metrics import clustering_scores
 from scenarios.populations import populate
-from scenarios.sweep.emulated import EmulatedPrefixes, emulate, emulated_signs
+from scenarios.sweep.emulated import EmulatedPrefixes, emulate, emulated_devices
 from scenarios.sweep.prefixes import Prefixes
 from scenarios.sweep.threshold import predicted_users
 
@@ -35,13 +37,13 @@ ROUNDS, USERS = 250, 2000
 
 
 def signs(**changes: Any) -> Scenario:
-    return small(design="sign", **changes)
+    return small(**{"design": "sign", **changes})
 
 
 def asked(scenario: Scenario, epsilon: float, *, centred: bool) -> Query:
     """A query about a pool of 25 of the 40 items; with centres as rounds after the first one have them."""
     design, pool = design_of(scenario), np.delete(np.arange(40, dtype=np.int32), np.arange(0, 30, 2))
-    assert isinstance(design, SignSensing)
+    assert isinstance(design, PoolDesign)
     expected = np.clip(levels_of(scenario)[pool] + np.linspace(-0.3, 0.3, 25), -1, 1) if centred else None
     return design.query(
         round_number=0, public_seed=derive(7, "public"), epsilon=Fraction(epsilon), pool=pool, expected=expected
@@ -60,56 +62,89 @@ def by_devices(scenario: Scenario, query: Query) -> Floats:
     population = populate(scenario)
     cohort = Cohort(population.ratings, derive(0, "devices"), 0, ROUNDS * USERS, query.epsilon)
     blocks = [cohort.answer(query, turn * USERS, (turn + 1) * USERS) for turn in range(ROUNDS)]
-    return np.array([scores_of(aggregate(query, block)).scores[query.pool] for block in blocks], float)
+    return np.array([scores_in(query, scores_of(aggregate(query, block))) for block in blocks], float)
+
+
+def scores_in(query: Query, told: ScoreStatistic) -> Floats:
+    """What is told about the pool's items: agreements, or scores around what the share of 1 explains."""
+    scores: Floats = told.scores - told.answer_rate * told.sensed * (query.design == "maxsense")
+    return scores[query.pool]
 
 
 def emulated(scenario: Scenario, query: Query) -> Floats:
-    devices = emulated_signs(populate(scenario))
+    devices = emulated_devices(populate(scenario))
     asks = [Ask(query=query, first=turn * USERS, stop=(turn + 1) * USERS) for turn in range(ROUNDS)]
-    return np.array([scores_of(devices.ask(ask)[0]).scores[query.pool] for ask in asks], float)
+    return np.array([scores_in(query, devices.ask(ask)[0]) for ask in asks], float)
 
 
-def fits(scores: Floats, scenario: Scenario, query: Query) -> tuple[bool, bool]:
-    """Whether means and variances of agreements, rounds by items, are those that exact moments tell."""
-    truth = populate(scenario).truth
-    assert truth is not None
-    mean = np.zeros(25)
-    for likes in np.array(scenario.like)[:, truth[query.pool]]:  # classes have equal shares
+def expected_scores(scenario: Scenario, query: Query) -> tuple[Floats, Floats]:
+    """Mean and variance of every item's agreements, or of its centred score, over rounds of `USERS` devices."""
+    assert query.pool is not None
+    devices = emulated_devices(populate(scenario))
+    liked = devices.likes[:, query.pool]
+    if query.design == "maxsense":
+        sensing, (given, rate) = query.parameters["sensing"], devices.given_sensed(query, liked)
+        spread = sensing * (1 - sensing) * rate * (1 - rate)
+        return (USERS - 1) * sensing * (given - rate), np.full(given.size, USERS * spread)
+    mean = np.zeros(liked.shape[1])
+    for likes in liked:  # classes have equal shares
         contrast, offset = contrasts_of(query, rated=scenario.rated or 0, likes=likes)
-        mean += (contrast * (2 * likes - 1) + offset) / len(scenario.like)
-    scaled = (scores - USERS * (1 + mean) / 2) / np.sqrt(USERS * (1 - mean**2) / 4)
+        mean += (contrast * (2 * likes - 1) + offset) / len(liked)
+    return USERS * (1 + mean) / 2, USERS * (1 - mean**2) / 4
+
+
+def fits(scores: Floats, scenario: Scenario, query: Query) -> tuple[bool, bool, bool]:
+    """Whether means, variances and covariances of scores, rounds by items, are those that exact moments tell."""
+    mean, variance = expected_scores(scenario, query)
+    scaled = (scores - mean) / np.sqrt(variance)
+    effect = (mean - mean.mean() if query.design == "maxsense" else mean - USERS / 2) / np.sqrt(variance)
     each = np.abs(scaled.mean(axis=0)).max() < normal_radius(1 / math.sqrt(ROUNDS), comparisons=mean.size)
-    along = mean @ scaled.mean(axis=0) / np.linalg.norm(mean)  # whether all are too strong, or too weak
+    along = effect @ scaled.mean(axis=0) / np.linalg.norm(effect)  # whether all are too strong, or too weak
     means = each and abs(along) < normal_radius(1 / math.sqrt(ROUNDS))
-    return bool(means), variance_fits(scaled, 1.0)
+    return bool(means), variance_fits(scaled, 1.0), uncorrelated(scaled)
 
 
-WORLDS: list[tuple[dict[str, Any], bool]] = [
-    ({}, False),
-    ({"like": "0.9,0.2;0.6,0.1"}, False),
-    ({"vectors": 8}, False),
-    ({}, True),
-    ({"like": "0.9,0.2;0.6,0.1"}, True),
-]
+def uncorrelated(scaled: Floats) -> bool:
+    """Whether pairs of items have correlation 0, all together and each: normal, and chi-square."""
+    above = np.triu_indices(scaled.shape[1], 1)
+    pairs = (scaled.T @ scaled / math.sqrt(len(scaled)))[above]
+    return abs(pairs.sum()) < normal_radius(math.sqrt(pairs.size)) and variance_fits(pairs, 1.0)
+
+
+WORLDS: dict[str, tuple[dict[str, Any], bool]] = {
+    "plain": ({}, False),
+    "classes": ({"like": "0.9,0.2;0.6,0.1"}, False),
+    "vectors": ({"vectors": 8}, False),
+    "centred": ({}, True),
+    "both": ({"like": "0.9,0.2;0.6,0.1"}, True),
+    "sets": ({"design": "maxsense"}, False),
+    "sets, classes": ({"design": "maxsense", "like": "0.9,0.2;0.6,0.1"}, False),
+}
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize(("changes", "centred"), WORLDS, ids=["plain", "classes", "vectors", "centred", "both"])
-def test_the_emulated_statistic_is_that_of_devices(changes: dict[str, Any], centred: bool) -> None:
-    """False alarm: one in a million for each of the means and variances of either."""
+@pytest.mark.parametrize("name", WORLDS)
+def test_the_emulated_statistic_is_that_of_devices(name: str) -> None:
+    """False alarm: one in a million for each of the means, variances and covariances of either.
+
+    Twins: a larger epsilon, 1.2 times the variance, and noise that all items share, a thirtieth of their variance.
+    """
+    changes, centred = WORLDS[name]
     scenario = signs(users=ROUNDS * USERS, **changes)
     query, other = (asked(scenario, epsilon, centred=centred) for epsilon in (1, 1.4))
     for scores in (by_devices(scenario, query), emulated(scenario, query)):
-        assert fits(scores, scenario, query) == (True, True)
-        assert not fits(scores, scenario, other)[0]  # the twin: a larger epsilon
-        wider = USERS / 2 + (scores - USERS / 2) * 1.1
-        assert not fits(wider, scenario, query)[1]  # and 1.2 times the variance
+        assert fits(scores, scenario, query) == (True, True, True)
+        assert not fits(scores, scenario, other)[0]
+        mean, variance = expected_scores(scenario, query)
+        assert not fits(mean + (scores - mean) * 1.1, scenario, query)[1]
+        shared = np.random.default_rng(0).normal(size=(ROUNDS, 1)) * np.sqrt(variance / 30)
+        assert not fits(scores + shared, scenario, query)[2]
 
 
 def test_what_is_not_asked_about_stays_empty_and_nothing_is_released() -> None:
     scenario = signs(users=100)
     query = asked(scenario, 1, centred=False)
-    statistic, releases = emulated_signs(populate(scenario)).ask(Ask(query=query, first=0, stop=100))
+    statistic, releases = emulated_devices(populate(scenario)).ask(Ask(query=query, first=0, stop=100))
     told = scores_of(statistic)
     inside = np.zeros(40, np.bool_)
     inside[query.pool] = True
@@ -185,11 +220,31 @@ def test_an_emulated_run_learns_and_is_the_same_again() -> None:
     assert not np.array_equal(scores_of(total(other.state)).scores, scores_of(total(first.state)).scores)
 
 
-def test_emulation_is_of_signs_only() -> None:
-    scenario = small()
+def test_sets_about_all_items_have_the_planners_moments() -> None:
+    """Two ways to the same numbers: by item, as emulated, and by cluster."""
+    scenario = small(like="0.9,0.2;0.6,0.1", class_shares="0.3,0.7", cluster_shares="0.2,0.8")
+    population = populate(scenario)
+    assert population.truth is not None
     query = design_of(scenario).query(round_number=0, public_seed=derive(7, "public"), epsilon=Fraction(1))
-    devices = EmulatedSigns(
-        likes=np.full((1, 40), 0.5), class_shares=np.ones(1), rated=5, coins=np.random.default_rng(0)
+    devices = emulated_devices(population)
+    given, rate = devices.given_sensed(query, devices.likes)
+    exact = maxsense_moments(
+        BlockParameters(
+            rated=5,
+            like=np.array(scenario.like),
+            class_shares=np.array([0.3, 0.7]),
+            cluster_sizes=np.bincount(population.truth),
+        ),
+        sensing=query.parameters["sensing"],
+        epsilon=1.0,
     )
-    with pytest.raises(ValueError, match="only sign sensing"):
+    assert rate == pytest.approx(exact.answer_rate, rel=1e-9)
+    np.testing.assert_allclose(given, exact.given_sensed[population.truth], rtol=1e-9)
+
+
+def test_what_is_no_pool_design_is_not_emulated() -> None:
+    scenario = small(design="pairwise")
+    query = design_of(scenario).query(round_number=0, public_seed=derive(7, "public"), epsilon=Fraction(1))
+    devices = Emulated(likes=np.full((1, 40), 0.5), class_shares=np.ones(1), rated=5, coins=np.random.default_rng(0))
+    with pytest.raises(ValueError, match="neither signs nor sensing sets"):
         devices.ask(Ask(query=query, first=0, stop=10))

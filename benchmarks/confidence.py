@@ -1,0 +1,165 @@
+"""How often all labels are right where `--policy eliminate` promises it, over settings drawn at random.
+
+``python -m benchmarks.confidence --settings 24 --runs 300 --seed 1`` draws settings from the seed (N from 15 to 120,
+two and three clusters, skews to .1/.9, contrasts from .6/.4, one and two user classes, MaxSense, plain and centred
+signs, epsilon from .5 to 4), conducts adaptive runs of each on emulated statistics (``--devices``: by devices) and
+counts those that end with every label right. Runs that are in ``--json`` already are not made again.
+"""
+
+from __future__ import annotations
+
+import json as jsons
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from scipy import stats
+
+from coordinator.rounds import Outcome
+from scenarios.config import Scenario
+from scenarios.experiment import run
+from scenarios.populations import populate
+from scenarios.session import InProcess
+from scenarios.sweep.emulated import emulate
+
+MOST_USERS, MOST_DEVICES = 10**11, 10**8
+"""Users there are, emulated and as devices, of which only those that are asked cost anything."""
+LEVEL = 0.05
+"""Probability that right code fails in some setting at some confidence, all together (Bonferroni)."""
+
+
+def settings(count: int, seed: int) -> list[dict[str, Any]]:
+    """Return settings drawn at random, as values of a scenario.
+
+    Designs, numbers of clusters and of user classes take turns, so that every combination comes up in twelve; all else
+    is drawn. Clusters hold shares of .1 at least. Neighbouring levels, averaged over user classes, are at least .2
+    apart, and clusters come in the same order in each class.
+    """
+    found = []
+    for place in range(count):
+        coins = np.random.default_rng([seed, place])
+        design = [{"design": "maxsense"}, {"design": "sign", "signs": "plain"}, {"design": "sign"}][place % 3]
+        clusters, classes = 2 + place // 3 % 2, 1 + place // 6 % 2
+        items = round(float(np.exp(coins.uniform(np.log(15), np.log(120)))))
+        shares = 0.1 + (1 - 0.1 * clusters) * coins.dirichlet(np.full(clusters, 0.7))
+        like, class_shares = _like(coins, clusters, classes)
+        found.append(
+            {
+                **design,
+                "policy": "eliminate",
+                "items": items,
+                "rated": int(coins.integers(max(2, items // 10), items // 2, endpoint=True)),
+                "like": like,
+                "class_shares": class_shares,
+                "cluster_shares": _rounded(shares),
+                "epsilon": str(round(float(np.exp(coins.uniform(np.log(0.5), np.log(4)))), 2)),
+            }
+        )
+    return found
+
+
+def _rounded(shares: np.ndarray[Any, Any]) -> tuple[float, ...]:
+    whole = np.round(shares, 2)
+    whole[shares.argmax()] += 1 - whole.sum()
+    return tuple(whole.round(2).tolist())
+
+
+def _like(coins: np.random.Generator, clusters: int, classes: int) -> tuple[tuple[tuple[float, ...], ...], Any]:
+    """Draw P(like) and the class shares, until neighbouring clusters are far enough apart."""
+    while True:
+        rows = np.sort(coins.uniform(0.05, 0.95, (classes, clusters)), axis=1)[:, ::-1].round(2)
+        shares = _rounded(coins.dirichlet(np.full(classes, 3.0))) if classes > 1 else (1.0,)
+        gaps = -np.diff(np.array(shares) @ rows)
+        if gaps.min() >= 0.2 and min(shares) >= 0.2:
+            return tuple(tuple(row) for row in rows.tolist()), shares
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """What one run ended with."""
+
+    right: bool
+    users: int
+    rounds: int
+    promised: float
+
+
+def ended(values: dict[str, Any], *, confidence: float, seed: int, devices: bool = False) -> Ended:
+    """Conduct one run; ``promised`` is the sum of all doubts that it ended with."""
+    users = MOST_DEVICES if devices else MOST_USERS
+    scenario = Scenario.model_validate({**values, "users": users, "confidence": confidence, "seed": seed})
+    population = populate(scenario)
+    outcome: Outcome = run(scenario, InProcess(1), population=population).outcome if devices else emulate(population)
+    assert population.truth is not None
+    assert outcome.posterior is not None
+    right = bool((outcome.model.cluster == population.truth).all())
+    state = outcome.state
+    return Ended(right, state.answers_asked, len(state.asked), float(outcome.posterior.doubt.sum()))
+
+
+def lowest(right: int, runs: int, level: float) -> float:
+    """Return the upper Clopper-Pearson bound of the share right: below nominal, the setting breaks the promise."""
+    return float(stats.beta.ppf(1 - level, right + 1, runs - right)) if right < runs else 1.0
+
+
+def told(values: dict[str, Any]) -> str:
+    """Return a setting in one line."""
+    like = ";".join(",".join(f"{b:g}" for b in row) for row in values["like"])
+    name = values["design"] + (" plain" if values.get("signs") == "plain" else "")
+    shares = ",".join(f"{share:g}" for share in values["cluster_shares"])
+    classes = ",".join(f"{share:g}" for share in values["class_shares"])
+    return (
+        f"{name:10} N={values['items']:<3} w={values['rated']:<2} eps={values['epsilon']:<4} shares={shares:11} "
+        f"like={like}" + (f" classes={classes}" if len(values["like"]) > 1 else "")
+    )
+
+
+def main(
+    settings_count: Annotated[int, typer.Option("--settings", help="Settings to draw.")] = 24,
+    runs: Annotated[int, typer.Option(help="Runs of each at each confidence.")] = 300,
+    seed: Annotated[int, typer.Option(help="What settings are drawn from.")] = 1,
+    confidence: Annotated[str, typer.Option(help="Confidences, by ','.")] = "0.9,0.99",
+    only: Annotated[str, typer.Option(help="Places of settings to run, by ',' [all].")] = "",
+    devices: Annotated[bool, typer.Option(help="By devices in this process, not emulated.")] = False,
+    json: Annotated[Path | None, typer.Option(help="File of all runs: read where it is there, and written.")] = None,
+) -> None:
+    """Print, for each setting and confidence, the share of runs with all labels right."""
+    kept: dict[str, list[Any]] = jsons.loads(json.read_text()) if json and json.exists() else {}
+    nominal = [float(part) for part in confidence.split(",")]
+    drawn = settings(settings_count, seed)
+    places = [int(part) for part in only.split(",")] if only else range(settings_count)
+    level, broken = LEVEL / (len(places) * len(nominal)), 0
+    totals = dict.fromkeys(nominal, 0)
+    begin = time.process_time()
+    for place in places:
+        print(f"{place:2} {told(drawn[place])}", flush=True)
+        for target in nominal:
+            some = kept.setdefault(f"{'devices ' if devices else ''}{seed}/{place}/{target}", [])
+            for turn in range(len(some), runs):
+                one = ended(drawn[place], confidence=target, seed=turn, devices=devices)
+                some.append([one.right, one.users, one.rounds, one.promised])
+            if json:
+                json.write_text(jsons.dumps(kept))
+            table = np.array(some[:runs], float)
+            right = int(table[:, 0].sum())
+            bound = lowest(right, runs, level)
+            broken += bound < target
+            totals[target] += right
+            _, users, rounds, left = table.mean(axis=0)
+            print(
+                f"     {target}: {right}/{runs} = {right / runs:.3f}, at most {bound:.3f}"
+                f"{' BROKEN' if bound < target else ''}; users {users:.0f}, rounds {rounds:.1f}, doubt left {left:.4f}",
+                flush=True,
+            )
+    for target in nominal:
+        count = runs * len(places)
+        share = totals[target] / count
+        print(f"{target}: pooled {share:.4f}, standard error {np.sqrt(target * (1 - target) / count):.4f}")
+    print(f"{broken} settings below nominal, all tests together at {LEVEL}; {time.process_time() - begin:.0f} s")
+
+
+if __name__ == "__main__":
+    typer.run(main)
