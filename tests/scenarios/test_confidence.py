@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+
 import numpy as np
 import pytest
 from scipy.special import softmax
@@ -44,7 +45,7 @@ def wrong_runs() -> int:
     return wrong
 
 
-def plugged_in(value: Floats, error: Floats, near: Sequence[Mixture], some: Indices) -> tuple[Floats2, Floats]:  # noqa: ARG001 (as what it stands for)
+def plugged_in(value: Floats, error: Floats, near: Sequence[Mixture], some: Indices) -> tuple[Floats2, Floats]:
     """P(cluster) as if the likeliest shares were known, and levels, too, but for an error each of its own."""
     first = near[0]
     variance = error[:, None] ** 2 + first.doubts**2
