@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import ray
 from ray._private import ray_constants
 from ray._raylet import AuthenticationTokenLoader, Config  # type: ignore[attr-defined] # compiled, without types
 
@@ -22,7 +23,7 @@ def alone() -> Iterator[None]:
     """Let Ray instances that are started meanwhile, and all their processes, be reached by nobody else.
 
     What the environment says of a token is for clusters that are joined: it does not count here, and counts again
-    afterwards. Nothing is written to the user's home.
+    afterwards. Nothing is written to the user's home. Where this process has an instance already, its token stays.
 
     Notes
     -----
@@ -30,6 +31,9 @@ def alone() -> Iterator[None]:
     it starts, the attribute for this one. The token is read once too, so that its cache is emptied at both ends. A test
     lists the ports, and would notice a version of Ray for which this is not enough.
     """
+    if ray.is_initialized():
+        yield
+        return
     with tempfile.TemporaryDirectory(prefix="blindrec-token-") as folder:
         token = Path(folder) / "token"
         token.touch(mode=0o600)

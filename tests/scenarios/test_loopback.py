@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
+import sys
 from pathlib import Path
-from typing import Any
 
-import psutil
 import pytest
-import ray
 from ray._private import ray_constants
-from runs import holds_within
 
-from scenarios.cluster import on_ray
 from scenarios.loopback import alone
 
 NAMES = ("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "RAY_AUTH_MODE", "RAY_AUTH_TOKEN_PATH", "RAY_AUTH_TOKEN")
@@ -24,20 +22,34 @@ def seen() -> dict[str, str | None]:
     return {name: os.environ.get(name) for name in NAMES}
 
 
-def listening() -> dict[int, tuple[str, str]]:
-    """Ports on which this process and those below it listen: the address, and whose it is."""
-    found = {}
-    for process in (psutil.Process(), *psutil.Process().children(recursive=True)):
-        for one in process.net_connections(kind="tcp"):
-            if one.status == psutil.CONN_LISTEN:
-                found[one.laddr.port] = (one.laddr.ip, process.name())
-    return found
+LOCAL_RUN = """
+import json, os, time, psutil, ray
+from scenarios.cluster import on_ray
+names = %r
+
+def listening():
+    me = psutil.Process()
+    every = [(one, process.name()) for process in (me, *me.children(recursive=True))
+             for one in process.net_connections(kind="tcp")]
+    return [(one.laddr.ip, one.laddr.port, whose) for one, whose in every if one.status == psutil.CONN_LISTEN]
+
+with on_ray(address=None, workers=1):
+    seen = {name: os.environ.get(name) for name in names}
+    task = ray.remote(num_cpus=0)(lambda: {name: os.environ.get(name) for name in names})
+    theirs = ray.get(task.remote())
+    end = time.monotonic() + 60
+    while not any("Agent" in whose for _, _, whose in listening()) and time.monotonic() < end:
+        time.sleep(0.2)
+    print(json.dumps({"seen": seen, "theirs": theirs, "ports": listening()}))
+"""
+"""In a process of its own: another test's instance may run in this one."""
 
 
 def test_the_environment_is_as_before_afterwards(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Where a user's own settings hold, for a cluster that is joined."""
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
     monkeypatch.setenv("RAY_AUTH_TOKEN", "mine")
+    monkeypatch.setattr("ray.is_initialized", lambda: False)
     before, clusters = seen(), ray_constants.ENABLE_RAY_CLUSTER
     with alone():
         token = Path(os.environ["RAY_AUTH_TOKEN_PATH"])
@@ -49,21 +61,16 @@ def test_the_environment_is_as_before_afterwards(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.cluster
-def test_a_local_run_listens_on_loopback_only_and_writes_nothing_to_the_home(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
-    monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    names = NAMES  # what a function refers to in this module would have to be imported in the worker
-    with on_ray(address=None, workers=1):
-        task: Any = ray.remote(num_cpus=0)(lambda: {name: os.environ.get(name) for name in names})
-        assert ray.get(task.remote()) == seen()
-        assert seen()["RAY_AUTH_MODE"] == "token"
-        assert not str(seen()["RAY_AUTH_TOKEN_PATH"]).startswith(str(tmp_path))
-        assert holds_within(60, lambda: any("Agent" in whose for _, whose in listening().values()))
-        ports = listening()
-        assert {whose for _, whose in ports.values()} >= {"raylet", "gcs_server"}
-        outside = {port: one for port, one in ports.items() if not one[0].startswith(LOOPBACK)}
-        assert not outside
+def test_a_local_run_listens_on_loopback_only_and_writes_nothing_to_the_home(tmp_path: Path) -> None:
+    mine = {name: value for name, value in os.environ.items() if name not in (*NAMES, "RAY_ADDRESS")}
+    environment = {**mine, "HOME": str(tmp_path), "RAY_AUTH_MODE": "disabled"}
+    command = [sys.executable, "-c", LOCAL_RUN % (NAMES,)]
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    told = json.loads(ended.stdout)
+    assert told["seen"] == told["theirs"]
+    assert told["seen"]["RAY_AUTH_MODE"] == "token"
+    assert not told["seen"]["RAY_AUTH_TOKEN_PATH"].startswith(str(tmp_path))
+    assert {whose for _, _, whose in told["ports"]} >= {"raylet", "gcs_server"}
+    assert [one for one in told["ports"] if not one[0].startswith(LOOPBACK)] == []
     assert not list(tmp_path.rglob("auth_token"))
