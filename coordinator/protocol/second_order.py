@@ -17,22 +17,18 @@ from coordinator.protocol.checked import (
     Checked,
     require_bytes,
     require_name,
-    require_range,
     require_truth,
     require_whole,
 )
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import ItemFeatures
+from coordinator.protocol.payloads import check_payload
 
 LEAST_EPSILON = 1e-9
 """Below it noise has no floating-point scale, and a release tells nothing anyway."""
 MOST_CANDIDATES = 255
 """Ratings that PMD chooses from at most: a place is one byte."""
-LARGEST_TOLD = LARGEST**2
-"""Absolute value of a number in a release at most: what is completed from large numbers may be larger."""
-MOST_PAYLOAD = 1 << 32
-"""Bytes of one release at most."""
 _ELEMENT = "element-wise deniability of one release (Definition 4.1); not differential privacy"
 
 
@@ -168,7 +164,7 @@ class SecondOrderQuery(Checked):
             raise InputError(f"rank is {features.rank}; {self.mechanism} is about directions, give at least one")
         if kind.needs_range and not features.highest - features.lowest >= 1 / LARGEST:
             raise InputError(
-                f"ratings range from {features.lowest:g} to {features.highest:g}; {self.mechanism} divides by the width"
+                f"all ratings are {features.lowest:g}; {self.mechanism} divides by the width of their range"
             )
 
 
@@ -202,8 +198,8 @@ class SecondOrderRelease(Checked):
         require_whole("device", self.device, 0, MOST_DEVICES)
         if require_name("mechanism", self.mechanism) not in MECHANISMS:
             raise InputError(f"mechanism is {self.mechanism!r}; choose one of {', '.join(MECHANISMS)}")
-        if type(self.payload) is not bytes or len(self.payload) > MOST_PAYLOAD:
-            raise InputError(f"payload is a {type(self.payload).__name__}, or longer than {MOST_PAYLOAD} bytes")
+        if type(self.payload) is not bytes:
+            raise InputError(f"payload is a {type(self.payload).__name__}; it must be bytes")
 
     def as_vector(self, features: ItemFeatures, query: SecondOrderQuery, *, rescale: bool = True) -> Floats:
         """Return the row z whose ``z z^T`` the server adds to its second moment of residuals, float64, shape (m,).
@@ -252,27 +248,7 @@ class SecondOrderRelease(Checked):
         """Raise InputError if this is no release of ``query`` about ``features``, or its payload is none."""
         if self.query_id != query.id or self.mechanism != query.mechanism:
             raise InputError(f"release of query {self.query_id.hex()[:8]} is no answer to {query.id.hex()[:8]}")
-        check_payload(self.payload, query, features)
-
-
-def check_payload(payload: bytes, query: SecondOrderQuery, features: ItemFeatures) -> None:
-    """Refuse bytes that no device answers ``query`` about ``features`` with.
-
-    Raises
-    ------
-    InputError
-        If there are more or fewer of them, or they tell places outside of the scale, or numbers that are not finite.
-    """
-    name, items = query.mechanism, features.items
-    packed = -(-items // 8)
-    moment = features.rank * (features.rank + 1) // 2
-    sizes = {"pmd": items, "laplace": 8 * items, "exact": 8 * items, "privunit": 8 * moment}
-    require_bytes(f"payload of {name}", payload, sizes.get(name, packed + 8 * query.own_h))
-    if name == "pmd":
-        require_range("places in the scale", np.frombuffer(payload, np.uint8), 0, len(features.scale or ()) - 1)
-    elif name in sizes or query.own_h:
-        told = np.frombuffer(payload[0 if name in sizes else packed :], "<f8")
-        require_range(f"numbers of {name}", told, 0 if query.own_h else -LARGEST_TOLD, LARGEST_TOLD)
+        check_payload(self.payload, query.mechanism, features, own_h=query.own_h)
 
 
 def pmd_factors(features: ItemFeatures) -> Floats:
