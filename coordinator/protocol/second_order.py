@@ -163,9 +163,7 @@ class SecondOrderQuery(Checked):
         if kind.moment and features.rank < 1:
             raise InputError(f"rank is {features.rank}; {self.mechanism} is about directions, give at least one")
         if kind.needs_range and not features.highest - features.lowest >= 1 / LARGEST:
-            raise InputError(
-                f"all ratings are {features.lowest:g}; {self.mechanism} divides by the width of their range"
-            )
+            raise InputError(f"all ratings are {features.lowest:g}; {self.mechanism} divides by their range")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
