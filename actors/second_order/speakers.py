@@ -20,7 +20,8 @@ from coordinator.protocol.arrays import Bits2, Floats2
 from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.features import ItemFeatures
 from coordinator.protocol.grid_noise import grid_laplace
-from coordinator.protocol.second_order import SecondOrderQuery, basis_of, moment_channel, sslp_clip
+from coordinator.protocol.payloads import moment_channel
+from coordinator.protocol.second_order import SecondOrderQuery, basis_of, sslp_clip
 
 
 class Asked(NamedTuple):
@@ -75,7 +76,9 @@ def sslp(residuals: Floats2, asked: Asked) -> list[bytes]:
 def privunit(residuals: Floats2, asked: Asked) -> list[bytes]:
     """Release which public candidate is near the second moment of the vector's direction; see `privunit.named`."""
     query, features = asked.query, asked.features
-    told = named(directions(residuals, basis_of(features)), moment_channel(features, query), query.id, asked.coins)
+    told = named(
+        directions(residuals, basis_of(features)), moment_channel(features, query.epsilon), query.id, asked.coins
+    )
     return [answer.tobytes() for answer in told.astype("<u2")]
 
 

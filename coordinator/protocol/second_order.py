@@ -12,28 +12,23 @@ import numpy as np
 from coordinator.protocol.arrays import Floats, Floats2, Words
 from coordinator.protocol.budget import Epsilon, as_float, require_epsilon
 from coordinator.protocol.candidates import candidate
-from coordinator.protocol.caps import CapChannel, cap_channel
 from coordinator.protocol.checked import (
     LARGEST,
     MOST_DEVICES,
     Checked,
     require_bytes,
     require_name,
-    require_range,
     require_truth,
     require_whole,
 )
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import ItemFeatures
+from coordinator.protocol.payloads import check_payload, moment_channel
 from coordinator.protocol.second_order_mechanisms import MECHANISMS, check_mechanism
 
 MOST_CANDIDATES = 255
 """Ratings that PMD chooses from at most: a place is one byte."""
-LARGEST_TOLD = LARGEST**2
-"""Absolute value of a number in a release at most: what is completed from large numbers may be larger."""
-MOST_PAYLOAD = 1 << 32
-"""Bytes of one release at most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -110,9 +105,7 @@ class SecondOrderQuery(Checked):
         if kind.moment and features.rank < 1:
             raise InputError(f"rank is {features.rank}; {self.mechanism} is about directions, give at least one")
         if kind.needs_range and not features.highest - features.lowest >= 1 / LARGEST:
-            raise InputError(
-                f"ratings range from {features.lowest:g} to {features.highest:g}; {self.mechanism} divides by the width"
-            )
+            raise InputError(f"all ratings are {features.lowest:g}; {self.mechanism} divides by their range")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,8 +139,8 @@ class SecondOrderRelease(Checked):
         require_whole("device", self.device, 0, MOST_DEVICES)
         if require_name("mechanism", self.mechanism) not in MECHANISMS:
             raise InputError(f"mechanism is {self.mechanism!r}; choose one of {', '.join(MECHANISMS)}")
-        if type(self.payload) is not bytes or len(self.payload) > MOST_PAYLOAD:
-            raise InputError(f"payload is a {type(self.payload).__name__}, or longer than {MOST_PAYLOAD} bytes")
+        if type(self.payload) is not bytes:
+            raise InputError(f"payload is a {type(self.payload).__name__}; it must be bytes")
 
     def as_vector(self, features: ItemFeatures, query: SecondOrderQuery, *, rescale: bool = True) -> Floats:
         """Return the row z whose ``z z^T`` the server adds to its second moment of residuals, float64, shape (m,).
@@ -194,7 +187,7 @@ class SecondOrderRelease(Checked):
 
     def _told_moment(self, features: ItemFeatures, query: SecondOrderQuery) -> Floats:
         """Return the unbiased estimate that a named candidate stands for, as `pack_moment`."""
-        channel, answer = moment_channel(features, query), int.from_bytes(self.payload, "little")
+        channel, answer = moment_channel(features, query.epsilon), int.from_bytes(self.payload, "little")
         told = candidate(query.id, self.device, answer // 2, channel.dimension) / channel.length
         return -told if answer % 2 else told
 
@@ -202,29 +195,7 @@ class SecondOrderRelease(Checked):
         """Raise InputError if this is no release of ``query`` about ``features``, or its payload is none."""
         if self.query_id != query.id or self.mechanism != query.mechanism:
             raise InputError(f"release of query {self.query_id.hex()[:8]} is no answer to {query.id.hex()[:8]}")
-        check_payload(self.payload, query, features)
-
-
-def check_payload(payload: bytes, query: SecondOrderQuery, features: ItemFeatures) -> None:
-    """Refuse bytes that no device answers ``query`` about ``features`` with.
-
-    Raises
-    ------
-    InputError
-        If there are more or fewer of them, or they tell places outside of the scale, or numbers that are not finite.
-    """
-    name, items = query.mechanism, features.items
-    packed = -(-items // 8)
-    sizes = {"pmd": items, "laplace": 8 * items, "exact": 8 * items, "privunit": 2}
-    require_bytes(f"payload of {name}", payload, sizes.get(name, packed + 8 * query.own_h))
-    if name == "pmd":
-        require_range("places in the scale", np.frombuffer(payload, np.uint8), 0, len(features.scale or ()) - 1)
-    elif name == "privunit":
-        choices = moment_channel(features, query).choice.choices
-        require_whole("answer that names a candidate", int.from_bytes(payload, "little"), 0, choices - 1)
-    elif name in sizes or query.own_h:
-        told = np.frombuffer(payload[0 if name in sizes else packed :], "<f8")
-        require_range(f"numbers of {name}", told, 0 if query.own_h else -LARGEST_TOLD, LARGEST_TOLD)
+        check_payload(self.payload, query.mechanism, features, epsilon=query.epsilon, own_h=query.own_h)
 
 
 def pmd_factors(features: ItemFeatures) -> Floats:
@@ -260,11 +231,6 @@ def basis_of(features: ItemFeatures) -> Floats2:
     """Return the model's own directions: V's columns, which are orthogonal, at length 1, shape (m, r); 0 stays 0."""
     lengths = np.sqrt(np.square(features.vectors).sum(axis=0))
     return features.vectors / np.where(lengths > 0, lengths, 1.0)
-
-
-def moment_channel(features: ItemFeatures, query: SecondOrderQuery) -> CapChannel:
-    """Return PrivUnit's channel of an r x r moment: ``r (r + 1) / 2`` dimensions."""
-    return cap_channel(query.epsilon, features.rank * (features.rank + 1) // 2)
 
 
 def pack_moment(moment: Floats2) -> Floats:
