@@ -26,8 +26,8 @@ MOST_EMULATED = 300
 """Items up to which the decoder is emulated; a draw takes some 5 milliseconds there."""
 LEAST_DRAWS, MOST_DRAWS, ERROR = 48, 240, 0.01
 """A rung is drawn until its standard error is that small, at least and at most so many times."""
-CERTAIN = 0.9
-"""Share of draws with all items right from which the theory tells a rung's share."""
+CERTAIN, GLANCE = 0.9, 16
+"""Share of draws with all items right from which the theory tells a rung's share; all of so many settle it at once."""
 LOST = 0.025
 """Where more than this is cut off, the decoder does worse with more users; then nothing is predicted."""
 STEPS = 4  # rungs to a doubling of users
@@ -157,8 +157,12 @@ def _share(setting: _Setting, first: float, rung: int) -> float:
 
     if sizes.sum() > MOST_EMULATED:
         return theory()
-    generator, drawn = np.random.default_rng([rung, *setting.sizes]), np.empty(0)
+    generator = np.random.default_rng([rung, *setting.sizes])
     shares = emulated_shares(rates, sizes, users=users, decoder=setting.decoder, generator=generator)
-    while drawn.size < MOST_DRAWS and (not drawn.size or drawn.std() > ERROR * math.sqrt(drawn.size)):
+    drawn = np.array(list(islice(shares, GLANCE)))
+    if (drawn == 1).all():
+        return theory()
+    drawn = np.append(drawn, list(islice(shares, LEAST_DRAWS - GLANCE)))
+    while drawn.size < MOST_DRAWS and drawn.std() > ERROR * math.sqrt(drawn.size):
         drawn = np.append(drawn, list(islice(shares, LEAST_DRAWS)))
     return theory() if (drawn == 1).mean() >= CERTAIN else float(drawn.mean())
