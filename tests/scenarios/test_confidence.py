@@ -1,4 +1,4 @@
-"""What `--confidence` promises of few items in unequal clusters: levels that are hardly known must not count as known."""
+"""What `--confidence` promises of few items in unequal clusters: levels that are hardly known do not count as known."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from scenarios.metrics import clustering_scores
 from scenarios.populations import populate
 from scenarios.sweep.emulated import emulate
 
-CONFIDENCE, RUNS = 0.9, 600
+CONFIDENCE, RUNS = 0.9, 500
 UNEQUAL = {
     "design": "sign",
     "signs": "plain",
     "policy": "eliminate",
-    "items": 20,
+    "items": 31,
     "rated": 5,
-    "like": "0.7,0.3",
-    "cluster_shares": "0.1,0.9",
-    "epsilon": 2,
+    "like": "0.9,0.1",
+    "cluster_shares": "0.2,0.8",
+    "epsilon": 1,
     "users": 10**9,
     "confidence": CONFIDENCE,
 }
@@ -57,11 +57,11 @@ def plugged_in(value: Floats, error: Floats, near: Sequence[Mixture], some: Indi
 @pytest.mark.slow
 @pytest.mark.statistical
 def test_all_labels_are_right_as_often_as_promised(monkeypatch: pytest.MonkeyPatch) -> None:
-    """600 runs; binomial: a false alarm in a million, were the promise just kept.
+    """500 runs; binomial: a false alarm in a hundred were the promise just kept, in a million at .93, and more is kept.
 
     Twin: levels and shares that are plugged in as fitted break it.
     """
-    most = binomial_bounds(RUNS, 1 - CONFIDENCE)[1]
+    most = binomial_bounds(RUNS, 1 - CONFIDENCE, false_alarm=0.02)[1]
     assert wrong_runs() <= most
     monkeypatch.setattr(posterior, "integrated", plugged_in)
     assert wrong_runs() > most

@@ -204,7 +204,7 @@ def test_adaptive_runs_ask_as_many_users_by_devices_as_from_moments() -> None:
 
     devices = [here(adaptive(seed, 1)).outcome.state.answers_asked for seed in range(9)]
     assert same_mean(devices, moments(1))
-    assert not same_mean(devices, moments(1.3))
+    assert not same_mean(devices, moments(1.5))
 
 
 def test_an_emulated_run_learns_and_is_the_same_again() -> None:
