@@ -115,7 +115,7 @@ def test_moments_keep_their_inner_product_and_come_back_as_rows() -> None:
     assert np.allclose(pack_moment(told), candidate(query.id, 4, 37, 3) / channel.length)
     assert np.allclose(told, -opposite)
     assert np.allclose(pack_moment(other), candidate(query.id, 5, 0, 3) / channel.length)
-    with pytest.raises(ValueError, match="answer 128 names none of 128 candidates"):
+    with pytest.raises(ValueError, match="answer that names a candidate is 128; give a whole number, 0 to 127"):
         releases[3].as_moment(FEATURES, query)
     book = ReleaseBook(ITEMS)
     book.absorb(query, FEATURES, [releases[0], releases[2]])

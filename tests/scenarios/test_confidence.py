@@ -1,4 +1,4 @@
-"""What `--confidence` promises of few items in unequal clusters: levels that are hardly known do not count as known."""
+"""What `--confidence` promises of few items in unequal clusters: levels hardly known must not count as known."""
 
 from __future__ import annotations
 

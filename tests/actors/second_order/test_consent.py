@@ -56,7 +56,7 @@ def test_a_device_answers_what_it_agreed_to_and_nothing_else(mechanism: str) -> 
     assert len(cohort.answer(tiers.query(MODEL, mechanism), MODEL, 0, DEVICES)) == DEVICES
 
 
-@pytest.mark.parametrize("epsilon", [Fraction(-20), Fraction(0), -20, "1", None, 0.5, Fraction(1, 10**12)])
+@pytest.mark.parametrize("epsilon", [Fraction(-20), Fraction(0), -20, "1", None, 0.5, Fraction(1, 10**40)])
 @pytest.mark.parametrize("mechanism", ["sslp", "laplace", "pmc-rr", "privunit"])
 def test_no_device_answers_at_an_epsilon_that_is_none(mechanism: str, epsilon: Any) -> None:
     """At -20 SSLP turned nearly every answer round, and the ledger said "-20"."""
