@@ -12,6 +12,7 @@ from coordinator.pool_designs import PoolDesign
 from coordinator.posterior import Posterior
 from coordinator.protocol.arrays import Bools, Floats, Indices
 from coordinator.protocol.errors import InputError
+from coordinator.protocol.grid import round_up
 from coordinator.server import Ask, ServerState
 from coordinator.setting import Setting
 
@@ -27,8 +28,6 @@ GROWTH = 0.35
 LEAST, LEAST_ALONE = 0.04, 0.25
 """A round adds at least this share to what is known of its items, of several and of one: no crumbs."""
 LARGEST_ROUND = 1 << 40
-USER_BITS = 8
-"""Significant bits of a round's users: last bits of the numbers that size it hardly ever change whom it asks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +106,7 @@ def _pilot(setting: Setting, state: ServerState, pool: Indices | None = None) ->
     design, query = pool_design(setting), setting.query(state, pool=pool)
     gap = design.widest / (setting.clusters - 1)
     information = PILOT * 2 * math.log(design.items / setting.failure) / gap**2
-    return setting.send(state, query, users=whole_users(information / float(design.rates(query).mean())))
+    return setting.send(state, query, users=_users(information / float(design.rates(query).mean())))
 
 
 def _next(
@@ -120,7 +119,7 @@ def _next(
     rates = pool_design(setting).rates(query, expected)
     users = users_to_decide(posterior, open_ones, rates, goal=goal, failure=setting.failure)
     crumbs = least * float((state.estimates.information[open_ones] / rates).mean())
-    return setting.send(state, query, users=whole_users(max(min(users, GROWTH * state.answers_asked), crumbs)))
+    return setting.send(state, query, users=_users(max(min(users, GROWTH * state.answers_asked), crumbs)))
 
 
 def users_to_decide(posterior: Posterior, open_ones: Bools, rates: Floats, *, goal: float, failure: float) -> float:
@@ -171,17 +170,9 @@ def _passes(odds: Floats, doubt: Floats, drift: Floats, edge: float) -> float:
     return float(((1 - doubt) * right + doubt * wrong).sum())
 
 
-def whole_users(wanted: float) -> int:
-    """Return so many users, at least 1, rounded up to `USER_BITS` significant bits.
-
-    Examples
-    --------
-    >>> whole_users(3.2), whole_users(1001.0), whole_users(1e6)
-    (4, 1004, 1003520)
-    """
-    whole = max(1, math.ceil(min(wanted, LARGEST_ROUND)))
-    step = 1 << max(0, whole.bit_length() - USER_BITS)
-    return -(-whole // step) * step
+def _users(wanted: float) -> int:
+    """Return so many users on the public grid, so that a float's last bits hardly ever change a round."""
+    return round_up(min(wanted, LARGEST_ROUND))
 
 
 def pool_design(setting: Setting) -> PoolDesign:

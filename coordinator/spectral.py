@@ -78,7 +78,7 @@ def decode_affinity(affinity: Floats, *, clusters: int, error: float) -> Model:
         raise InputError(f"clusters is {clusters}; pairwise needs at least 2 and fewer than items, {items}")
     score = affinity.sum(axis=1)
     cluster = _by_falling_score(_profile_clusters(affinity, clusters), score)
-    return Model(cluster=cluster, score=score, error=np.full(items, error), clusters=clusters)
+    return Model(cluster=cluster, score=score, error=np.full(items, error, np.float64), clusters=clusters)
 
 
 def _profile_clusters(affinity: Floats, clusters: int) -> Indices:

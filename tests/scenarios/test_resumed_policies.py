@@ -13,6 +13,8 @@ from runs import Command, refused
 from coordinator.rounds import Round
 from scenarios.journal import Journal
 
+pytestmark = pytest.mark.usefixtures("interruptible")
+
 FLAGS = ["run", "--items", "12", "--rated", "4", "--epsilon", "3", "--design", "sign", "--users", "3000"]
 FLAGS += ["--backend", "inprocess", "--workers", "1", "--json", "-"]
 WAVERING = """

@@ -14,6 +14,7 @@ from scenarios.sweep.online_checks import check_sweep
 from scenarios.sweep.online_settings import OnlineSweep
 from scenarios.sweep.online_summary import summarize
 from scenarios.sweep.online_units import run_sweep
+from scenarios.sweep.store import claim_folder
 
 
 def halved(tmp_path: Path, *, seeds: int) -> dict[str, Any]:
@@ -21,6 +22,7 @@ def halved(tmp_path: Path, *, seeds: int) -> dict[str, Any]:
     names = ("plurality", "p-rec-sim")
     wanted = OnlineSweep(base=base, axes=parse_axes("ratio=16"), recommenders=names, seeds=seeds)
     check_sweep(wanted)
+    claim_folder(tmp_path, wanted.digest, wanted.content())
     units = run_sweep(wanted, InProcess(1), tmp_path, Console(quiet=True))
     return {row["recommender"]: row for row in summarize(wanted, units)["points"]}
 
