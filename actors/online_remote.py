@@ -25,7 +25,7 @@ class VoterHost:
     ----------
     voters, secret, budget, ledger
         As for `actors.electors.VoterCohort`. An actor that is started anew finds in ``ledger`` which services its
-        devices entered, if that folder is still there; it is let enter all of them again in any case.
+        devices entered, if that folder is still there; the server lets it enter all of them again in any case.
     bounds : list of (int, int)
         The cohorts, ``[first, stop)`` each, ascending and side by side.
     """

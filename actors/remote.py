@@ -29,7 +29,7 @@ class DeviceHost:
     ratings, secret, budget, ledger, absence
         As for `actors.device.Cohort`. An actor that is started anew, after its process died, finds in ``ledger`` what
         its devices have spent, if that folder is still there. Whether it is, nobody can tell: it has another
-        `incarnation`, and is let book everything again.
+        `incarnation`, and the server reminds it of everything, or does not.
     bounds : list of (int, int)
         The cohorts, ``[first, stop)`` each, ascending.
     """

@@ -1,4 +1,4 @@
-"""Which processes embody the devices, and what one must book that was started anew: it may have forgotten all."""
+"""Which processes embody the devices, and what a process that was started again must book: it may know nothing."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class Limits:
 class Block(NamedTuple):
     """Devices ``first`` to ``stop - 1`` behind one host.
 
-    ``epoch`` counts how often they were asked in vain, ``deaths`` how often of these their process had died.
+    ``epoch`` counts how often they were asked and did not answer, ``deaths`` how often of these their process had died.
     """
 
     host: Any

@@ -19,9 +19,10 @@ class Consent:
     mechanisms : frozenset of str
         Some of `MECHANISMS`.
     epsilon : Fraction or None
-        Largest epsilon of those that have one [nats]; None: any.
+        Largest epsilon of those that have one [nats], as the mechanism counts it: of one coordinate for ``laplace``, of one
+        bit for ``pmc-rr``, of the whole release for the others; None: any.
     own_h : bool
-        Whether PMC may release the device's own h, which tells the mean size of its residual.
+        Whether PMC may release the device's own h in full precision: nothing is private then.
 
     Raises
     ------

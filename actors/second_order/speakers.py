@@ -1,6 +1,6 @@
 """Mechanisms by name, as a private device runs them: a completed vector goes in, the bytes of its release come out.
 
-What each promises stands in `coordinator.protocol.second_order.MECHANISMS`.
+What each promises stands in `coordinator.protocol.second_order_mechanisms.MECHANISMS`.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from coordinator.protocol.channels import LARGEST_EPSILON, SMALLEST_EPSILON, Cho
 from coordinator.protocol.errors import InputError
 
 FEWEST, MOST = 5, 13
-"""Of the logarithm to base 2 of how many vectors there are; it grows by 3/4 with every nat from the first on."""
+"""There are 2 to the power ``FEWEST + ceil(3 epsilon / 4)`` vectors, `MOST` at most in the exponent."""
 _ANGLES = 4096
 _BITS = 30
 

@@ -36,7 +36,7 @@ class LedgerError(BlindrecError):
 
 
 class LostError(BlindrecError):
-    """What a run needs was lost, and came not back after all attempts; what was kept can be resumed."""
+    """What a run needs was lost, and did not come back after all attempts; what was kept can be resumed."""
 
 
 class ForgottenError(BlindrecError):
