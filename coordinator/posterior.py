@@ -50,8 +50,8 @@ class Posterior:
         doubts, many = np.sort(self.doubt), self.doubt.size
         below = np.concatenate([[0.0], np.cumsum(doubts)[:-1]])
         room = (failure - below) / (many - np.arange(many))  # T if exactly the items before this one lie below it
-        fits = doubts <= room
-        threshold = doubts[fits].max() if fits.any() else 0.0
+        small = doubts <= room
+        threshold = doubts[small].max() if small.any() else 0.0
         return self.apart & (self.doubt <= threshold)
 
     def model(self, estimates: Estimates, clusters: int) -> Model:

@@ -14,6 +14,7 @@ from actors.absence import Absence
 from coordinator.designs import MultiMaxSense, check_shape
 from coordinator.protocol.budget import Epsilon, as_float, parse_epsilon
 from coordinator.protocol.channels import bit_channel
+from coordinator.protocol.checked import MOST_ITEMS
 from coordinator.protocol.errors import InputError
 from coordinator.rounds import MOST_ROUNDS, POSTERIOR
 from scenarios.given import GivenPath, brief
@@ -21,7 +22,6 @@ from scenarios.kinds import DESIGNS, LOCAL, ONE_ROUND, check_kind, design_of, mu
 from scenarios.policies import check_policy
 from scenarios.validation import validated
 
-MOST_ITEMS = 10**8
 MOST_USERS = 10**12
 """Far more than a machine can run; above them not even the layout fits into memory."""
 SMALLEST_EPSILON = Fraction(1, 10**9)

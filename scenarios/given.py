@@ -16,7 +16,7 @@ from coordinator.protocol.errors import InputError
 MOST_ECHOED = 80
 """Characters of a value that an error repeats."""
 MOST_TOLD = 900
-"""Characters of an error's whole line: what is wrong stands at its begin, the remedy at its end."""
+"""Characters of an error's whole line: what is wrong stands at its beginning, the remedy at its end."""
 MOST_SETTINGS = 16 * 2**20
 """Bytes of a TOML file; a world written down by hand is the largest that anybody has."""
 LARGEST = (1 << 63) - 1
@@ -112,6 +112,8 @@ def read_toml(path: Path, what: str) -> dict[str, Any]:
     except InputError:
         raise
     except ValueError as error:  # of the syntax, of UTF-8, of numbers with thousands of digits
+        if "set_int_max_str_digits" in str(error):
+            raise InputError(f"{what} {path} holds a whole number of thousands of digits; give a shorter one") from None
         raise InputError(f"{what} {path} is no TOML: {cut_short(str(error), 2 * MOST_ECHOED)}") from None
     return values
 

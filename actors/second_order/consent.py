@@ -19,8 +19,8 @@ class Consent:
     mechanisms : frozenset of str
         Some of `MECHANISMS`.
     epsilon : Fraction or None
-        Largest epsilon of those that have one [nats], as the mechanism counts it: of one coordinate for ``laplace``, of one
-        bit for ``pmc-rr``, of the whole release for the others; None: any.
+        Largest epsilon of those that have one [nats], as the mechanism counts it: of one coordinate for ``laplace``,
+        of one bit for ``pmc-rr``, of the whole release for the others; None: any.
     own_h : bool
         Whether PMC may release the device's own h in full precision: nothing is private then.
 

@@ -20,11 +20,13 @@ from scipy import special
 from coordinator.protocol.budget import Epsilon, as_float
 from coordinator.protocol.channels import LARGEST_EPSILON, SMALLEST_EPSILON, ChoiceChannel, choice_channel
 from coordinator.protocol.errors import InputError
+from coordinator.protocol.grid import significant
 
 FEWEST, MOST = 5, 13
 """There are 2 to the power ``FEWEST + ceil(3 epsilon / 4)`` vectors, `MOST` at most in the exponent."""
 _ANGLES = 4096
 _BITS = 30
+"""Significant bits of a length: its last ones differ between processors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +108,9 @@ def cap_channel(epsilon: Epsilon, dimension: int) -> CapChannel:
     while low < high:  # the length rises up to the best number, and falls from there on
         middle = (low + high) // 2
         low, high = (middle + 1, high) if length(middle) < length(middle + 1) else (low, middle)
-    return CapChannel(dimension, choice_channel(epsilon, choices=2 * vectors, kept=low), _rounded(length(low)))
+    return CapChannel(
+        dimension, choice_channel(epsilon, choices=2 * vectors, kept=low), significant(length(low), _BITS)
+    )
 
 
 def _nearest(dimension: int, vectors: int) -> Callable[[int], float]:
@@ -128,9 +132,3 @@ def _nearest(dimension: int, vectors: int) -> Callable[[int], float]:
         return float(vectors * (mass * among).sum())
 
     return total
-
-
-def _rounded(length: float) -> float:
-    """Return a length to thirty bits: its last ones differ between processors."""
-    mantissa, exponent = math.frexp(length)
-    return math.ldexp(round(math.ldexp(mantissa, _BITS)), exponent - _BITS)

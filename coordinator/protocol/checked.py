@@ -75,7 +75,7 @@ def _names(kind: Any) -> tuple[str, ...]:
 def shown(value: object) -> str:
     """Return a value as errors show it: in a few letters, and only where its type is Python's own."""
     if isinstance(value, str | bytes) and type(value) in {str, bytes}:
-        return repr(value[:40])
+        return repr(value[:40]) + (" ..." if len(value) > 40 else "")
     if isinstance(value, int) and type(value) is int and value.bit_length() > 60:
         return f"a number of {value.bit_length()} bits"
     if type(value) in {int, float, bool, np.float64}:

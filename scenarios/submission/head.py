@@ -192,6 +192,6 @@ def _known(address: str, job: str) -> Iterator[None]:
 
 
 def _line(error: Exception) -> str:
-    """Return the begin of an error's first line."""
+    """Return the beginning of an error's first line."""
     first = (str(error).strip().splitlines() or [type(error).__name__])[0]
     return first if len(first) <= 200 else f"{first[:200]} ..."

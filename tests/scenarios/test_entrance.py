@@ -42,7 +42,7 @@ def test_a_closed_standard_output_ends_in_one_line() -> None:
 
 
 TOML = {
-    "items = " + "9" * 5000: "no TOML",
+    "items = " + "9" * 5000: "thousands of digits; give a shorter one",
     "items = 0x" + "f" * 5000: "63",
     "like = " + "[" * 3000 + "]" * 3000: "nested too deep",
     "ratings = 5": "5 is no path",
