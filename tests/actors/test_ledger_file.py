@@ -132,7 +132,7 @@ def test_a_tail_that_no_crash_leaves_is_told(tail: bytes, tmp_path: Path) -> Non
     cohort(tmp_path).answer(query(0), 0, 60)
     (file,) = tmp_path.iterdir()
     file.write_bytes(file.read_bytes() + tail)
-    with pytest.raises(LedgerError, match="^ledger .* is damaged on line 3, .* new folder$"):
+    with pytest.raises(LedgerError, match=r"^ledger .* is damaged on line 3, .* new folder$"):
         cohort(tmp_path)
 
 
