@@ -118,8 +118,10 @@ def _torn(tail: bytes) -> bool:
         return False
     try:
         json.JSONDecoder().raw_decode(tail.decode("ascii").partition(" ")[2])
-    except (ValueError, RecursionError):
+    except ValueError:
         return True
+    except RecursionError:  # of brackets only, which is no line of ours
+        return False
     return False
 
 

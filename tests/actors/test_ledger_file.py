@@ -125,8 +125,10 @@ def test_no_byte_that_is_changed_gives_anything_back(tmp_path: Path) -> None:
         b"0" * 16 + b" [0, \xff",
         b"0" * 16 + b' ["00", "1", 0, 9]',
         b"0" * 16 + b' ["00", "1", 0, 9]]',
+        b"0" * 16 + b" " + b"[" * 100_000,
         b" ",
     ],
+    ids=lambda tail: repr(tail[:40]),
 )
 def test_a_tail_that_no_crash_leaves_is_told(tail: bytes, tmp_path: Path) -> None:
     cohort(tmp_path).answer(query(0), 0, 60)
@@ -159,7 +161,10 @@ def test_a_damaged_line_is_told(tmp_path: Path) -> None:
         cohort(tmp_path)
 
 
-@pytest.mark.parametrize("line", ['["zz", "1", 0, 9]', '["00", "1/0", 0, 9]', '["00", "1"]', "{}", "5"])
+NO_ENTRIES = ['["zz", "1", 0, 9]', '["00", "1/0", 0, 9]', '["00", "1"]', "{}", "5", "[" * 100_000]
+
+
+@pytest.mark.parametrize("line", NO_ENTRIES, ids=lambda line: line[:20])
 def test_a_line_that_holds_no_entry_is_told(line: str, tmp_path: Path) -> None:
     """Even with a digest that goes with it."""
     Log(tmp_path, "mine", ".ledger", owner_of(tmp_path)).append([Entry(bytes(16), Fraction(1), 0, 9).line(), line])
