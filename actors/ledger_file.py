@@ -117,5 +117,5 @@ def _read(told: bytes) -> Entry | None:
     try:
         query_id, epsilon, first, stop = json.loads(told)
         return Entry(bytes.fromhex(query_id), None if epsilon is None else PrivacyParameter(epsilon), first, stop)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, RecursionError):
         return None

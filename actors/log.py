@@ -2,6 +2,9 @@
 
 A log is written by one process only, which makes the file with its first lines; a later process makes another one. So
 a line that a crash tore off is always the last one, and nothing is ever cut off or written over.
+
+What is damaged or taken out before the last line is noticed, and so is a last line that was changed. A file that ends
+early, after any line or within one, looks as a crash leaves it: what was cut off there cannot be noticed.
 """
 
 from __future__ import annotations
@@ -9,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -16,8 +20,10 @@ from actors.durable import add, sync_folder
 from coordinator.protocol.errors import LedgerError
 
 FORMAT = 3
-"""Changes when a kept line means something else; earlier ones had no head."""
+"""Changes when a line of a log means something else; the rounds and the mark of a run have a format of their own."""
 _DIGEST = 8
+_BEGUN = re.compile(rb"[0-9a-f]{0,15}|[0-9a-f]{16}(?: (?:[\[{][ -~]*)?)?")
+"""How every line begins, wherever it is torn: its digest, then JSON in ASCII."""
 
 
 class Log:
@@ -43,6 +49,11 @@ class Log:
     def append(self, lines: Sequence[str]) -> None:
         """Write lines and wait until the disk holds them.
 
+        Parameters
+        ----------
+        lines : list of str
+            Each a list or an object of JSON, as `json.dumps` writes it: no beginning of one is a whole value.
+
         Raises
         ------
         OSError
@@ -64,18 +75,22 @@ class Log:
 
 
 def read_log(path: Path, owner: str) -> Iterator[bytes]:
-    """Yield the lines of a log without its head; a last one that was torn is left out.
+    """Yield the lines of a log without its head; a last one that was torn is left out, one that lacks its end is not.
 
     Raises
     ------
     LedgerError
-        If it belongs to somebody else, has another format, or a line is damaged, missing or not in its place.
+        If it belongs to somebody else, has another format, or a line is damaged, missing before others or not in its
+        place.
     """
     before = b""
-    for number, line in enumerate(path.read_bytes().split(b"\n")[:-1], start=1):
+    lines = path.read_bytes().split(b"\n")
+    for number, line in enumerate(lines, start=1):
         check, _, told = line.partition(b" ")
         before = _digest(before, told)
         if check != before.hex().encode():
+            if number == len(lines) and _torn(line):
+                return
             raise damaged(path, number)
         if number > 1:
             yield told
@@ -92,6 +107,22 @@ def damaged(path: Path, number: int) -> LedgerError:
         f"ledger {path} is damaged on line {number}, or of another version of blindrec; what devices spent is not "
         "known: put the file back as it was, or start in a new folder"
     )
+
+
+def _torn(tail: bytes) -> bool:
+    """Return whether what has no end can be the beginning of a line: it begins as one, and its JSON is not all there.
+
+    A line that is all there but does not fit its digest was booked whole, and changed since.
+    """
+    if not _BEGUN.fullmatch(tail):
+        return False
+    try:
+        json.JSONDecoder().raw_decode(tail.decode("ascii").partition(" ")[2])
+    except ValueError:
+        return True
+    except RecursionError:  # of brackets only, which is no line of ours
+        return False
+    return False
 
 
 def _head(owner: str) -> str:

@@ -21,6 +21,8 @@ from scenarios.policies import code_digest
 def claim(out: Path, scenario: Scenario, repeat: int = 1) -> None:
     """Make a folder the place of a run, or of the rest of one that was interrupted.
 
+    A run that goes on keeps its name, even where nothing of it is found here: its ledgers may lie on other nodes.
+
     Parameters
     ----------
     out : Path
@@ -41,8 +43,10 @@ def claim(out: Path, scenario: Scenario, repeat: int = 1) -> None:
     if not _used(out):
         try_folder(out)
         _require_empty(out)
+        before = read_mark(out)
+        run = before.run if before is not None and before.identity == (given, ratings) else new_name()
         code = code_digest(scenario.policy)
-        _write(Mark(run=new_name(), scenario=given, ratings_sha256=ratings, code_sha256=code, repeat=repeat), out)
+        _write(Mark(run=run, scenario=given, ratings_sha256=ratings, code_sha256=code, repeat=repeat), out)
         return
     if (held := read_mark(out)) is None:
         raise InputError(f"output folder {out} holds another run; name a new one")

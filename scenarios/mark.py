@@ -16,7 +16,7 @@ from scenarios.given import LARGEST
 
 FOLDER, MARK = "rounds", "scenario.json"
 FORMAT = 3
-"""Changes when a kept file means something else."""
+"""Changes when a mark or a kept round means something else; the lines of ledgers have a format of their own."""
 _NAME = re.compile("[0-9a-f]{32}")
 UNCLAIMED = "0" * 32
 """The run's name where a folder was never claimed, as temporary ones."""

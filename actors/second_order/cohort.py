@@ -61,8 +61,8 @@ class PrivateCohort:
 
     Raises
     ------
-    InputError
-        If the folder cannot be used.
+    LedgerError
+        If the folder cannot be used, or the answers there are damaged.
     """
 
     def __init__(
@@ -122,6 +122,8 @@ class PrivateCohort:
             a rating cannot be used. Nothing is answered then.
         ConsentError
             If devices have not agreed to the mechanism or to its epsilon. Nothing is answered then, either.
+        LedgerError
+            If answers cannot be kept. None is sent then.
         """
         self._own(first, stop)
         self._consent.require(SecondOrderQuery.arrived(query))
@@ -140,7 +142,8 @@ class PrivateCohort:
         require_whole("device", device, self.first, self.stop - 1)
         if (one := self._answers.get(device)) is None:
             return None
-        return Spent(device, one.query_id, one.model, one.mechanism, one.epsilon, one.guarantee)
+        epsilon = "" if one.epsilon is None else str(one.epsilon)
+        return Spent(device, one.query_id, one.model, one.mechanism, epsilon, one.guarantee)
 
     def _own_ratings(self, first: int, stop: int) -> PrivateRatings:
         return self._ratings.block(first - self.first, stop - self.first)
@@ -189,9 +192,8 @@ class PrivateCohort:
         residuals = _finite(residuals_many(features, own.starts, own.items, own.values))
         coins = Coins(self._master, first, stop - first, query.words)
         told = SPEAKERS[query.mechanism](residuals, Asked(query, features, coins))
-        epsilon = "" if query.epsilon is None else str(query.epsilon)
         guarantee = OWN_H if query.own_h else MECHANISMS[query.mechanism].guarantee
-        about = query.id, query.model, query.mechanism, epsilon, guarantee
+        about = query.id, query.model, query.mechanism, query.epsilon, guarantee
         return [Answer(first + k, *about, payload) for k, payload in enumerate(told)]
 
     def _release(self, device: int) -> SecondOrderRelease:

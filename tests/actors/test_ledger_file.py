@@ -79,10 +79,70 @@ def test_a_torn_line_was_never_answered_and_a_damaged_one_is_told(tmp_path: Path
     good = file.read_bytes()
     for cut in range(len(good)):
         file.write_bytes(good[:cut])
-        known = [(0, 60, Fraction(1 if cut >= one else 0, 3))]
-        assert cohort(tmp_path).ledger.stretches() == known
+        booked = (cut >= one - 1) + (cut == len(good) - 1)  # a line that lacks nothing but its end counts
+        assert cohort(tmp_path).ledger.stretches() == [(0, 60, Fraction(booked, 3))]
+    file.write_bytes(good[:-9])
     cohort(tmp_path).answer(query(2), 0, 60)  # whatever was torn off, lines of a later process stand by themselves
     assert cohort(tmp_path).ledger.stretches() == [(0, 60, Fraction(2, 3))]
+
+
+def spent_after(folder: Path, file: Path, content: bytes) -> Fraction | None:
+    """What every device spent, as a file tells it; None where it is refused."""
+    file.write_bytes(content)
+    try:
+        ((*_, spent),) = cohort(folder).ledger.stretches()
+    except LedgerError:
+        return None
+    return spent
+
+
+def test_no_byte_that_is_changed_gives_anything_back(tmp_path: Path) -> None:
+    """Two answers of 1/2 fill the budget. With another byte for the last line's end, one of them was forgotten."""
+    devices = cohort(tmp_path)
+    for number in range(2):
+        devices.answer(query(number, Fraction(1, 2)), 0, 60)
+    (file,) = tmp_path.iterdir()
+    good = file.read_bytes()
+    assert spent_after(tmp_path, file, good) == 1
+    for place in range(len(good)):
+        for flipped in (1, 2, 4, 8, 16, 32, 64, 128):
+            other = good[:place] + bytes([good[place] ^ flipped]) + good[place + 1 :]
+            assert spent_after(tmp_path, file, other) in (None, 1), (place, flipped)
+    for value in set(range(256)) - {good[-1]}:
+        assert spent_after(tmp_path, file, good[:-1] + bytes([value])) is None
+    assert spent_after(tmp_path, file, good[:-1]) == 1
+
+
+@pytest.mark.parametrize(
+    "tail",
+    [
+        b"0" * 17,
+        b"0" * 16 + b"x",
+        b"G",
+        b"\0" * 9,
+        b"0" * 16 + b" 5",
+        b"0" * 16 + b" [0, \0",
+        b"0" * 16 + b" [0, \xff",
+        b"0" * 16 + b' ["00", "1", 0, 9]',
+        b"0" * 16 + b' ["00", "1", 0, 9]]',
+        b"0" * 16 + b" " + b"[" * 100_000,
+        b" ",
+    ],
+    ids=lambda tail: repr(tail[:40]),
+)
+def test_a_tail_that_no_crash_leaves_is_told(tail: bytes, tmp_path: Path) -> None:
+    cohort(tmp_path).answer(query(0), 0, 60)
+    (file,) = tmp_path.iterdir()
+    file.write_bytes(file.read_bytes() + tail)
+    with pytest.raises(LedgerError, match=r"^ledger .* is damaged on line 3, .* new folder$"):
+        cohort(tmp_path)
+
+
+@pytest.mark.parametrize("tail", [b"0", b"0" * 15, b"0" * 16, b"0" * 16 + b" ", b"0" * 16 + b' ["00", "1", 0, 9'])
+def test_a_tail_that_a_crash_leaves_is_left_out(tail: bytes, tmp_path: Path) -> None:
+    cohort(tmp_path).answer(query(0), 0, 60)
+    (file,) = tmp_path.iterdir()
+    assert spent_after(tmp_path, file, file.read_bytes() + tail) == Fraction(1, 3)
 
 
 def test_a_damaged_line_is_told(tmp_path: Path) -> None:
@@ -101,7 +161,10 @@ def test_a_damaged_line_is_told(tmp_path: Path) -> None:
         cohort(tmp_path)
 
 
-@pytest.mark.parametrize("line", ['["zz", "1", 0, 9]', '["00", "1/0", 0, 9]', '["00", "1"]', "{}", "5"])
+NO_ENTRIES = ['["zz", "1", 0, 9]', '["00", "1/0", 0, 9]', '["00", "1"]', "{}", "5", "[" * 100_000]
+
+
+@pytest.mark.parametrize("line", NO_ENTRIES, ids=lambda line: line[:20])
 def test_a_line_that_holds_no_entry_is_told(line: str, tmp_path: Path) -> None:
     """Even with a digest that goes with it."""
     Log(tmp_path, "mine", ".ledger", owner_of(tmp_path)).append([Entry(bytes(16), Fraction(1), 0, 9).line(), line])

@@ -74,6 +74,22 @@ def test_a_run_that_is_gone_on_with_keeps_its_ledgers(tmp_path: Path) -> None:
     assert before.is_dir()
 
 
+def test_a_run_whose_ledgers_all_lie_on_other_nodes_keeps_its_name(tmp_path: Path) -> None:
+    """It was killed in its first round; with a new name, what devices have booked there would not count."""
+    out, node = tmp_path / "out", tmp_path / "node"
+    claim(out, SCENARIO)
+    before = Journal(out, 3).ledger
+    place = node / before.relative_to(out.absolute())
+    run(SCENARIO, InProcess(1), ledger=place)
+    claim(out, SCENARIO, repeat=2)
+    assert Journal(out, 3).ledger == before
+    again = run(SCENARIO, InProcess(1), ledger=place)
+    assert {spent for _, _, spent in again.ran.spent} == {SCENARIO.epsilon}
+    assert len(list(read_entries(place, 0, 500))) == len(set(read_entries(place, 0, 500)))
+    claim(out, SCENARIO.model_copy(update={"rounds": 3}))
+    assert Journal(out, 3).ledger != before
+
+
 @pytest.mark.parametrize("kept", [0, 1])
 def test_a_damaged_round_is_asked_again(kept: int, blindrec: Command, tmp_path: Path) -> None:
     out = interrupted(tmp_path / "out", kept=2)

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import stat
 import subprocess
 import sys
+from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pytest
 import tiers
 
-from actors.second_order.answers import SUFFIX, Answer, Answers, read
+from actors.ledger_file import owner_of
+from actors.log import Log
+from actors.second_order.answers import SUFFIX, Answer, Answers
 from actors.second_order.cohort import PrivateCohort
-from coordinator.protocol.errors import InputError
+from coordinator.protocol.errors import InputError, LedgerError
 from coordinator.protocol.second_order import SecondOrderRelease
 
 DEVICES = 9
@@ -87,7 +93,7 @@ def test_an_answer_is_synced_before_it_is_returned(tmp_path: Path, monkeypatch: 
     sync, release = os.fsync, PrivateCohort._release
 
     def synced(file: int) -> None:
-        happened.append("synced" if os.fstat(file).st_size > 1000 else "made")
+        happened.append("folder" if stat.S_ISDIR(os.fstat(file).st_mode) else "file")
         sync(file)
 
     def sent(cohort: PrivateCohort, device: int) -> SecondOrderRelease:
@@ -97,39 +103,121 @@ def test_an_answer_is_synced_before_it_is_returned(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr("os.fsync", synced)
     monkeypatch.setattr(PrivateCohort, "_release", sent)
     answered(tmp_path, 0, DEVICES)
-    assert happened[-DEVICES - 1 :] == ["synced", *["sent"] * DEVICES]
+    assert happened == ["file", "folder", *["sent"] * DEVICES]
 
 
-def answer(device: int, payload: bytes = b"\n\n{}") -> Answer:
-    return Answer(device, bytes(16), bytes(range(16)), "pmc", "", "none", payload)
+def answer(device: int, payload: bytes = b"\n\n{}", epsilon: Fraction | None = Fraction(1, 3)) -> Answer:
+    return Answer(device, bytes(16), bytes(range(16)), "sslp", epsilon, "epsilon", payload)
 
 
-def test_a_torn_last_frame_was_never_sent_and_is_dropped(tmp_path: Path) -> None:
-    path = tmp_path / f"0-9{SUFFIX}"
+def known(folder: Path) -> list[Answer | None] | None:
+    """What three devices have answered, as a folder tells it; None where it is refused."""
+    try:
+        kept = Answers(0, 9, folder)
+    except LedgerError:
+        return None
+    return [kept.get(device) for device in range(3)]
+
+
+def test_a_torn_last_line_was_never_sent_and_is_left_out(tmp_path: Path) -> None:
+    """One that lacks nothing but its end is there."""
     kept = Answers(0, 9, tmp_path)
     kept.keep([answer(0), answer(1)])
-    whole = path.read_bytes()
+    (path,) = tmp_path.glob(f"*{SUFFIX}")
+    whole = len(path.read_bytes())
     kept.keep([answer(2)])
     both = path.read_bytes()
-    flipped = both[:-1] + bytes([both[-1] ^ 1])
-    for content in [*(both[:end] for end in range(len(whole), len(both), 9)), both[:-1], flipped]:
-        path.write_bytes(content)
-        again = Answers(0, 9, tmp_path)
-        assert [again.get(k) for k in range(3)] == [answer(0), answer(1), None]
-        again.keep([answer(2, b"anew")])
-        assert read(path) == [answer(0), answer(1), answer(2, b"anew")]
+    for end in range(whole, len(both) - 1):
+        path.write_bytes(both[:end])
+        assert known(tmp_path) == [answer(0), answer(1), None]
+    Answers(0, 9, tmp_path).keep([answer(2, b"anew")])
+    assert known(tmp_path) == [answer(0), answer(1), answer(2, b"anew")]
+    path.write_bytes(both[:-1])
+    assert known(tmp_path) is None  # it has two answers of a device then
+    next(one for one in tmp_path.glob(f"*{SUFFIX}") if one != path).unlink()
+    assert known(tmp_path) == [answer(0), answer(1), answer(2)]
 
 
-def test_damage_before_the_last_frame_is_an_error(tmp_path: Path) -> None:
+def test_no_byte_that_is_changed_lets_a_device_answer_again(tmp_path: Path) -> None:
+    """One in the last frame did, before: the file was cut to nothing."""
     kept = Answers(0, 9, tmp_path)
-    kept.keep([answer(0)])
-    kept.keep([answer(1)])
-    path = tmp_path / f"0-9{SUFFIX}"
+    kept.keep([answer(0), answer(1)])
+    kept.keep([answer(2)])
+    (path,) = tmp_path.glob(f"*{SUFFIX}")
+    good = path.read_bytes()
+    assert known(tmp_path) == [answer(0), answer(1), answer(2)]
+    for place in range(len(good)):
+        for flipped in (1, 2, 4, 8, 16, 32, 64, 128):
+            content = good[:place] + bytes([good[place] ^ flipped]) + good[place + 1 :]
+            path.write_bytes(content)
+            assert known(tmp_path) is None, (place, flipped)
+            assert path.read_bytes() == content
+
+
+def test_damage_is_told_in_a_line(tmp_path: Path) -> None:
+    answered(tmp_path, 0, DEVICES)
+    (path,) = tmp_path.glob(f"*{SUFFIX}")
     content = bytearray(path.read_bytes())
-    content[40] ^= 1
+    content[-40] ^= 1
     path.write_bytes(content)
-    with pytest.raises(InputError, match="damaged at byte 0; restore"):
-        Answers(5, 6, tmp_path)
+    with pytest.raises(LedgerError, match=rf"^ledger {path} is damaged on line {DEVICES + 1}, .* put the file back"):
+        tiers.cohort(OF, 0, 1, folder=tmp_path)
+
+
+LINE = json.loads(answer(0).line())
+BAD_LINES: dict[str, list[Any]] = {
+    "below 0": [*LINE[:4], "-20", *LINE[5:]],
+    "zero": [*LINE[:4], "0", *LINE[5:]],
+    "a float": [*LINE[:4], 0.5, *LINE[5:]],
+    "no number": [*LINE[:4], "1/0", *LINE[5:]],
+    "beyond the channel": [*LINE[:4], str(10**9), *LINE[5:]],
+    "no epsilon": [*LINE[:4], None, *LINE[5:]],
+    "epsilon of none": [*LINE[:3], "pmc", *LINE[4:]],
+    "no mechanism": [*LINE[:3], "mine", *LINE[4:]],
+    "a list": [*LINE[:3], ["pmc"], *LINE[4:]],
+    "short query": [0, "00", *LINE[2:]],
+    "no model": [*LINE[:2], "zz" * 16, *LINE[3:]],
+    "device": [-1, *LINE[1:]],
+    "truth": [True, *LINE[1:]],
+    "guarantee": [*LINE[:5], None, LINE[6]],
+    "payload": [*LINE[:6], "%%%%"],
+    "more": [*LINE, 1],
+    "less": LINE[:6],
+}
+
+
+@pytest.mark.parametrize("bad", BAD_LINES)
+def test_a_line_that_holds_no_answer_is_told(bad: str, tmp_path: Path) -> None:
+    """Even with a digest that goes with it; "-20" came back as it stood there."""
+    log = Log(tmp_path, "mine", SUFFIX, owner_of(tmp_path))
+    log.append([answer(1).line(), json.dumps(BAD_LINES[bad])])
+    with pytest.raises(LedgerError, match="is damaged on line 3"):
+        Answers(0, 9, tmp_path)
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(-20), Fraction(0), 0.5, "1", None])
+def test_no_answer_is_kept_under_an_epsilon_that_is_none(epsilon: Any) -> None:
+    with pytest.raises(InputError, match="epsilon is"):
+        answer(0, epsilon=epsilon)
+
+
+def test_a_device_that_answered_in_two_ways_is_told(tmp_path: Path) -> None:
+    """The same answer twice is one."""
+    for _ in range(2):
+        Log(tmp_path, "mine", SUFFIX, owner_of(tmp_path)).append([answer(0).line()])
+    assert known(tmp_path) == [answer(0), None, None]
+    Log(tmp_path, "other", SUFFIX, owner_of(tmp_path)).append([answer(0, b"other").line()])
+    assert known(tmp_path) is None
+
+
+def test_answers_of_another_folder_are_refused(tmp_path: Path) -> None:
+    mine, other = tmp_path / "run-1" / "0", tmp_path / "run-2" / "0"
+    Answers(0, 9, mine).keep([answer(0)])
+    assert known(other) == [None, None, None]
+    for path in mine.iterdir():
+        path.rename(other / path.name)
+    with pytest.raises(LedgerError, match=r"that it is .*run-1/0.*, its folder is that of run-2/0"):
+        Answers(0, 9, other)
 
 
 def test_an_answer_that_cannot_be_kept_is_not_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,7 +229,7 @@ def test_an_answer_that_cannot_be_kept_is_not_sent(tmp_path: Path, monkeypatch: 
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("os.fsync", full)
-    with pytest.raises(InputError, match="No space left on device"):
+    with pytest.raises(LedgerError, match="No space left on device"):
         cohort.answer(QUERY, MODEL, 0, DEVICES)
     assert cohort.ledger(0) is None
     monkeypatch.setattr("os.fsync", sync)
@@ -150,5 +238,5 @@ def test_an_answer_that_cannot_be_kept_is_not_sent(tmp_path: Path, monkeypatch: 
 
 def test_a_folder_that_cannot_be_used_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("taken")
-    with pytest.raises(InputError, match="file cannot keep answers"):
+    with pytest.raises(LedgerError, match="file cannot keep answers"):
         Answers(0, 1, tmp_path / "file")
