@@ -64,6 +64,8 @@ class ItemFeatures(Checked):
         if not 1 <= self.mean.size <= MOST_ITEMS:
             raise InputError(f"model has {self.mean.size} items; give 1 to {MOST_ITEMS}")
         require_array("vectors of a model", self.vectors, np.float64, [self.mean.size, None])
+        if self.rank > self.items:
+            raise InputError(f"model has rank {self.rank} with {self.items} items; give at most as many directions")
         require_range("means of a model", self.mean, -LARGEST, LARGEST)
         require_range("vectors of a model", self.vectors, -LARGEST, LARGEST)
         require_real("kappa", self.kappa, 1 / LARGEST)
@@ -92,6 +94,11 @@ class ItemFeatures(Checked):
     def rank(self) -> int:
         """Number of columns r of V."""
         return int(self.vectors.shape[1])
+
+    @property
+    def moments(self) -> int:
+        """Numbers of a symmetric r x r moment: ``r (r + 1) / 2``."""
+        return self.rank * (self.rank + 1) // 2
 
     @property
     def digest(self) -> bytes:

@@ -249,7 +249,7 @@ def test_low_bits_do_not_tell_who_has_nothing_in_the_models_directions() -> None
     items, values = np.tile([1, 2, 30, 31], 2 * many).reshape(-1, 4), np.tile([1.0, 5.0, 2.0, 4.0], 2 * many)
     items[many:, :2] = 32, 33
     ratings = tiers.Rated(np.arange(2 * many + 1, dtype=np.int64) * 4, np.sort(items).ravel().astype(np.int32), values)
-    cohort = tiers.cohort(ratings, 0, 2 * many)
+    cohort = tiers.cohort(ratings, 0, 2 * many, items=40)
     cohort.pin(model.digest, 0, 2 * many)
     length = cap_channel(Fraction(1), 55).length
     caught = [
