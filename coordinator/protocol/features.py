@@ -13,7 +13,15 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from coordinator.protocol.arrays import Floats, Floats2, Indices, Ints
-from coordinator.protocol.checked import LARGEST, MOST_ITEMS, Checked, require_array, require_range, require_real
+from coordinator.protocol.checked import (
+    LARGEST,
+    MOST_ITEMS,
+    Checked,
+    as_real,
+    require_array,
+    require_range,
+    require_real,
+)
 from coordinator.protocol.completing import rows_of, tastes_of
 from coordinator.protocol.errors import InputError
 
@@ -57,6 +65,14 @@ class ItemFeatures(Checked):
     scale: tuple[float, ...] | None
     common_h: float
     mean_degree: float | None = None
+
+    def reals(self) -> dict[str, object]:
+        """Return all numbers but the arrays as floats; see `Checked.reals`."""
+        names = ("kappa", "lowest", "highest", "common_h", "mean_degree")
+        told: dict[str, object] = {name: as_real(getattr(self, name)) for name in names}
+        if type(self.scale) is tuple:
+            told["scale"] = tuple(as_real(level) for level in self.scale)
+        return told
 
     def check(self) -> None:
         """Refuse a model that nothing can be completed with; see `Checked.check`."""
