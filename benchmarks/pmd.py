@@ -19,6 +19,7 @@ import typer
 from actors.second_order.cohort import PrivateCohort
 from actors.second_order.consent import Consent
 from actors.second_order.pmd_kernels import running_sums
+from actors.second_order.ratings import PrivateRatings
 from coordinator.protocol.arrays import Bits2, Floats, Floats2
 from coordinator.protocol.compiled import compiled
 from coordinator.protocol.features import ItemFeatures
@@ -58,9 +59,10 @@ def world(items: int, rank: int, devices: int, rated: int) -> tuple[ItemFeatures
     )
     chosen = np.sort(np.stack([draws.choice(items, rated, replace=False) for _ in range(devices)]), axis=1)
     starts = np.arange(devices + 1, dtype=np.int64) * rated
-    ratings = chosen.ravel().astype(np.int32), draws.choice(SCALE, chosen.size)
+    values = draws.choice(SCALE, chosen.size)
+    ratings = PrivateRatings(starts=starts, items=chosen.ravel().astype(np.int32), values=values, count=items)
     consent = Consent(mechanisms=frozenset({"pmd", "pmc"}), epsilon=None)
-    cohort = PrivateCohort(starts, *ratings, bytes(16), 0, consent=consent)
+    cohort = PrivateCohort(ratings, bytes(16), 0, consent=consent)
     cohort.pin(model.digest, 0, devices)
     return model, cohort
 

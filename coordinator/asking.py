@@ -6,6 +6,7 @@ from coordinator.aggregation import AGGREGATIONS
 from coordinator.protocol.budget import as_float, within
 from coordinator.protocol.errors import InputError, PolicyError
 from coordinator.protocol.messages import Query
+from coordinator.protocol.questions import check_question
 from coordinator.server import Ask, Policy, ServerState
 
 
@@ -59,6 +60,7 @@ def complaint_about(ask: object, state: ServerState) -> str | None:
         or _complaint_about_devices(ask, state)
         or _complaint_about_epsilon(ask.query, state)
         or _complaint_about_items(ask.query, state)
+        or _complaint_of_devices(ask.query)
     )
 
 
@@ -90,6 +92,15 @@ def _complaint_about_items(query: Query, state: ServerState) -> str | None:
     first = state.asked[0].query if state.asked else query
     if query.items != first.items:
         return f"its query has a catalogue of {query.items} items, earlier rounds had {first.items}"
+    return None
+
+
+def _complaint_of_devices(query: Query) -> str | None:
+    """Return why no device would answer: the design's parameters, pool, questions, or an epsilon beyond its coins."""
+    try:
+        check_question(query)
+    except InputError as error:
+        return f"its query cannot be asked: {error}"
     return None
 
 

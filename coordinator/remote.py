@@ -19,7 +19,7 @@ from coordinator.decoders import kmeans_on_line
 from coordinator.hosts import Cohorts, Roster
 from coordinator.layout import Layout, cut
 from coordinator.protocol.budget import Epsilon
-from coordinator.protocol.errors import ForgottenError
+from coordinator.protocol.errors import ForgottenError, InputError
 from coordinator.protocol.messages import Query, Release
 from coordinator.retrying import LOST, MOST_REMINDED, again, got, pause, require_less
 from coordinator.rounds import MOST_ROUNDS, Conductor, Learner, Outcome, Round
@@ -245,7 +245,10 @@ class Coordinator:
             raise ForgottenError(now)
         Release.arrived(release).require(query)
         if (release.first, release.count) != (call.block.first, call.block.stop - call.block.first):
-            raise ValueError(f"release of devices from {release.first} on is no answer of block {call.block.first}")
+            raise InputError(
+                f"{release.count} devices from {release.first} on answered, devices {call.block.first} to "
+                f"{call.block.stop - 1} were asked; let each block answer for itself"
+            )
         return release
 
     def _blocks(self, ask: Ask) -> Iterator[Block]:

@@ -27,7 +27,6 @@ from actors.device import Device
 from actors.online_remote import ClientHost, VoterHost
 from actors.ratings import Ratings
 from actors.remote import DeviceHost, advice_permit
-from actors.second_order.ratings import PrivateRatings
 from actors.second_order.remote import PrivateHost
 from actors.voters import PlantedVoters, RatingVoters, TableVoters
 from coordinator.aggregator import Aggregator
@@ -163,9 +162,7 @@ def voter_targets() -> list[Target]:
 
 def private_targets() -> list[Target]:
     """Methods of private devices; a model that was changed is announced and asked about, where it has a digest."""
-    host = PrivateHost(
-        PrivateRatings(starts=OF.starts, items=OF.items, values=OF.values), tiers.SECRET, BOUNDS, tiers.WILLING
-    )
+    host = PrivateHost(tiers.private(OF, items=ITEMS), tiers.SECRET, BOUNDS, tiers.WILLING)
     token, asked = host.incarnation(), [tiers.query(FEATURES, name) for name in MECHANISMS]
     asked.append(forged(tiers.query(FEATURES, "pmc"), own_h=True))
 

@@ -12,6 +12,7 @@ import reference
 from actors.second_order.cohort import PrivateCohort
 from actors.second_order.coins import Coins
 from actors.second_order.consent import Consent
+from actors.second_order.ratings import PrivateRatings
 from coordinator.protocol.arrays import Floats, Indices, Ints
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.features import ItemFeatures
@@ -62,6 +63,11 @@ def query(model: ItemFeatures, mechanism: str, *, epsilon: Fraction = Fraction(1
     return SecondOrderQuery(model=model.digest, mechanism=mechanism, epsilon=told, batch=batch)
 
 
+def private(of: Rated, *, items: int = 70) -> PrivateRatings:
+    """What devices hold that rated so, of a catalogue of so many items."""
+    return PrivateRatings(starts=of.starts, items=of.items, values=of.values, count=items)
+
+
 WILLING = Consent(mechanisms=frozenset(MECHANISMS), epsilon=None, own_h=True)
 """Agrees to everything."""
 
@@ -74,11 +80,10 @@ def cohort(
     folder: Path | None = None,
     secret: bytes = SECRET,
     consent: Consent = WILLING,
+    items: int = 70,
 ) -> PrivateCohort:
     """Devices ``first`` to ``stop - 1`` of those that rated; by default they agree to everything."""
-    low, high = of.starts[first], of.starts[stop]
-    starts = of.starts[first : stop + 1] - low
-    return PrivateCohort(starts, of.items[low:high], of.values[low:high], secret, first, consent=consent, folder=folder)
+    return PrivateCohort(private(of, items=items).block(first, stop), secret, first, consent=consent, folder=folder)
 
 
 def coins(devices: int, *, seed: int = 0, first: int = 0) -> Coins:

@@ -13,7 +13,7 @@ from actors.second_order.coins import Coins
 from actors.second_order.consent import Consent
 from actors.second_order.ratings import PrivateRatings
 from actors.second_order.speakers import SPEAKERS, Asked
-from coordinator.protocol.arrays import Floats, Floats2, Indices, Ints
+from coordinator.protocol.arrays import Floats2
 from coordinator.protocol.checked import LARGEST, require_block, require_bytes, require_whole
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.errors import InputError
@@ -22,7 +22,7 @@ from coordinator.protocol.second_order import SecondOrderQuery, SecondOrderRelea
 from coordinator.protocol.second_order_mechanisms import MECHANISMS
 
 BLOCK = 1 << 19
-"""Completed ratings that are held at once, over the devices that answer together."""
+"""Completed ratings, or numbers of moments, that are held at once, over the devices that answer together."""
 
 OWN_H = "none: a device's own h in full precision tells its ratings to whoever can try them out"
 
@@ -48,8 +48,8 @@ class PrivateCohort:
 
     Parameters
     ----------
-    starts, items, values
-        Their ratings in compressed sparse rows; see `PrivateRatings`.
+    ratings : PrivateRatings
+        Their ratings, and the size of the public catalogue.
     secret : bytes
         The population's sixteen-byte master secret; each device's own secret is derived from it.
     first : int
@@ -67,9 +67,7 @@ class PrivateCohort:
 
     def __init__(
         self,
-        starts: Ints,
-        items: Indices,
-        values: Floats,
+        ratings: PrivateRatings,
         secret: bytes,
         first: int,
         *,
@@ -77,7 +75,7 @@ class PrivateCohort:
         folder: Path | None = None,
     ) -> None:
         self._consent = consent
-        self._ratings, self._master = PrivateRatings(starts=starts, items=items, values=values), as_words(secret)
+        self._ratings, self._master = ratings, as_words(secret)
         self.first, self.stop = first, first + self._ratings.devices
         self._answers = Answers(self.first, self.stop, folder)
         self._pinned: dict[int, bytes] = {}
@@ -118,8 +116,8 @@ class PrivateCohort:
         Raises
         ------
         InputError
-            If the query or the model is none, the model is not the pinned one, a device has answered another query, or
-            a rating cannot be used. Nothing is answered then.
+            If the query or the model is none, the model is not the pinned one or not about the public catalogue, or a
+            device has answered another query. Nothing is answered then. No error depends on ratings.
         ConsentError
             If devices have not agreed to the mechanism or to its epsilon. Nothing is answered then, either.
         LedgerError
@@ -128,12 +126,15 @@ class PrivateCohort:
         self._own(first, stop)
         self._consent.require(SecondOrderQuery.arrived(query))
         query.require(ItemFeatures.arrived(features))
+        if features.items != self._ratings.count:
+            raise InputError(
+                f"the model has {features.items} items; private devices rate a catalogue of {self._ratings.count}, "
+                "announce a model of that one"
+            )
         for device in range(first, stop):
             self._admit(device, query)
-        silent = list(self._silent(first, stop, features.items))
-        for start, end in silent:
-            self._own_ratings(start, end).check(features, on_scale=MECHANISMS[query.mechanism].needs_scale, first=start)
-        for start, end in silent:
+        width = max(features.items, features.moments if MECHANISMS[query.mechanism].moment else 0)
+        for start, end in list(self._silent(first, stop, width)):
             self._answers.keep(self._answer_block(query, features, start, end))
         return [self._release(device) for device in range(first, stop)]
 
@@ -144,9 +145,6 @@ class PrivateCohort:
             return None
         epsilon = "" if one.epsilon is None else str(one.epsilon)
         return Spent(device, one.query_id, one.model, one.mechanism, epsilon, one.guarantee)
-
-    def _own_ratings(self, first: int, stop: int) -> PrivateRatings:
-        return self._ratings.block(first - self.first, stop - self.first)
 
     def _own(self, first: int, stop: int) -> None:
         require_block(first, stop, self.first, self.stop)
@@ -176,9 +174,9 @@ class PrivateCohort:
                 f"answers once, and refuses query {query.id.hex()[:8]} ({query.mechanism})"
             )
 
-    def _silent(self, first: int, stop: int, items: int) -> Iterator[tuple[int, int]]:
-        """Yield blocks of neighbours that have not answered."""
-        start, most = first, max(1, BLOCK // items)
+    def _silent(self, first: int, stop: int, width: int) -> Iterator[tuple[int, int]]:
+        """Yield blocks of neighbours that have not answered; each works on ``width`` numbers."""
+        start, most = first, max(1, BLOCK // width)
         while start < stop:
             end = start
             while end < stop and end - start < most and self._answers.get(end) is None:
@@ -188,7 +186,7 @@ class PrivateCohort:
             start = max(end, start + 1)
 
     def _answer_block(self, query: SecondOrderQuery, features: ItemFeatures, first: int, stop: int) -> list[Answer]:
-        own = self._own_ratings(first, stop)
+        own = self._ratings.block(first - self.first, stop - self.first)
         residuals = _finite(residuals_many(features, own.starts, own.items, own.values))
         coins = Coins(self._master, first, stop - first, query.words)
         told = SPEAKERS[query.mechanism](residuals, Asked(query, features, coins))

@@ -77,9 +77,8 @@ def cohort_of(
     ratings: PrivateRatings, secret: bytes, bounds: tuple[int, int], consent: Consent, folder: Path | None = None
 ) -> PrivateCohort:
     """Return the cohort of devices ``bounds[0]`` to ``bounds[1] - 1``; it keeps answers in its own part of a folder."""
-    own, first = ratings.block(*bounds), bounds[0]
-    kept = None if folder is None else folder / str(first)
-    return PrivateCohort(own.starts, own.items, own.values, secret, first, consent=consent, folder=kept)
+    kept = None if folder is None else folder / str(bounds[0])
+    return PrivateCohort(ratings.block(*bounds), secret, bounds[0], consent=consent, folder=kept)
 
 
 def cohort_bounds(devices: int) -> list[tuple[int, int]]:

@@ -7,13 +7,16 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from coordinator.protocol.arrays import Floats, Indices, Ints
+from coordinator.protocol.checked import LARGEST
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.features import ItemFeatures
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PrivateRatings:
     """Ratings of private devices in compressed sparse rows.
+
+    They are checked here, where the experimenter makes them. What devices answer or refuse later follows from public
+    facts alone: an error that depended on a rating would tell it.
 
     Attributes
     ----------
@@ -23,11 +26,26 @@ class PrivateRatings:
         Rated items, each once a device.
     values : ndarray of float64
         Their ratings.
+    count : int
+        Items of the public catalogue.
+
+    Raises
+    ------
+    InputError
+        The first device with a rating that cannot be used, the rating and the remedy; for the experimenter's eyes.
     """
 
     starts: Ints = field(repr=False)
     items: Indices = field(repr=False)
     values: Floats = field(repr=False)
+    count: int
+
+    def __post_init__(self) -> None:
+        """Refuse what devices could not hold."""
+        self._refuse(
+            (self.items < 0) | (self.items >= self.count), f"the catalogue has items 0 to {self.count - 1} only"
+        )
+        self._refuse(~(np.abs(self.values) <= LARGEST), f"give finite ratings, of {LARGEST:g} at most")
 
     @property
     def devices(self) -> int:
@@ -38,38 +56,16 @@ class PrivateRatings:
         """Return the ratings of devices ``first`` to ``stop - 1`` alone."""
         low, high = self.starts[first], self.starts[stop]
         return PrivateRatings(
-            starts=self.starts[first : stop + 1] - low, items=self.items[low:high], values=self.values[low:high]
+            starts=self.starts[first : stop + 1] - low,
+            items=self.items[low:high],
+            values=self.values[low:high],
+            count=self.count,
         )
 
-    def check(self, features: ItemFeatures, *, on_scale: bool, first: int = 0) -> None:
-        """Refuse ratings that the model cannot be completed with.
-
-        Parameters
-        ----------
-        features : ItemFeatures
-            The public model.
-        on_scale : bool
-            Whether ratings must belong to its scale.
-        first : int
-            Address of the first device, for the error.
-
-        Raises
-        ------
-        InputError
-            The first device with such a rating, the rating and the remedy.
-        """
-        foreign = (self.items < 0) | (self.items >= features.items)
-        self._refuse(foreign, first, f"the model has items 0 to {features.items - 1} only")
-        self._refuse(~np.isfinite(self.values), first, "give finite ratings")
-        if on_scale and features.scale is not None:
-            told = ", ".join(f"{level:g}" for level in features.scale)
-            off = ~np.isin(self.values, features.scale)
-            self._refuse(off, first, f"pmd takes ratings of the declared scale only, which is {told}")
-
-    def _refuse(self, bad: np.ndarray[tuple[int], np.dtype[np.bool_]], first: int, remedy: str) -> None:
+    def _refuse(self, bad: np.ndarray[tuple[int], np.dtype[np.bool_]], remedy: str) -> None:
         if bad.any():
             place = int(np.argmax(bad))
-            device = first + int(np.searchsorted(self.starts, place, side="right")) - 1
+            device = int(np.searchsorted(self.starts, place, side="right")) - 1
             raise InputError(
                 f"private device {device} rated item {self.items[place]} with {self.values[place]:g}; {remedy}"
             )

@@ -120,7 +120,7 @@ def begin(crowd: Crowd, fitting: Fitting, *, lowest: float, highest: float, scal
     degree = crowd.ratings / max(crowd.users, 1)
     features = ItemFeatures(
         mean=mean,
-        vectors=np.zeros((crowd.items, fitting.rank)),
+        vectors=np.zeros((crowd.items, min(fitting.rank, crowd.items))),
         kappa=fitting.kappa,
         lowest=lowest,
         highest=highest,
@@ -182,11 +182,12 @@ def item_weights(features: ItemFeatures, counts: Floats) -> Floats:
 
 
 def _maximise(model: Model, crowd: Crowd, fitting: Fitting, book: ReleaseBook, weight: float) -> Floats2:
-    found = spectrum_of(crowd, book, weight, fitting.rank, near=model.near, passes=2 if model.steps else 4)
+    rank = min(fitting.rank, crowd.items)
+    found = spectrum_of(crowd, book, weight, rank, near=model.near, passes=2 if model.steps else 4)
     model.near = found.vectors
-    kept = min(fitting.rank, found.values.size)
+    kept = min(rank, found.values.size)
     sizes = found.values[:kept] if fitting.mstep == "keep" else np.maximum(found.values[:kept] - fitting.kappa, 0)
-    vectors = np.zeros((crowd.items, fitting.rank))
+    vectors = np.zeros((crowd.items, rank))
     vectors[:, :kept] = found.vectors[:, :kept] * np.sqrt(sizes)
     if not (weight and book.rows()):
         vectors[model.counts == 0] = 0.0  # not what rounding leaves: its sign would be no fair coin on a device

@@ -25,6 +25,8 @@ from coordinator.protocol.grid import significant
 FEWEST, MOST = 5, 13
 """There are 2 to the power ``FEWEST + ceil(3 epsilon / 4)`` vectors, `MOST` at most in the exponent."""
 _ANGLES = 4096
+_WIDE = 5050
+"""Dimensions up to which the angles of the table span a right angle."""
 _BITS = 30
 """Significant bits of a length: its last ones differ between processors."""
 
@@ -117,14 +119,16 @@ def _nearest(dimension: int, vectors: int) -> Callable[[int], float]:
     """Return the expected sum of the s largest of m sizes of cosines, as a function of s, 1 to m.
 
     A cosine is that of a fixed direction with a uniform one in d dimensions; the s largest hold one at an angle if at
-    most s - 1 of the m - 1 others lie nearer. The sum is an integral over angles.
+    most s - 1 of the m - 1 others lie nearer. The sum is an integral over angles. Most of them are almost right, within
+    about ``d^(-1/2)``: in many dimensions the table spans the last ones only, and all others have no mass in a float.
     """
     if dimension == 1:
         return float
-    angles = (np.arange(_ANGLES) + 0.5) * (np.pi / 2 / _ANGLES)
+    step = np.pi / 2 / _ANGLES * min(1.0, math.sqrt(_WIDE / dimension))
+    angles = (np.arange(_ANGLES) + 0.5) * step + (np.pi / 2 - _ANGLES * step)
     cosines, log_sines = np.cos(angles), np.log(np.sin(angles))
     scale = math.lgamma(dimension / 2) - math.lgamma((dimension - 1) / 2) - math.log(math.pi) / 2
-    mass = 2 * np.exp(scale + (dimension - 2) * log_sines) * cosines * (np.pi / 2 / _ANGLES)
+    mass = 2 * np.exp(scale + (dimension - 2) * log_sines) * cosines * step
     below = special.betainc(0.5, (dimension - 1) / 2, cosines**2)
 
     def total(kept: int) -> float:

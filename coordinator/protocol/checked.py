@@ -25,7 +25,7 @@ LARGEST = 1e50
 """Absolute value of a real number in a message at most: sums of products of some of them stay finite."""
 MOST_LETTERS = 200
 """Letters of a name at most."""
-_REAL = (int, float, np.float64)
+_REAL = (float, np.float64)
 
 
 class Checked:
@@ -34,10 +34,16 @@ class Checked:
     __slots__ = ()
 
     def __post_init__(self) -> None:
-        """Check what was given, and hold its privacy parameter as the type that cannot hold an invalid one."""
+        """Check what was given; its privacy parameter and its real numbers are held as one type each."""
         if "epsilon" in _names(type(self)):  # type: ignore[arg-type] # a class is hashable
             object.__setattr__(self, "epsilon", require_epsilon(self.epsilon))  # type: ignore[attr-defined] # a field
+        for name, value in self.reals().items():
+            object.__setattr__(self, name, value)
         self.check()
+
+    def reals(self) -> dict[str, object]:
+        """Return the fields that hold real numbers, as `as_real` makes them; none where nothing else is said."""
+        return {}
 
     def check(self) -> None:
         """Refuse a message that cannot be meant.
@@ -97,10 +103,20 @@ def require_whole(name: str, value: object, least: int, most: int) -> int:
     return value
 
 
+def as_real(value: Any) -> Any:
+    """Return a number as Python's own float, where it is exactly one; everything else as it is, to be refused."""
+    if type(value) in {int, *_REAL} and -LARGEST <= value <= LARGEST and (real := float(value)) == value:
+        return real
+    return value
+
+
 def require_real(name: str, value: object, least: float, most: float = LARGEST) -> float:
-    """Return a finite number that lies between ``least`` and ``most``; see `require_whole`."""
+    """Return a finite real number that lies between ``least`` and ``most``; see `require_whole`.
+
+    Whole numbers are none: compiled code knows those of 64 bits only, and two large ones may be the same real number.
+    """
     if type(value) not in _REAL or not least <= value <= most:  # type: ignore[operator] # it is a number
-        raise InputError(f"{name} is {shown(value)}; give a number, {least:g} to {most:g}")
+        raise InputError(f"{name} is {shown(value)}; give a real number, {least:g} to {most:g}")
     return value  # type: ignore[return-value] # it is a number
 
 

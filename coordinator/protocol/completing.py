@@ -10,7 +10,10 @@ from coordinator.protocol.compiled import compiled
 
 @compiled
 def _solve(matrix: Floats2, right: Floats, size: int) -> None:
-    """Overwrite ``right`` with the solution of ``matrix x = right``; the lower triangle is overwritten (Cholesky)."""
+    """Overwrite ``right`` with the solution of ``matrix x = right``; the lower triangle is overwritten (Cholesky).
+
+    Where a pivot is 0 or below, as rounding can make it, infinities or no numbers come out, and no error.
+    """
     for row in range(size):
         for column in range(row):
             total = matrix[row, column]

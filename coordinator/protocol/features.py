@@ -13,7 +13,15 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from coordinator.protocol.arrays import Floats, Floats2, Indices, Ints
-from coordinator.protocol.checked import LARGEST, MOST_ITEMS, Checked, require_array, require_range, require_real
+from coordinator.protocol.checked import (
+    LARGEST,
+    MOST_ITEMS,
+    Checked,
+    as_real,
+    require_array,
+    require_range,
+    require_real,
+)
 from coordinator.protocol.completing import rows_of, tastes_of
 from coordinator.protocol.errors import InputError
 
@@ -58,12 +66,22 @@ class ItemFeatures(Checked):
     common_h: float
     mean_degree: float | None = None
 
+    def reals(self) -> dict[str, object]:
+        """Return all numbers but the arrays as floats; see `Checked.reals`."""
+        names = ("kappa", "lowest", "highest", "common_h", "mean_degree")
+        told: dict[str, object] = {name: as_real(getattr(self, name)) for name in names}
+        if type(self.scale) is tuple:
+            told["scale"] = tuple(as_real(level) for level in self.scale)
+        return told
+
     def check(self) -> None:
         """Refuse a model that nothing can be completed with; see `Checked.check`."""
         require_array("means of a model", self.mean, np.float64, [None])
         if not 1 <= self.mean.size <= MOST_ITEMS:
             raise InputError(f"model has {self.mean.size} items; give 1 to {MOST_ITEMS}")
         require_array("vectors of a model", self.vectors, np.float64, [self.mean.size, None])
+        if self.rank > self.items:
+            raise InputError(f"model has rank {self.rank} with {self.items} items; give at most as many directions")
         require_range("means of a model", self.mean, -LARGEST, LARGEST)
         require_range("vectors of a model", self.vectors, -LARGEST, LARGEST)
         require_real("kappa", self.kappa, 1 / LARGEST)
@@ -92,6 +110,11 @@ class ItemFeatures(Checked):
     def rank(self) -> int:
         """Number of columns r of V."""
         return int(self.vectors.shape[1])
+
+    @property
+    def moments(self) -> int:
+        """Numbers of a symmetric r x r moment: ``r (r + 1) / 2``."""
+        return self.rank * (self.rank + 1) // 2
 
     @property
     def digest(self) -> bytes:

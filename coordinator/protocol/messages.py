@@ -15,6 +15,7 @@ from coordinator.protocol.checked import (
     MOST_DEVICES,
     MOST_ITEMS,
     Checked,
+    as_real,
     require_array,
     require_ascending,
     require_bytes,
@@ -76,6 +77,12 @@ class Query(Checked):
     pool: Indices | None = field(default=None, repr=False)
     answer_bits: int = 1
     centres: Indices | None = field(default=None, repr=False)
+
+    def reals(self) -> dict[str, object]:
+        """Return the parameters as floats; see `Checked.reals`."""
+        if type(self.parameters) is not dict:
+            return {}
+        return {"parameters": {name: as_real(value) for name, value in self.parameters.items()}}
 
     def check(self) -> None:
         """Refuse a query that is none in any design; see `Checked.check`."""

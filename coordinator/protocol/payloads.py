@@ -15,7 +15,7 @@ LARGEST_TOLD = LARGEST**2
 
 def moment_channel(features: ItemFeatures, epsilon: Epsilon) -> CapChannel:
     """Return PrivUnit's channel of an r x r moment: ``r (r + 1) / 2`` dimensions."""
-    return cap_channel(epsilon, features.rank * (features.rank + 1) // 2)
+    return cap_channel(epsilon, features.moments)
 
 
 def check_payload(payload: object, mechanism: str, features: ItemFeatures, *, epsilon: Epsilon, own_h: bool) -> None:

@@ -29,6 +29,8 @@ from coordinator.protocol.second_order_mechanisms import MECHANISMS, check_mecha
 
 MOST_CANDIDATES = 255
 """Ratings that PMD chooses from at most: a place is one byte."""
+MOST_DIRECTIONS = 512
+"""Rank of a model at most for a mechanism that tells moments of its directions: 131,328 numbers a device."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -102,8 +104,10 @@ class SecondOrderQuery(Checked):
                 f"scale is {features.scale}; {self.mechanism} needs at least K = 2 ratings to choose from, and at most "
                 f"{MOST_CANDIDATES}, give such a scale"
             )
-        if kind.moment and features.rank < 1:
-            raise InputError(f"rank is {features.rank}; {self.mechanism} is about directions, give at least one")
+        if kind.moment and not 1 <= features.rank <= MOST_DIRECTIONS:
+            raise InputError(
+                f"rank is {features.rank}; {self.mechanism} is about directions, give 1 to {MOST_DIRECTIONS}"
+            )
         if kind.needs_range and not features.highest - features.lowest >= 1 / LARGEST:
             raise InputError(f"all ratings are {features.lowest:g}; {self.mechanism} divides by their range")
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from actors.second_order.cohort import PrivateCohort
 from actors.second_order.consent import Consent
+from actors.second_order.ratings import PrivateRatings
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.budget import Epsilon, as_json
 from coordinator.protocol.coins import derive
@@ -173,7 +174,8 @@ def _released(features: ItemFeatures, rows: Rows, asked: Asked, secret: bytes) -
         raise InputError(f"mechanism {mechanism} releases no vector; attack one of {', '.join(SIDED)}, laplace, exact")
     query = SecondOrderQuery(model=features.digest, mechanism=mechanism, epsilon=epsilon)
     consent = Consent(mechanisms=frozenset({mechanism}), epsilon=epsilon)
-    cohort = PrivateCohort(rows.starts, rows.items, rows.values, secret, 0, consent=consent)
+    ratings = PrivateRatings(starts=rows.starts, items=rows.items, values=rows.values, count=rows.count)
+    cohort = PrivateCohort(ratings, secret, 0, consent=consent)
     cohort.pin(query.model, 0, rows.users)
     for first, stop in rows.blocks(32):
         for release in cohort.answer(query, features, first, stop):

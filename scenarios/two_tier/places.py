@@ -40,7 +40,7 @@ def open_crowd(rows: Rows, session: Session) -> Iterator[Crowd]:
 @contextmanager
 def open_devices(rows: Rows, secret: bytes, consent: Consent, session: Session) -> Iterator[Devices]:
     """Yield private devices that agreed to ``consent``, at the session's place."""
-    ratings = PrivateRatings(starts=rows.starts, items=rows.items, values=rows.values)
+    ratings = PrivateRatings(starts=rows.starts, items=rows.items, values=rows.values, count=rows.count)
     if session.name == "inprocess":
         yield LocalDevices(ratings, secret, consent, session.workers)
         return

@@ -13,7 +13,7 @@ import worlds
 
 from actors.device import Cohort
 from coordinator.aggregation import Statistic, aggregate
-from coordinator.asking import next_ask, whose
+from coordinator.asking import complaint_about, next_ask, whose
 from coordinator.pool_designs import MaxSense, SignSensing
 from coordinator.protocol.errors import PolicyError
 from coordinator.protocol.messages import Release
@@ -193,6 +193,27 @@ def test_what_devices_refuse_is_the_policys_failure(name: str, good: int) -> Non
     line, outcome = led_astray(bad, good)
     check(line, words, good)
     assert outcome is None or len(outcome.state.asked) == 2
+
+
+DEVICES_SAY: dict[str, tuple[dict[str, Any], str]] = {
+    "no parameters": ({"design": "maxsense", "parameters": {}}, "parameters [], not ['sensing']"),
+    "an epsilon beyond its coins": ({"epsilon": Fraction(40)}, "40"),
+    "three vectors": ({"parameters": {"vectors": 3.0, "kept": 1.0}}, "power of two"),
+}
+
+
+@pytest.mark.parametrize("name", DEVICES_SAY)
+def test_what_no_device_would_answer_is_a_complaint_before_anyone_is_asked(name: str) -> None:
+    """Before, it failed at the devices; where rounds were lost and asked again it named no policy and no round."""
+    changes, words = DEVICES_SAY[name]
+    state = ServerState(devices=USERS, budget=None)
+    ask = SETTING.ask(state, users=100)
+    assert ask is not None
+    assert complaint_about(ask, state) is None
+    complaint = complaint_about(replace(ask, query=replace(ask.query, **changes)), state)
+    assert complaint is not None
+    assert complaint.startswith("its query cannot be asked: ")
+    assert words in complaint
 
 
 def test_a_policy_that_asks_nothing_at_all() -> None:

@@ -17,7 +17,8 @@ from coordinator.hosts import Cohorts, Part, Roster
 from coordinator.layout import Layout
 from coordinator.pool_designs import SignSensing
 from coordinator.protocol.budget import Epsilon
-from coordinator.protocol.errors import LostError
+from coordinator.protocol.errors import BlindrecError, LostError
+from coordinator.protocol.messages import Query, Release
 from coordinator.remote import Coordinator, Limits
 from coordinator.rounds import POSTERIOR, Learner, Outcome, Round
 from coordinator.server import Ask, ServerState
@@ -83,6 +84,23 @@ def run(fate: Fate = lives, earlier: list[Round] | None = None) -> Seen:
         deaths=sum(host.deaths for host in hosts),
         rounds=server.new_rounds(0),
     )
+
+
+class Elsewhere(DeviceHost):
+    """Answers for one device fewer than it was asked for."""
+
+    def answer(self, query: Query, first: int, stop: int, incarnation: bytes) -> Release:
+        return super().answer(query, first, stop - 1, incarnation)
+
+
+def test_an_answer_of_other_devices_than_were_asked_is_refused() -> None:
+    hosts = [Actor(partial(Elsewhere, RATINGS, worlds.SECRET, BOUNDS, BUDGET))]
+    cohorts = Cohorts(bounds=BOUNDS, hosts=hosts * 8)
+    server = Coordinator(
+        Given(), Learner(clusters=2, decoder=POSTERIOR, design=SIGN), cohorts, LAYOUT, Limits(budget=BUDGET)
+    )
+    with pytest.raises(BlindrecError, match=r"39 devices from (\d+) on answered, devices \1 to"):
+        server.run()
 
 
 def same(one: Seen, other: Seen) -> bool:

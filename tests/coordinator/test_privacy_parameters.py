@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import copy
 import pickle
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
 from forging import forged
-from nasty import COSTS, SCALARS
+from nasty import COSTS, SCALARS, Number
 
 from coordinator.protocol.ballots import Ballot, Service
 from coordinator.protocol.budget import PrivacyParameter, add, parse_epsilon, require_epsilon
@@ -149,3 +150,31 @@ def test_a_message_is_of_one_type_and_whole() -> None:
     for bad, words in ((lying, "not a Mine"), (torn, "lacks epsilon"), (SERVICE, "not a Service"), (None, "NoneType")):
         with pytest.raises(InputError, match=words):
             Query.arrived(bad)
+
+
+def test_whole_numbers_that_are_given_as_reals_become_floats_and_ids_stay() -> None:
+    whole = replace(FEATURES, kappa=2, lowest=1, highest=5, scale=(1, 5), common_h=1, mean_degree=np.float64(2.0))
+    real = replace(FEATURES, kappa=2.0, lowest=1.0, highest=5.0, scale=(1.0, 5.0), common_h=1.0, mean_degree=2.0)
+    assert whole.digest == real.digest
+    told = whole.kappa, whole.lowest, whole.highest, *(whole.scale or ()), whole.common_h, whole.mean_degree
+    assert {type(one) for one in told} == {float}
+    assert {type(one) for one in SIGNS.parameters.values()} == {float}
+    assert replace(SIGNS, parameters={"vectors": np.float64(1), "kept": 1.0}).id == SIGNS.id
+
+
+@pytest.mark.parametrize("value", [2**60 + 1, 10**30, 10**40, 10**400, np.float32(5), np.int64(5), True, Number(5)])
+@pytest.mark.parametrize("name", ["kappa", "highest", "common_h", "mean_degree", "scale"])
+def test_what_no_float_is_exactly_is_refused_where_a_model_is_built(name: str, value: Any) -> None:
+    """Models whose highest rating was 2**60 and 2**60 + 1 shared one digest; 10**30 stopped compiled code."""
+    changes: dict[str, Any] = {name: (1.0, value) if name == "scale" else value}
+    with pytest.raises(InputError, match="give a real number"):
+        replace(FEATURES, **{"highest": 1e50, **changes})
+
+
+@pytest.mark.parametrize("value", [1, 2**60, 10**30, np.int64(1), np.float32(1)])
+@pytest.mark.parametrize("name", ["kappa", "lowest", "highest", "common_h", "mean_degree", "scale"])
+def test_whole_numbers_that_arrive_as_reals_are_refused(name: str, value: Any) -> None:
+    with pytest.raises(InputError, match="give a real number"):
+        ItemFeatures.arrived(forged(FEATURES, **{name: (value,) if name == "scale" else value}))
+    with pytest.raises(InputError, match="give a real number"):
+        Query.arrived(forged(SIGNS, parameters={"vectors": value, "kept": 1.0}))

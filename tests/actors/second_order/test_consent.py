@@ -158,7 +158,7 @@ def test_a_model_cannot_make_a_device_tell_by_an_overflow_what_it_rated(mechanis
     query = tiers.query(model, mechanism)
     every = np.tile(np.arange(8, dtype=np.int32), DEVICES)
     starts = np.arange(DEVICES + 1, dtype=np.int64) * 8
-    cohort = PrivateCohort(starts, every, np.resize([1.0, 5.0], every.size), tiers.SECRET, 0, consent=tiers.WILLING)
+    cohort = tiers.cohort(tiers.Rated(starts, every, np.resize([1.0, 5.0], every.size)), 0, DEVICES)
     cohort.pin(model.digest, 0, DEVICES)
     for release in cohort.answer(query, model, 0, DEVICES):
         SecondOrderRelease.arrived(release).require(query, model)

@@ -156,43 +156,64 @@ def test_a_second_question_about_the_same_model_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mechanism", "rating", "text"),
+    ("part", "value", "text"),
     [
-        ("pmd", 3.7, "private device 6 rated item .* with 3.7; pmd .* 1, 2, 3, 4, 5"),
-        ("pmd", np.nan, "with nan; give finite"),
-        ("exact", np.inf, "with inf; give finite"),
+        ("values", np.nan, "private device 6 rated item .* with nan; give finite"),
+        ("values", -np.inf, "with -inf; give finite"),
+        ("values", 1e60, "with 1e[+]60; give finite"),
+        ("items", 70, "device 6 rated item 70 .* catalogue has items 0 to 69 only"),
+        ("items", -1, "rated item -1"),
     ],
 )
-def test_a_rating_that_cannot_be_used_is_refused(
-    mechanism: str, rating: float, text: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Before any device answers."""
-    monkeypatch.setattr("actors.second_order.cohort.BLOCK", 70)
-    model, values = tiers.features(), OF.values.copy()
-    values[OF.starts[6] + 1] = rating
-    cohort = PrivateCohort(OF.starts, OF.items, values, tiers.SECRET, 0, consent=tiers.WILLING)
-    cohort.pin(model.digest, 0, DEVICES)
+def test_a_rating_that_cannot_be_used_is_refused_where_devices_are_made(part: str, value: float, text: str) -> None:
+    """By the experimenter, who knows it; no server can ask afterwards for an error that tells it."""
+    changed = getattr(OF, part).copy()
+    changed[OF.starts[6] + 1] = value
     with pytest.raises(InputError, match=text):
-        cohort.answer(tiers.query(model, mechanism), model, 0, DEVICES)
-    assert {cohort.ledger(k) for k in range(DEVICES)} == {None}
+        tiers.private(OF._replace(**{part: changed}))
 
 
-def test_ratings_off_the_scale_are_fine_where_there_is_no_scale_to_keep() -> None:
-    model = tiers.features()
-    cohort = PrivateCohort(OF.starts, OF.items, OF.values + 0.3, tiers.SECRET, 0, consent=tiers.WILLING)
-    cohort.pin(model.digest, 0, DEVICES)
-    assert len(cohort.answer(tiers.query(model, "pmc"), model, 0, DEVICES)) == DEVICES
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("scale", [(1.0, 2.0), (3.1, 3.2, 3.3), None])
+def test_whether_devices_answer_does_not_depend_on_whether_their_ratings_are_on_the_scale(
+    mechanism: str, scale: tuple[float, ...] | None
+) -> None:
+    """Ratings on a scale of two, and others that are not: before, PMD told in its error which rating was none."""
+    model = forged(tiers.features(), scale=scale)
+    query = tiers.query(model, mechanism)
+    outcomes = set()
+    for values in (np.ones_like(OF.values), OF.values, OF.values + 0.3, OF.values * -1e49):
+        cohort = tiers.cohort(OF._replace(values=values), 0, DEVICES)
+        cohort.pin(model.digest, 0, DEVICES)
+        try:
+            told = cohort.answer(query, model, 0, DEVICES)
+            outcomes.add(("answered", len(told)))
+        except InputError as error:
+            outcomes.add((str(error), 0))
+    assert len(outcomes) == 1
+    assert (("answered", DEVICES) in outcomes) == (scale is not None or mechanism != "pmd")
 
 
-def test_items_beyond_the_model_and_devices_beyond_the_cohort_are_refused() -> None:
-    model = tiers.features(items=40)
-    cohort = pinned(model)
-    with pytest.raises(InputError, match="the model has items 0 to 39 only"):
-        cohort.answer(tiers.query(model, "pmc"), model, 0, DEVICES)
+@pytest.mark.parametrize("items", [1, 40, 69, 71])
+def test_a_model_of_another_catalogue_is_refused_whatever_was_rated(items: int) -> None:
+    """The error tells two public numbers: it is the same for a device that rated nothing."""
+    model = tiers.features(items=items, rank=1)
+    texts = set()
+    for of in (OF, tiers.rated(devices=DEVICES, each=1), tiers.rated(devices=DEVICES, each=0)):
+        cohort = tiers.cohort(of, 0, DEVICES)
+        cohort.pin(model.digest, 0, DEVICES)
+        with pytest.raises(InputError, match=f"model has {items} items; .* catalogue of 70") as caught:
+            cohort.answer(tiers.query(model, "sslp"), model, 0, DEVICES)
+        texts.add(str(caught.value))
+        assert cohort.ledger(0) is None
+    assert len(texts) == 1
+
+
+def test_devices_beyond_the_cohort_are_refused() -> None:
     with pytest.raises(IndexError, match="devices 20 to 23"):
-        cohort.pin(model.digest, 20, 24)
+        pinned(tiers.features()).pin(tiers.features().digest, 20, 24)
 
 
 def test_nothing_of_a_cohort_shows_when_its_ratings_are_printed() -> None:
     cohort = tiers.cohort(OF, 0, 2)
-    assert repr(cohort._ratings) == "PrivateRatings()"
+    assert repr(cohort._ratings) == "PrivateRatings(count=70)"

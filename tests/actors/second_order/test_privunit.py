@@ -249,7 +249,7 @@ def test_low_bits_do_not_tell_who_has_nothing_in_the_models_directions() -> None
     items, values = np.tile([1, 2, 30, 31], 2 * many).reshape(-1, 4), np.tile([1.0, 5.0, 2.0, 4.0], 2 * many)
     items[many:, :2] = 32, 33
     ratings = tiers.Rated(np.arange(2 * many + 1, dtype=np.int64) * 4, np.sort(items).ravel().astype(np.int32), values)
-    cohort = tiers.cohort(ratings, 0, 2 * many)
+    cohort = tiers.cohort(ratings, 0, 2 * many, items=40)
     cohort.pin(model.digest, 0, 2 * many)
     length = cap_channel(Fraction(1), 55).length
     caught = [
@@ -268,3 +268,16 @@ def test_low_bits_do_not_tell_who_has_nothing_in_the_models_directions() -> None
 def test_an_epsilon_that_coins_cannot_express_is_refused(epsilon: Fraction | None) -> None:
     with pytest.raises(InputError, match="above 30"):
         cap_channel(epsilon, 10)
+
+
+@pytest.mark.parametrize("epsilon", [1, 10, 30])
+@pytest.mark.parametrize("rank", [10, 100, 200, 512])
+def test_the_length_is_accurate_in_as_many_dimensions_as_are_accepted(
+    rank: int, epsilon: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A table of 32 times as many angles: at rank 200 and epsilon 10 the length was .38 of the right one."""
+    used = cap_channel(Fraction(epsilon), rank * (rank + 1) // 2)
+    monkeypatch.setattr("coordinator.protocol.caps._ANGLES", 1 << 17)
+    fine = cap_channel.__wrapped__(Fraction(epsilon), rank * (rank + 1) // 2)
+    assert fine.choice.kept == used.choice.kept
+    assert used.length == pytest.approx(fine.length, rel=1e-8)
