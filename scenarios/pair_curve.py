@@ -1,10 +1,11 @@
-"""The share of items right that Pairwise-Preference should reach, as a curve over users that never falls.
+"""What Pairwise-Preference should put right, as curves over users that never fall.
 
-The curve is known at rungs of a ladder, four to each doubling of the users. A rung's share is emulated
-(`scenarios.pair_emulation`) in catalogues of at most `MOST_EMULATED` items; the theory of `spectral_prediction` stands
-in where the catalogue is larger and where emulation hardly finds a mistake, since there it is sharp and resolves what
-no number of draws does. Rungs are looked at from the middle of the ladder towards the users asked about, each share cut
-to what its neighbours on either side leave, so that the curve rises by construction whatever was asked before.
+The curves are known at rungs of a ladder, four to each doubling of the users: the share of items right, and the
+probability that all are. A rung is emulated (`scenarios.pair_emulation`) in catalogues of at most `MOST_EMULATED`
+items; the theory of `spectral_prediction` stands in where the catalogue is larger, and where it resolves what no number
+of draws does, as long as the draws do not contradict it. Rungs are looked at from the middle of the ladder towards the
+users asked about, each value cut to what its neighbours on either side leave, so that a curve rises by construction
+whatever was asked before.
 """
 
 from __future__ import annotations
@@ -20,23 +21,30 @@ import numpy as np
 from coordinator.protocol.arrays import Floats, Ints
 from coordinator.threads import one_thread
 from scenarios.pair_emulation import emulated_shares
-from scenarios.spectral_prediction import spectral_accuracy
+from scenarios.spectral_prediction import spectral_accuracy, spectral_exact
 
 MOST_EMULATED = 300
 """Items up to which the decoder is emulated; a draw takes some 5 milliseconds there."""
 LEAST_DRAWS, MOST_DRAWS, ERROR = 48, 240, 0.01
 """A rung is drawn until its standard error is that small, at least and at most so many times."""
 CERTAIN, GLANCE = 0.9, 16
-"""Share of draws with all items right from which the theory tells a rung's share; all of so many settle it at once."""
+"""Share of draws with all items right from which the theory may tell a rung's share.
+
+Where theory gives all right that probability, and all of so many draws are, they settle the rung.
+"""
+REACH = 3
+"""Standard errors within which the theory must lie of what is drawn."""
 LOST = 0.025
 """Where more than this is cut off, the decoder does worse with more users; then nothing is predicted."""
 STEPS = 4  # rungs to a doubling of users
-FLAT = 0.002  # neighbours that differ less are joined by a straight line
+FLAT = 0.002  # neighbours that differ less, and are cut by less, are joined at once
 WEAKEST, STRONGEST = (
     0.5,
     32.0,
 )  # signal over noise: the strongest cluster's at the first rung, the weakest's at the last
 MOST_USERS = 2.0**56  # no rung is higher: counts stay whole numbers
+Between = Callable[[float, float, float], float]
+"""Values of two rungs, and the part of the way from the first to the second, to the value there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +54,14 @@ class _Setting:
     rates: tuple[tuple[float, ...], ...]
     sizes: tuple[int, ...]
     decoder: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Rung:
+    """Share of items right, and the probability that all are."""
+
+    share: float
+    all_right: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,14 +106,52 @@ def pair_share(rates: Floats, sizes: Ints, *, users: int, decoder: str) -> Curve
     """
     if sizes.size == 1:
         return CurvePoint(1.0, 0.0)
-    setting = _Setting(tuple(map(tuple, np.asarray(rates, float).tolist())), tuple(sizes.tolist()), decoder)
+    return _curve(_setting(rates, sizes, decoder), users, lambda rung: rung.share, _straight)
+
+
+def pair_all_right(rates: Floats, sizes: Ints, *, users: int, decoder: str) -> float:
+    """Predict the probability that `decode_pairs` puts all items right; see `pair_share`.
+
+    It never falls with users, and never lies above the share of items right.
+    """
+    if sizes.size == 1:
+        return 1.0
+    chance = _curve(_setting(rates, sizes, decoder), users, lambda rung: rung.all_right, _like_a_maximum).share
+    if chance <= 1 / sizes.size:  # any labels put that share right, under the best matching
+        return chance
+    return min(chance, pair_share(rates, sizes, users=users, decoder=decoder).share)
+
+
+def _setting(rates: Floats, sizes: Ints, decoder: str) -> _Setting:
+    return _Setting(tuple(map(tuple, np.asarray(rates, float).tolist())), tuple(sizes.tolist()), decoder)
+
+
+def _curve(setting: _Setting, users: int, tell: Callable[[_Rung], float], between: Between) -> CurvePoint:
+    """Return a curve's point. Users below the first rung have rungs of their own, which do not move those above."""
     first, last = _ladder(setting)
-    place = min(max(STEPS * math.log2(users / first), 0.0), float(last))
+
+    def value(rung: int) -> float:
+        return tell(_rung(setting, first, rung))
+
+    place = STEPS * math.log2(users / first)
     with one_thread():
-        return rising(lambda rung: _share(setting, first, rung), place, last)
+        if place >= 0:
+            return rising(value, min(place, float(last)), last, between)
+        start, fewer = rising(value, 0.0, last, between), math.ceil(STEPS * math.log2(first))
+        return rising(lambda k: value(k - fewer) if k < fewer else start.share, place + fewer, fewer, between)
 
 
-def rising(share: Callable[[int], float], place: float, last: int) -> CurvePoint:
+def _straight(low: float, high: float, part: float) -> float:
+    return low + (high - low) * part
+
+
+def _like_a_maximum(low: float, high: float, part: float) -> float:
+    """Join probabilities straight in ``log(-log p)``, which falls about linearly where many items may each be wrong."""
+    start, end = (math.log(-math.log(min(max(p, 1e-300), 1 - 1e-16))) for p in (low, high))
+    return min(max(math.exp(-math.exp(_straight(start, end, part))), low), high)
+
+
+def rising(share: Callable[[int], float], place: float, last: int, between: Between = _straight) -> CurvePoint:
     """Return a curve through the rungs' shares, at a place from 0 to ``last``; it rises whatever the shares are.
 
     Parameters
@@ -108,24 +162,26 @@ def rising(share: Callable[[int], float], place: float, last: int) -> CurvePoint
         Where the curve is wanted.
     last : int
         Last rung.
+    between : callable
+        Shares of two neighbouring rungs and the part of the way between them, to the share there.
 
     Returns
     -------
     CurvePoint
         Rungs are taken by bisection, the last one first; a share outside those of the rungs left and right of it is
-        cut to them.
+        cut to them. Where anything was cut the bisection goes on, so that a point's cut is that of its own rungs.
     """
     low, high = 0, last
     above, found = CurvePoint(share(high), 0.0), share(low)
     below = CurvePoint(min(found, above.share), max(0.0, found - above.share))
-    while high - low > 1 and (above.share - below.share > FLAT or max(below.cut, above.cut) > LOST):
+    while high - low > 1 and (above.share - below.share > FLAT or max(below.cut, above.cut) > FLAT):
         middle = (low + high) // 2
         found = share(middle)
         value = min(max(found, below.share), above.share)
         point = CurvePoint(value, abs(value - found))
         low, below, high, above = (middle, point, high, above) if place >= middle else (low, below, middle, point)
     part = (place - low) / max(1, high - low)
-    return CurvePoint(below.share + (above.share - below.share) * part, below.cut + (above.cut - below.cut) * part)
+    return CurvePoint(between(below.share, above.share, part), _straight(below.cut, above.cut, part))
 
 
 @lru_cache(maxsize=4096)
@@ -147,22 +203,33 @@ def _ladder(setting: _Setting) -> tuple[float, int]:
 
 
 @lru_cache(maxsize=65536)
-def _share(setting: _Setting, first: float, rung: int) -> float:
-    """Return a rung's share of items right: emulated, or by theory where that is sharper."""
+def _rung(setting: _Setting, first: float, rung: int) -> _Rung:
+    """Return what a rung tells: emulated, or by theory where that is sharper and not contradicted."""
     rates, sizes = np.array(setting.rates), np.array(setting.sizes)
     users = min(first * 2 ** (rung / STEPS), MOST_USERS)
+    whole = max(1, round(users))
+    chance = spectral_exact(rates, sizes, users=whole, decoder=setting.decoder)
 
     def theory() -> float:
-        return spectral_accuracy(rates, sizes, users=max(1, round(users)), decoder=setting.decoder)
+        return spectral_accuracy(rates, sizes, users=whole, decoder=setting.decoder)
 
     if sizes.sum() > MOST_EMULATED:
-        return theory()
-    generator = np.random.default_rng([rung, *setting.sizes])
+        return _Rung(theory(), chance)
+    generator = np.random.default_rng([rung % 2**32, *setting.sizes])
     shares = emulated_shares(rates, sizes, users=users, decoder=setting.decoder, generator=generator)
     drawn = np.array(list(islice(shares, GLANCE)))
-    if (drawn == 1).all():
-        return theory()
-    drawn = np.append(drawn, list(islice(shares, LEAST_DRAWS - GLANCE)))
-    while drawn.size < MOST_DRAWS and drawn.std() > ERROR * math.sqrt(drawn.size):
-        drawn = np.append(drawn, list(islice(shares, LEAST_DRAWS)))
-    return theory() if (drawn == 1).mean() >= CERTAIN else float(drawn.mean())
+    if chance < CERTAIN or (drawn < 1).any():
+        drawn = np.append(drawn, list(islice(shares, LEAST_DRAWS - GLANCE)))
+        while drawn.size < MOST_DRAWS and drawn.std() > ERROR * math.sqrt(drawn.size):
+            drawn = np.append(drawn, list(islice(shares, LEAST_DRAWS)))
+    return _settled(drawn, theory, chance, items=int(sizes.sum()))
+
+
+def _settled(drawn: Floats, theory: Callable[[], float], chance: float, *, items: int) -> _Rung:
+    """Choose between the shares drawn and the theory of the share, and of the chance that all are right."""
+    share, right, root = float(drawn.mean()), float((drawn == 1).mean()), math.sqrt(drawn.size)
+    if right >= CERTAIN:
+        told, error = theory(), max(float(drawn.std()), 1 / items) / root
+        share = told if abs(told - share) <= REACH * error else share
+    error = max(math.sqrt(chance * (1 - chance)), 1 / root) / root
+    return _Rung(share, chance if abs(chance - right) <= REACH * error else right)

@@ -8,6 +8,7 @@ items. Eigenvectors and k-means are those of the decoder in a faster form; a tes
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -17,8 +18,8 @@ from scipy.optimize import linear_sum_assignment
 from coordinator.protocol.arrays import Floats, Ints
 from coordinator.protocol.compiled import compiled
 
-STARTS, TRIALS, STEPS = 10, 2, 300
-"""Starts of k-means and candidates for each centre of a start, as the decoder's; the most steps of each start."""
+STARTS, STEPS = 10, 300
+"""Starts of k-means, as the decoder's; the most steps of each start."""
 MANY = 10.0
 """Where every pair expects more answers of either kind than this, sums are drawn from the normal law."""
 
@@ -56,8 +57,13 @@ def emulated_shares(
             continue
         profiles = leading_vectors(_symmetric(entries, truth.size), count)
         found = np.zeros((count, count))
-        np.add.at(found, (truth, best_partition(profiles, count, generator.random((STARTS, count, TRIALS)))), 1)
+        np.add.at(found, (truth, best_partition(profiles, count, generator.random((STARTS, count, trials(count))))), 1)
         yield float(found[linear_sum_assignment(found, maximize=True)].sum() / truth.size)
+
+
+def trials(count: int) -> int:
+    """Return how many candidates the decoder's k-means (scikit-learn's) draws for each centre of a start."""
+    return 2 + int(math.log(count))
 
 
 def _entries(rate: Floats, each: float, *, centred: bool, generator: np.random.Generator) -> Floats:

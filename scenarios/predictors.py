@@ -18,11 +18,11 @@ from coordinator.rounds import POSTERIOR
 from scenarios import curator_prediction, toy_prediction
 from scenarios.config import Scenario
 from scenarios.kinds import design_of
-from scenarios.pair_curve import pair_share
+from scenarios.pair_curve import pair_all_right, pair_share
 from scenarios.prediction import predicted_accuracy, predicted_exact
 from scenarios.separability import block_parameters
 from scenarios.sign_prediction import sign_accuracy, sign_exact
-from scenarios.spectral_prediction import signal_accuracy, signal_exact, spectral_exact
+from scenarios.spectral_prediction import signal_accuracy, signal_exact
 
 PREDICTED = ("one-round", "fixed", "until-learned")
 """Policies whose rounds do not depend on the answers, or only on which items are learned."""
@@ -41,7 +41,7 @@ class Predictor:
     exact : callable
         Users to the probability that all items are right.
     told : callable
-        Users to whether the accuracy there is a prediction, and not only a bound that plans search by.
+        Users to whether the values there are predictions, and not only bounds that plans search by.
     """
 
     accuracy: Curve
@@ -51,6 +51,10 @@ class Predictor:
     def share(self, users: int) -> float | None:
         """Return the expected share of items right, None where nothing is predicted."""
         return self.accuracy(users) if self.told(users) else None
+
+    def all_right(self, users: int) -> float | None:
+        """Return the probability that all items are right, None where nothing is predicted."""
+        return self.exact(users) if self.told(users) else None
 
 
 def predictor(scenario: Scenario) -> Predictor | None:
@@ -127,7 +131,7 @@ def _pairwise(scenario: Scenario, parameters: BlockParameters) -> Predictor:
     sizes, decoder = parameters.cluster_sizes, scenario.decoder
     return Predictor(
         accuracy=lambda users: pair_share(rates, sizes, users=users, decoder=decoder).share,
-        exact=lambda users: spectral_exact(rates, sizes, users=users, decoder=decoder),
+        exact=lambda users: pair_all_right(rates, sizes, users=users, decoder=decoder),
         told=lambda users: pair_share(rates, sizes, users=users, decoder=decoder).told,
     )
 

@@ -35,5 +35,5 @@ def check_plan(scenario: Scenario, session: Session, *, repeat: int, console: Co
     found, answered = predictor(finished.scenario), finished.result["answered"]
     predicted: dict[str, float | None] = {"accuracy_predicted": None, "exact_predicted": None}
     if found is not None:
-        predicted = {"accuracy_predicted": found.share(answered), "exact_predicted": found.exact(answered)}
+        predicted = {"accuracy_predicted": found.share(answered), "exact_predicted": found.all_right(answered)}
     return {"intervals": {}, **finished.result, **predicted}

@@ -179,7 +179,7 @@ def _row(candidate: Candidate, epsilon: Epsilon, target: Target, users: int | No
     if candidate.design == "item-query" and users and need.users and users < need.users:
         at = None  # its policy goes on until every item is learned; what fewer users tell is not predicted
     if need.predictor and at:
-        row |= {"accuracy": need.predictor.share(at), "exact": need.predictor.exact(at)}
+        row |= {"accuracy": need.predictor.share(at), "exact": need.predictor.all_right(at)}
     return row
 
 
@@ -203,7 +203,7 @@ def _least_epsilon(candidate: Candidate, target: Target, users: int) -> dict[str
     need = users_needed(candidate, epsilon, target)
     row = _about(candidate, epsilon) | {"users": users}
     if need.predictor:
-        row |= {"accuracy": need.predictor.share(users), "exact": need.predictor.exact(users)}
+        row |= {"accuracy": need.predictor.share(users), "exact": need.predictor.all_right(users)}
     return row
 
 

@@ -63,7 +63,8 @@ def probes_of(grid: Grid, setting: Scenario) -> tuple[int, ...]:
 def probe_rows(grid: Grid, units: Mapping[tuple[int, int], Measured]) -> list[dict[str, Any]]:
     """Return measured beside predicted accuracy, one row a setting and decoder.
 
-    ``within`` says whether the mean over seeds lies within `REACH` standard errors of the prediction.
+    A setting and decoder whose share is not predicted there have none. ``within`` says whether the mean over seeds lies
+    within `REACH` standard errors of the prediction.
     """
     rows = []
     for place, setting in enumerate(grid.settings):
@@ -71,9 +72,10 @@ def probe_rows(grid: Grid, units: Mapping[tuple[int, int], Measured]) -> list[di
             found = predictor(settle(setting.model_copy(update={"decoder": decoder}).complete())) if users else None
             found_in = [one.accuracies for key, one in units.items() if key[0] == place]
             shares = np.array([accuracies[decoder] for accuracies in found_in if decoder in accuracies])
-            if found is None or shares.size < 2:
+            predicted = None if found is None else found.share(users)
+            if predicted is None or shares.size < 2:
                 continue
-            predicted, mean = found.accuracy(users), float(shares.mean())
+            mean = float(shares.mean())
             error = float(shares.std(ddof=1) / math.sqrt(shares.size))
             told = {"users": users, "predicted": predicted, "accuracy": mean, "standard_error": error}
             within = abs(mean - predicted) <= REACH * error
