@@ -180,7 +180,7 @@ def test_pools_that_are_none(name: str) -> None:
 )
 def test_numbers_outside_their_ranges_are_refused_by_name(name: str, parameter: str, value: float) -> None:
     query = QUERIES[name]
-    line = refused(forged(query, parameters={**query.parameters, parameter: value}))
+    line = refused(forged(query, parameters={**query.parameters, parameter: float(value)}))
     assert parameter.replace("_", " ") in line or {"kept": "keeps"}.get(parameter, parameter) in line
     assert f"{value:g}" in line or str(value) in line
 
@@ -188,14 +188,18 @@ def test_numbers_outside_their_ranges_are_refused_by_name(name: str, parameter: 
 @pytest.mark.parametrize("vectors", [1, 2, 4, 8, 16, 32, 64])
 def test_bits_of_an_answer_name_a_signed_vector(vectors: int) -> None:
     """As many as name one of ``2 m``, no more and no less; any number up to all of the vectors may be kept."""
-    query = forged(QUERIES["sign"], parameters={"vectors": vectors, "kept": vectors}, answer_bits=vectors.bit_length())
+    query = forged(
+        QUERIES["sign"],
+        parameters={"vectors": float(vectors), "kept": float(vectors)},
+        answer_bits=vectors.bit_length(),
+    )
     release = Cohort(RATINGS, worlds.SECRET, 0, 5, None).answer(query, 0, 5)
     assert release.width == query.bits == 1 + int(np.log2(vectors))
     for bits in (0, -1, query.answer_bits - 1, query.answer_bits + 1):
         line = refused(forged(query, answer_bits=bits))
         assert f"{bits} bits" in line or f"bits of an answer is {bits}" in line
     for kept in (0, vectors + 1):
-        assert f"keeps {kept}" in refused(forged(query, parameters={"vectors": vectors, "kept": kept}))
+        assert f"keeps {kept}" in refused(forged(query, parameters={"vectors": float(vectors), "kept": float(kept)}))
 
 
 CENTRES: dict[str, object] = {
@@ -235,7 +239,7 @@ def test_no_pool_reaches_compiled_code_unchecked(name: str, pool: str) -> None:
 
 @pytest.mark.parametrize("size", [1, 5, 12])
 def test_no_more_sets_than_there_are(size: int) -> None:
-    query = forged(QUERIES["multi-maxsense"], parameters={"set_size": size}, questions=-(-ITEMS // size))
+    query = forged(QUERIES["multi-maxsense"], parameters={"set_size": float(size)}, questions=-(-ITEMS // size))
     cohort = Cohort(RATINGS, worlds.SECRET, 0, 5, None)
     assert cohort.answer(query, 0, 5).width == query.questions
     refused(forged(query, questions=query.questions + 1))
