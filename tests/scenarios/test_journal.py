@@ -296,9 +296,3 @@ def test_a_finished_folder_is_refused(blindrec: Command, tmp_path: Path) -> None
     before = tree(tmp_path)
     assert "holds another run; name a new one" in refused(blindrec, *SAME, "--out", tmp_path)
     assert before == tree(tmp_path)
-
-
-def test_a_folder_whose_scenario_is_damaged_is_refused_in_a_line(blindrec: Command, tmp_path: Path) -> None:
-    interrupted(tmp_path / "out")
-    (tmp_path / "out" / "rounds" / "scenario.json").write_text('{"design": "si')
-    assert f"output folder {tmp_path / 'out'}" in refused(blindrec, *SAME, "--out", tmp_path / "out")

@@ -109,6 +109,7 @@ def test_what_cannot_be_resumed_is_refused(blindrec: Command, tmp_path: Path) ->
     assert "was kept in format 2, this version of blindrec reads 3" in refused(blindrec, "resume", out, *FLAGS)
     mark.write_text(json.dumps(held)[:-9])
     assert "scenario.json is damaged" in refused(blindrec, "resume", out, *FLAGS)
+    assert "scenario.json is damaged" in refused(blindrec, "run", *FLAGS, "--out", out)
     mark.write_text(json.dumps(held))
     assert blindrec("resume", out, *FLAGS).code == 0
     assert "holds a finished run; there is nothing to resume" in refused(blindrec, "resume", out, *FLAGS)

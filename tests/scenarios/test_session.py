@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import threading
+import time
 from dataclasses import fields, replace
 from fractions import Fraction
 from pathlib import Path
@@ -21,6 +23,7 @@ from coordinator.protocol.messages import Query
 from coordinator.rounds import Learner
 from coordinator.schedules import OneRound
 from coordinator.server import Ask, ServerState
+from scenarios.abandoning import stop_if_abandoned
 from scenarios.config import Scenario
 from scenarios.experiment import Run, silent
 from scenarios.kept import Held
@@ -236,3 +239,36 @@ def test_a_job_compiles_for_the_query_that_the_server_will_ask() -> None:
     assert isinstance(first, Query)
     assert first == ran.outcome.state.asked[0].query
     assert replace(first, round=1) != first
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_each_gives_all_results_by_place_and_errors_as_they_are(workers: int) -> None:
+    assert sorted(InProcess(workers).each(lambda x: x * x, range(20))) == [(x, x * x) for x in range(20)]
+    assert list(InProcess(workers).each(abs, [])) == []
+    with pytest.raises(ZeroDivisionError):
+        list(InProcess(workers).each(lambda x: 1 / x, [2, 1, 0]))
+
+
+def test_each_has_as_many_at_work_as_it_has_workers_and_ends_them_when_it_is_left() -> None:
+    together, begun = threading.Barrier(3, timeout=60), []
+
+    def meet(place: int) -> int:
+        begun.append(place)
+        if place < 3:
+            together.wait()
+            return place
+        while True:
+            stop_if_abandoned()
+            time.sleep(0.01)
+
+    before, results = threading.active_count(), InProcess(3).each(meet, range(300))
+    assert sorted(next(results)[0] for _ in range(3)) == [0, 1, 2]
+    results.close()
+    assert threading.active_count() == before
+    assert len(begun) <= 6
+
+
+def test_nobody_is_abandoned_elsewhere() -> None:
+    stop_if_abandoned()
+    assert list(InProcess(1).each(lambda _: stop_if_abandoned(), [0])) == [(0, None)]
+    assert list(InProcess(2).each(lambda _: stop_if_abandoned(), [0])) == [(0, None)]

@@ -8,8 +8,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,7 +16,6 @@ import pytest
 from runs import Command, Ended, holds_within, refused
 
 from scenarios import cli
-from scenarios.abandoning import stop_if_abandoned
 from scenarios.cluster import OnRay
 from scenarios.session import InProcess
 from scenarios.sweep.grid import load_grid
@@ -238,39 +235,6 @@ def test_help_teaches(blindrec: Command) -> None:
         assert words in told.out
     assert "sample-complexity" in blindrec("sweep").out
     assert "sample-complexity" in blindrec("sweep", "--help").out
-
-
-@pytest.mark.parametrize("workers", [1, 3])
-def test_each_gives_all_results_by_place_and_errors_as_they_are(workers: int) -> None:
-    assert sorted(InProcess(workers).each(lambda x: x * x, range(20))) == [(x, x * x) for x in range(20)]
-    assert list(InProcess(workers).each(abs, [])) == []
-    with pytest.raises(ZeroDivisionError):
-        list(InProcess(workers).each(lambda x: 1 / x, [2, 1, 0]))
-
-
-def test_each_has_as_many_at_work_as_it_has_workers_and_ends_them_when_it_is_left() -> None:
-    together, begun = threading.Barrier(3, timeout=60), []
-
-    def meet(place: int) -> int:
-        begun.append(place)
-        if place < 3:
-            together.wait()
-            return place
-        while True:
-            stop_if_abandoned()
-            time.sleep(0.01)
-
-    before, results = threading.active_count(), InProcess(3).each(meet, range(300))
-    assert sorted(next(results)[0] for _ in range(3)) == [0, 1, 2]
-    results.close()
-    assert threading.active_count() == before
-    assert len(begun) <= 6
-
-
-def test_nobody_is_abandoned_elsewhere() -> None:
-    stop_if_abandoned()
-    assert list(InProcess(1).each(lambda _: stop_if_abandoned(), [0])) == [(0, None)]
-    assert list(InProcess(2).each(lambda _: stop_if_abandoned(), [0])) == [(0, None)]
 
 
 @pytest.mark.usefixtures("interruptible")
