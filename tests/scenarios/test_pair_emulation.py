@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from itertools import islice
+from typing import Any
 
 import numpy as np
 import pytest
 import statistical
 from numpy.random import default_rng
+from sklearn.cluster import kmeans_plusplus
 
 from coordinator.pair_moments import pair_signal
 from coordinator.pair_statistics import PairStatistic
@@ -16,7 +18,7 @@ from coordinator.protocol.arrays import Floats, Ints
 from coordinator.spectral import decode_affinity, decode_pairs
 from scenarios import pair_emulation
 from scenarios.metrics import clustering_scores
-from scenarios.pair_emulation import best_partition, emulated_shares, leading_vectors
+from scenarios.pair_emulation import best_partition, emulated_shares, leading_vectors, trials
 
 RATES = np.array([[0.7, 0.4], [0.4, 0.6]])
 SIZES = np.array([14, 26])
@@ -125,3 +127,17 @@ def test_shares_are_those_of_the_decoder(decoder: str, users: int) -> None:
 def test_no_answers_put_all_items_into_one_cluster() -> None:
     shares = emulated_shares(RATES, SIZES, users=1e-9, decoder="paper", generator=default_rng(2))
     assert next(shares) == 26 / 40
+
+
+@pytest.mark.parametrize("count", [2, 3, 7, 8, 21])
+def test_as_many_candidates_as_the_decoder(count: int) -> None:
+    """Scikit-learn's k-means++ draws its candidates by so many uniform numbers at a time."""
+    drawn: list[int] = []
+
+    class Coins(np.random.RandomState):
+        def uniform(self, *args: Any, size: Any = None, **more: Any) -> Any:
+            drawn.append(size)
+            return super().uniform(*args, size=size, **more)
+
+    kmeans_plusplus(default_rng(1).normal(size=(60, 2)), count, random_state=Coins(2))
+    assert set(drawn) == {trials(count)}

@@ -12,6 +12,7 @@ from runs import Command
 
 from scenarios.planner.candidates import Candidate
 from scenarios.planner.needs import Target, users_needed
+from scenarios.predictors import Predictor
 from scenarios.sweep.grid import Grid, read_grid
 from scenarios.sweep.planned import add_plans, predictions, probe_rows, probes_of
 from scenarios.sweep.summary import summarize, thresholds
@@ -83,6 +84,13 @@ def test_probes(offset: float, within: bool) -> None:
         assert row["accuracy"] == pytest.approx(0.9 + offset)
         assert row["standard_error"] == pytest.approx(0.002 * math.sqrt(8 / 7) / math.sqrt(8))
         assert row["within"] == within
+
+
+def test_a_probe_that_is_not_predicted_has_no_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = grid()
+    found = units(read, 1.0)
+    monkeypatch.setattr(Predictor, "share", lambda *_: None)
+    assert probe_rows(read, found) == []
 
 
 def test_probes_that_nobody_can_measure() -> None:
