@@ -111,6 +111,13 @@ def solve(lower: Floats2, right: Floats) -> Floats:
         for k in range(i):
             x[i] -= lower[i, k] * x[k]
         x[i] /= lower[i, i]
+    return back(lower, x)
+
+
+@compiled
+def back(lower: Floats2, right: Floats) -> Floats:
+    """Return the solution of ``lower.T @ x = right``."""
+    x = right.copy()
     for i in range(x.size - 1, -1, -1):
         for k in range(i + 1, x.size):
             x[i] -= lower[k, i] * x[k]

@@ -14,7 +14,7 @@ from functools import lru_cache
 import numpy as np
 from scipy.special import gammaincinv, ndtri, softmax
 
-from coordinator.climbing import climb, factor
+from coordinator.climbing import back, climb, factor
 from coordinator.mixture import Mixture
 from coordinator.protocol.arrays import Floats, Floats2, Indices
 from coordinator.protocol.compiled import compiled
@@ -112,7 +112,7 @@ def _average(
     local, level, log_shares = np.empty((value.size, many)), np.empty(many), np.empty(many)
     for m in range(len(modes)):
         for s in range(len(points)):
-            point = modes[m] + _back(factors[m], points[s])
+            point = modes[m] + back(factors[m], points[s])
             order, logits = np.argsort(-point[:many]), point[many:]
             total = np.log(np.exp(logits - logits.max()).sum()) + logits.max()
             found = -(logits.sum() ** 2) / 2 - np.log(_proposed(modes, factors, shares, point)) + np.log(shares[m])
@@ -130,17 +130,6 @@ def _average(
         mass = told[item].sum()
         means[item] /= mass
         told[item] /= mass
-
-
-@compiled
-def _back(lower: Floats2, point: Floats) -> Floats:
-    """Return the solution of ``lower.T @ x = point``."""
-    x = point.copy()
-    for i in range(x.size - 1, -1, -1):
-        for k in range(i + 1, x.size):
-            x[i] -= lower[k, i] * x[k]
-        x[i] /= lower[i, i]
-    return x
 
 
 @compiled
