@@ -135,7 +135,7 @@ def test_as_many_candidates_as_the_decoder(count: int) -> None:
     drawn: list[int] = []
 
     class Coins(np.random.RandomState):
-        def uniform(self, *args: Any, size: Any = None, **more: Any) -> Any:
+        def uniform(self, *_: Any, size: Any = None, **__: Any) -> Any:
             drawn.append(size)
             return self.random_sample(size)
 
