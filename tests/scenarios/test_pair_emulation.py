@@ -135,9 +135,9 @@ def test_as_many_candidates_as_the_decoder(count: int) -> None:
     drawn: list[int] = []
 
     class Coins(np.random.RandomState):
-        def uniform(self, *_: Any, size: Any = None, **__: Any) -> Any:
+        def uniform(self, low: Any = 0.0, high: Any = 1.0, size: Any = None) -> Any:
             drawn.append(size)
-            return self.random_sample(size)
+            return super().uniform(low, high, size)
 
     kmeans_plusplus(default_rng(1).normal(size=(60, 2)), count, random_state=Coins(2))
     assert set(drawn) == {trials(count)}
