@@ -17,7 +17,9 @@ from scenarios.metrics import clustering_scores
 from scenarios.populations import populate
 from scenarios.sweep.emulated import emulate
 
-CONFIDENCE, RUNS = 0.9, 500
+CONFIDENCE, RUNS = 0.9, 1000
+AIMED = 0.06
+"""Share of runs with a wrong label that this setting has; 0.1 is promised, and doubts aim a little above that."""
 UNEQUAL = {
     "design": "sign",
     "signs": "plain",
@@ -57,11 +59,12 @@ def plugged_in(value: Floats, error: Floats, near: Sequence[Mixture], some: Indi
 @pytest.mark.slow
 @pytest.mark.statistical
 def test_all_labels_are_right_as_often_as_promised(monkeypatch: pytest.MonkeyPatch) -> None:
-    """500 runs; binomial: a false alarm in a hundred were the promise just kept, in a million at .93, and more is kept.
+    """Binomial, 1,000 runs: one false alarm in a thousand at the share that is aimed at; 63 runs are wrong.
 
-    Twin: levels and shares that are plugged in as fitted break it.
+    Twins: levels and shares that are plugged in as fitted. Before doubts counted them, 105 of these runs were wrong.
     """
-    most = binomial_bounds(RUNS, 1 - CONFIDENCE, false_alarm=0.02)[1]
+    most = binomial_bounds(RUNS, AIMED, false_alarm=2e-3)[1]
+    assert most < (1 - CONFIDENCE) * RUNS
     assert wrong_runs() <= most
     monkeypatch.setattr(posterior, "integrated", plugged_in)
     assert wrong_runs() > most
