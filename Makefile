@@ -4,26 +4,30 @@ VENV := .venv
 BIN := $(VENV)/bin
 ENV := RAY_USAGE_STATS_ENABLED=0
 
-.PHONY: demo test cluster-tests other-tests check fix bench figures clean
+.PHONY: demo test cluster-tests other-tests check docs fix bench figures clean
 
 demo: $(VENV)/.runtime            ## set up, then run the main job on an embedded default
 	$(ENV) $(BIN)/blindrec demo
 
-test: check                       ## set up, then lint, type-check, import contracts, all tests
+test: check                       ## set up, then lint, type-check, import contracts, the site, all tests
 	$(MAKE) --no-print-directory --jobs 2 cluster-tests other-tests
 
 # Ray makes its workers nice by 15, so that the other tests would come first with less
 cluster-tests: $(VENV)/.dev       ## tests that start Ray, one after the other; only their files are imported
 	$(ENV) RAY_worker_niceness=0 $(BIN)/python -m pytest -m cluster $$(grep -rl --include='test_*.py' 'mark\.cluster' tests | sort)
 
-other-tests: $(VENV)/.dev         ## all others, on two processes that give way to Ray's
-	$(ENV) nice -n 19 $(BIN)/python -m pytest -m "not cluster" -n 2
+other-tests: $(VENV)/.dev         ## all others, on two processes of one thread each, which give way to Ray
+	$(ENV) OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 nice -n 19 $(BIN)/python -m pytest -m "not cluster" -n 2
 
-check: $(VENV)/.dev
+check: docs                       ## all but the tests; also before a commit, by .pre-commit-config.yaml
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# The variable hides the theme's notice that its makers end it in May 2027
+docs: $(VENV)/.dev                ## the documentation site, in build/site; any warning is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 
 fix: $(VENV)/.dev                 ## format, and mend what ruff can mend
 	$(BIN)/ruff format .
@@ -43,9 +47,9 @@ $(VENV)/.runtime: pyproject.toml constraints.txt | $(BIN)/python
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,docs]"
 	@touch $@ $(VENV)/.runtime
 
 clean:
 	find . -name "*.nb[ic]" -delete
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

@@ -1,1 +1,3 @@
 """The private side: devices that hold ratings and answer queries with privatized releases."""
+
+PART_OF = "blindrec"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from actors.packed import wipe
 from coordinator.protocol.arrays import Bits, Bits2, Bools, Indices2
 from coordinator.protocol.messages import Query, Release, pack
 
@@ -44,27 +45,27 @@ class Booked:
             mask[start - self.first : end - self.first] = 0
         return mask
 
-    def release(self, bits: Bits2, able: Bools | None = None, pairs: Indices2 | None = None) -> Release:
+    def release(self, bits: Bits2 | Bits, able: Bools | None = None, pairs: Indices2 | None = None) -> Release:
         """Return all that leaves the devices.
 
         Parameters
         ----------
-        bits : ndarray of uint8, shape (devices, bits)
-            Randomized; those of a device that does not answer are wiped.
+        bits : ndarray of uint8, shape (devices, bits), or (bytes,)
+            Randomized, a byte each or packed, device by device; those of a device that does not answer are wiped.
         able : ndarray of bool, optional
             Which devices can answer.
         pairs : ndarray of int32, shape (devices, 2), optional
             Public pairs that the bits are about.
         """
-        answered = self.answering(able)
+        answered, packed = self.answering(able), np.packbits(bits) if bits.ndim == 2 else bits
         if answered is not None:
-            bits *= answered[:, None]
+            wipe(packed, self.query.bits, answered)
         return Release(
             query_id=self.query.id,
             first=self.first,
             count=self.stop - self.first,
             width=self.query.bits,
-            bits=pack(bits),
+            bits=packed.tobytes(),
             answered=None if answered is None else pack(answered),
             refused=sum(end - start for start, end in self.refused),
             pairs=None if pairs is None else pairs.astype("<i4").tobytes(),

@@ -10,34 +10,28 @@ from __future__ import annotations
 import numpy as np
 from numba import int64
 
-from actors.seeds import CHOICE, RELEASE, private_coins
+from actors.coins import Coins
 from coordinator.protocol.arrays import Bools, Indices2, Ints, Words
 from coordinator.protocol.channels import ChoiceChannel
 from coordinator.protocol.compiled import compiled
-from coordinator.protocol.messages import Query
 from coordinator.protocol.uniform import below
 
 
-def choose(sums: Indices2, query: Query, channel: ChoiceChannel, master: Words, first: int) -> tuple[Bools, Ints]:
+def choose(sums: Indices2, channel: ChoiceChannel, coins: Coins) -> tuple[Bools, Ints]:
     """Return the sign and the number of the vector that each device names.
 
     Parameters
     ----------
     sums : ndarray of int32, shape (devices, sign vectors)
-        Private: signed sums of devices ``first``, ``first + 1``, ...
-    query : Query
-        Keys the coins.
+        Private: signed sums of the devices.
     channel : ChoiceChannel
         Of ``2 m`` choices.
-    master : ndarray of uint64, shape (2,)
-        The population's master secret.
-    first : int
-        Index of the first device.
+    coins : Coins
+        The devices' private coins.
     """
-    coins = private_coins(master, first, len(sums), RELEASE, query.words, 0)
-    streams = private_coins(master, first, len(sums), CHOICE, query.words, 0)
     positive, vector = np.empty(len(sums), np.bool_), np.empty(len(sums), np.int64)
-    _choose(sums, coins >= channel.threshold, streams, channel.kept, positive, vector)
+    best = coins.release(0) >= channel.threshold
+    _choose(sums, best, coins.choices(), channel.kept, positive, vector)
     return positive, vector
 
 

@@ -7,10 +7,11 @@ from pathlib import Path
 from actors.absence import PRESENT, Absence
 from actors.advice import recommend
 from actors.booking import Booked
+from actors.coins import Coins
 from actors.ledger import Ledger
+from actors.mechanisms import half_of
 from actors.questions import check
 from actors.ratings import Ratings
-from actors.sketches import SKETCHES, Sketched
 from coordinator.protocol.arrays import Indices, Indices2
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.checked import require_block, require_whole
@@ -92,9 +93,9 @@ class Cohort:
             If the query cannot be answered as it stands, or a device is another cohort's; nothing is charged then.
         """
         booked = self.book(query, first, stop)
-        private, able, pairs = self._sketch(query, first, stop - first)
-        bits = SKETCHES[query.design].randomizer(private, query, self._master, first)
-        return booked.release(bits, able, pairs)
+        half, coins = half_of(query.design), self._coins(query, first, stop)
+        private, able, pairs = half.sketch(query, self._ratings, coins)
+        return booked.release(half.packed(private, query, coins), able, pairs)
 
     def book(self, query: Query, first: int, stop: int) -> Booked:
         """Check and charge ``query``, and find who is there to answer it; nothing is answered yet. See `answer`."""
@@ -107,16 +108,16 @@ class Cohort:
         check(query, self._ratings)
         return self.ledger.charge(query, first, stop)
 
-    def _sketch(self, query: Query, first: int, count: int) -> Sketched:
-        return SKETCHES[query.design].sketch(query, self._ratings, self._master, first, count)
+    def _coins(self, query: Query, first: int, stop: int) -> Coins:
+        return Coins(self._master, first, stop - first, query.words)
 
     def rehearse(self, query: Query) -> None:
         """Compile what ``query`` needs on one device and throw the bit away: nothing is charged, nothing leaves."""
         check(query, self._ratings)
         if self.first == self.stop:
             return
-        private = self._sketch(query, self.first, 1).private
-        SKETCHES[query.design].randomizer(private, query, self._master, self.first)
+        half, coins = half_of(query.design), self._coins(query, self.first, self.first + 1)
+        half.packed(half.sketch(query, self._ratings, coins).private, query, coins)
 
     def recommend(self, model: Model, first: int, stop: int, k: int) -> Indices2:
         """Return each device's own top ``k``, int32, shape (stop - first, k); see `advice.recommend`.

@@ -10,9 +10,10 @@ from numba import uint32
 from actors.block_model import BlockModelRatings, device_class, likes_item, mark_subset, next_stamp
 from actors.seeds import ratings_streams
 from coordinator.protocol.arrays import Bits, Bools, Counts, Indices, Ints, Words
-from coordinator.protocol.coins import device_streams
 from coordinator.protocol.compiled import compiled
-from coordinator.protocol.sensing import CHUNK, SensingTable, sense
+from coordinator.protocol.sensing import SensingTable
+from coordinator.protocol.sensing_sets import CHUNK, sense
+from coordinator.protocol.streams import device_streams
 
 
 class StoredLikes(NamedTuple):

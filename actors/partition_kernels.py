@@ -8,9 +8,9 @@ from actors.block_model import BlockModelRatings, device_class, likes_item, mark
 from actors.kernels import StoredLikes
 from actors.seeds import ratings_streams
 from coordinator.protocol.arrays import Bits2, Words
-from coordinator.protocol.coins import device_streams
 from coordinator.protocol.compiled import compiled
 from coordinator.protocol.partition import random_order
+from coordinator.protocol.streams import device_streams
 
 
 @compiled

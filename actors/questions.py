@@ -17,8 +17,9 @@ def check(query: Query, ratings: Ratings) -> None:
         If it is no query of its design (see `coordinator.protocol.questions`), its catalogue is not the devices' one,
         or it would have them name items that are private.
     """
-    kind = check_question(query)
-    if query.items != ratings.items:
+    Query.arrived(query)
+    if query.items != ratings.items:  # before what takes longer in a larger catalogue
         raise InputError(f"{query} asks about {query.items} items, the devices' catalogue has {ratings.items}")
-    if kind.names_rated and not ratings.rated_public:
+    half = check_question(query)
+    if half.names_rated and not ratings.rated_public:
         raise InputError(f"{query} would have devices name items that they rated; which those are is private here")

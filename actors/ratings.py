@@ -5,10 +5,11 @@ Both kinds are frozen for a run, live on the private side only, and show no data
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -21,22 +22,9 @@ from actors.block_model import (
     block_model_rated,
     block_model_would_like,
 )
-from actors.kernels import StoredLikes, StoredOpinions, block_model_maxsense, stored_maxsense
-from actors.partition_kernels import block_model_partition, stored_partition
-from actors.sign_kernels import block_model_signs, places_in, stored_signs
-from coordinator.protocol.arrays import Bits, Bits2, Bools, Bools2, Floats, Indices, Indices2, Ints, Words
+from actors.kernels import StoredLikes, StoredOpinions
+from coordinator.protocol.arrays import Bits2, Bools, Bools2, Floats, Indices, Indices2, Ints, Words
 from coordinator.protocol.coins import as_words
-from coordinator.protocol.sensing import SensingTable
-
-
-class Terms(NamedTuple):
-    """What a rating counts in a signed sum: ``unit`` for a like, ``-unit`` for a dislike, less the item's centre."""
-
-    pool: Indices
-    """Items that count, ascending."""
-    centres: Indices
-    """One a place of the pool."""
-    unit: int
 
 
 class Ratings(Protocol):
@@ -55,24 +43,6 @@ class Ratings(Protocol):
     @property
     def rated_public(self) -> bool:
         """Whether it is public which items a device rated; how it rated them never is."""
-        ...
-
-    def maxsense(self, master: Words, key: Words, table: SensingTable, pool: Indices, first: int, bits: Bits) -> None:
-        """Write MaxSense's private bits of devices from ``first`` on: 1 if a sensed item of the pool was liked.
-
-        An empty pool stands for the whole catalogue.
-        """
-        ...
-
-    def signed_sums(self, master: Words, key: Words, counts: Terms, first: int, sums: Indices2) -> None:
-        """Write sums over the rated items of a pool, as ``counts`` says what they count, under public signs.
-
-        ``sums`` has shape (devices, sign vectors); devices are those from ``first`` on.
-        """
-        ...
-
-    def multi_maxsense(self, master: Words, key: Words, set_size: int, first: int, bits: Bits2) -> None:
-        """Write Multi-MaxSense's private bits of devices from ``first`` on, shape (devices, sets)."""
         ...
 
     def opinions(self, master: Words, first: int, items: Indices2) -> Bits2:
@@ -132,19 +102,6 @@ class BlockRatings:
         ends[-1] = 1 << 63
         like = np.array([[_in_63_bits(b) for b in row] for row in self.like.tolist()], np.uint64)
         return BlockModelRatings(self.items, self.rated_items, np.array(ends, np.uint64), like, self.clusters)
-
-    def maxsense(self, master: Words, key: Words, table: SensingTable, pool: Indices, first: int, bits: Bits) -> None:
-        """Write MaxSense's private bits; see `Ratings.maxsense`."""
-        block_model_maxsense(self.model(), master, key, table, pool, first, bits)
-
-    def signed_sums(self, master: Words, key: Words, counts: Terms, first: int, sums: Indices2) -> None:
-        """Write signed sums; see `Ratings.signed_sums`."""
-        places = places_in(counts.pool, self.items)
-        block_model_signs(self.model(), master, key, places, counts.centres, counts.unit, first, sums)
-
-    def multi_maxsense(self, master: Words, key: Words, set_size: int, first: int, bits: Bits2) -> None:
-        """Write Multi-MaxSense's private bits; see `Ratings.multi_maxsense`."""
-        block_model_partition(self.model(), master, key, set_size, first, bits)
 
     def rated(self, master: Words, first: int, count: int) -> tuple[Ints, Indices, Bools]:
         """Return rated items and likes, CSR; see `Ratings.rated`."""
@@ -209,8 +166,14 @@ class StoredRatings:
         if self.user.size and not 0 <= self.user.min() <= self.user.max() < rows:
             raise ValueError(f"a device stands for a user outside 0 to {rows - 1}")
 
+    @property
+    def told(self) -> StoredOpinions:
+        """All ratings as compiled code reads them."""
+        return StoredOpinions(self.starts, self.rated_items, self.likes, self.user)
+
     @cached_property
-    def _liked(self) -> StoredLikes:
+    def liked(self) -> StoredLikes:
+        """Liked items as compiled code reads them."""
         starts = np.concatenate([[0], np.cumsum(self.likes)])[self.starts]
         return StoredLikes(self.items, starts, self.rated_items[self.likes], self.user)
 
@@ -221,27 +184,6 @@ class StoredRatings:
         starts = np.concatenate([[0], np.cumsum(sizes)])
         index = np.arange(starts[-1]) - np.repeat(starts[:-1] - self.starts[users], sizes)
         return starts, self.rated_items[index], self.likes[index]
-
-    def maxsense(
-        self,
-        master: Words,  # noqa: ARG002 (stored)
-        key: Words,
-        table: SensingTable,
-        pool: Indices,
-        first: int,
-        bits: Bits,
-    ) -> None:
-        """Write MaxSense's private bits; see `Ratings.maxsense`."""
-        stored_maxsense(self._liked, key, table, pool, first, bits)
-
-    def signed_sums(self, master: Words, key: Words, counts: Terms, first: int, sums: Indices2) -> None:  # noqa: ARG002 (stored)
-        """Write signed sums; see `Ratings.signed_sums`."""
-        opinions = StoredOpinions(self.starts, self.rated_items, self.likes, self.user)
-        stored_signs(opinions, key, places_in(counts.pool, self.items), counts.centres, counts.unit, first, sums)
-
-    def multi_maxsense(self, master: Words, key: Words, set_size: int, first: int, bits: Bits2) -> None:  # noqa: ARG002 (stored)
-        """Write Multi-MaxSense's private bits; see `Ratings.multi_maxsense`."""
-        stored_partition(self._liked, key, set_size, first, bits)
 
     def opinions(self, master: Words, first: int, items: Indices2) -> Bits2:  # noqa: ARG002 (stored)
         """Return what devices think of items; see `Ratings.opinions`."""
@@ -257,3 +199,15 @@ class StoredRatings:
         user = np.repeat(np.arange(self.starts.size - 1), np.diff(self.starts))
         keys: Ints = user * self.items + self.rated_items
         return keys
+
+
+def of_kind(
+    ratings: Ratings, *, block: Callable[[BlockRatings], None], stored: Callable[[StoredRatings], None]
+) -> None:
+    """Call the kernel that reads this kind of ratings: a sketch of its own has one for each."""
+    if isinstance(ratings, BlockRatings):
+        block(ratings)
+    elif isinstance(ratings, StoredRatings):
+        stored(ratings)
+    else:
+        raise TypeError(f"ratings are {type(ratings).__name__}, which no kernel reads; give block or stored ones")

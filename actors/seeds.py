@@ -34,6 +34,11 @@ ABSENCE = np.uint64(8)
 VOTE = np.uint64(9)
 """Purpose: the stream of a voter's coins in one series of rounds: where it has no opinion, or several as good."""
 
+SKETCH = np.uint64(10)
+"""Purpose: what a device picks at random for its sketch, such as one of its rated items."""
+WORDS = np.uint64(11)
+"""Purpose: the key of the words that a release of many bits is drawn from; questions 0 and 1 are its halves."""
+
 
 @compiled
 def device_secrets(master: Words, first: int, count: int) -> tuple[Words, Words]:

@@ -8,9 +8,9 @@ from actors.block_model import BlockModelRatings, device_class, likes_item, list
 from actors.kernels import StoredOpinions
 from actors.seeds import ratings_streams
 from coordinator.protocol.arrays import Indices, Indices2, Words
-from coordinator.protocol.coins import device_streams
 from coordinator.protocol.compiled import compiled
-from coordinator.protocol.signs import sign_bit
+from coordinator.protocol.sign_streams import sign_bit
+from coordinator.protocol.streams import device_streams
 
 OUTSIDE = -1
 """Place of an item that is not in the pool."""

@@ -18,7 +18,7 @@ import numpy as np
 import typer
 from scipy import stats
 
-from coordinator.rounds import Outcome
+from coordinator.server.rounds.conductor import Outcome
 from scenarios.config import Scenario
 from scenarios.experiment import run
 from scenarios.populations import populate

@@ -1,9 +1,9 @@
-"""Figures that README and docs state: their commands, found in the text, and what they print, held against it.
+"""Figures that pages state: their commands, found in the text, and what they print, held against it.
 
-`docs/figures.toml` lists every command and every program that these pages show. Those that end within seconds are run,
-and the words around their figures are kept there as a template, ``the second after {answered:,}``: filled in with what
-the command measured it must stand in the page. ``python -m benchmarks.documented`` (`make figures`) writes measured
-figures into the pages.
+`docs/figures.toml` lists every command and every program that the pages show. Those that end within seconds are run: a
+table that a page shows must be what they print, and the words around figures in the text are kept there as a template,
+``the second after {answered:,}``: filled in with what the command measured it must stand in the page.
+``python -m benchmarks.documented`` (`make figures`) writes measured figures into the pages.
 """
 
 from __future__ import annotations
@@ -11,67 +11,24 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-import os
 import re
 import shlex
 import sys
 import tempfile
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Sequence
 from pathlib import Path
 from string import Formatter
-from typing import Any, NamedTuple
+from typing import Any
 
+from benchmarks import notebooks
+from benchmarks.pages import ROOT, Shown, folder_of_pages, printed_blocks, read
 from scenarios import cli
 
-ROOT = Path(__file__).parents[1]
 TABLE = ROOT / "docs" / "figures.toml"
-_BEGINS = r"(?:make demo\b|make bench\b|python -m benchmarks\b|python -c |blindrec [\w-]+(?=[\s`]|$))"
-_FENCED = re.compile(r"^```\w*\n(.*?)^```", re.DOTALL | re.MULTILINE)
 _GAP = r"[\s│|*`]+"
 _FIGURE = r"([\w.,+-]*\w)"
 _NUMBER = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)?(?!\w)")
-
-
-class Shown(NamedTuple):
-    """A command or a program of a page."""
-
-    page: str
-    text: str
-
-
-def pages() -> list[str]:
-    """Return README and the docs, as seen from the project's folder."""
-    return ["README.md", *sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rglob("*.md"))]
-
-
-def read(page: str) -> str:
-    """Return a page's text."""
-    return (ROOT / page).read_text(encoding="utf-8")
-
-
-def commands(text: str) -> Iterator[str]:
-    """Yield the commands of a page, in blocks and in the text; a bare ``blindrec run`` only names the command."""
-    for block in _FENCED.findall(text):
-        for line in block.splitlines():
-            if re.match(_BEGINS, line) and (told := re.split(r"\s+#\s", line)[0].strip()):
-                yield told
-    for span in re.findall(rf"`({_BEGINS}[^`]*)`", _FENCED.sub("", text)):
-        told = " ".join(span.split())
-        if not re.fullmatch(r"blindrec [\w-]+", told):
-            yield told
-
-
-def programs(text: str) -> Iterator[str]:
-    """Yield the programs of a page that print something."""
-    blocks = re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
-    blocks += re.findall(r"^python - <<'END'\n(.*?)^END$", text, re.DOTALL | re.MULTILINE)
-    yield from (block for block in blocks if "print(" in block)
-
-
-def shown() -> list[Shown]:
-    """Return all commands and programs of all pages."""
-    return [Shown(page, one) for page in pages() for find in (commands, programs) for one in find(read(page))]
 
 
 def table() -> dict[str, list[dict[str, Any]]]:
@@ -91,43 +48,52 @@ def listed_as(one: Shown) -> list[str]:
     return [kind for kind, entries in table().items() for entry in entries if stands_for(entry, one)]
 
 
-def run(words: list[str]) -> dict[str, Any]:
-    """Run a command of blindrec here and return its result."""
+def run(words: list[str]) -> tuple[dict[str, Any], str]:
+    """Run a command of blindrec here; return its result and what it prints."""
     out, err = io.StringIO(), io.StringIO()
-    try:
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-            cli.main([*words, "--json", "-"])
-    except SystemExit as ended:
-        if ended.code:
-            raise ValueError(f"blindrec {shlex.join(words)} ends with {ended.code}: {err.getvalue()}") from None
-    result: dict[str, Any] = json.loads(out.getvalue())
-    return result
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "result.json"
+        try:
+            with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+                cli.main([*words, "--json", str(file)])
+        except SystemExit as ended:
+            if ended.code:
+                raise ValueError(f"blindrec {shlex.join(words)} ends with {ended.code}: {err.getvalue()}") from None
+        result: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    return result, out.getvalue()
+
+
+def untrue(entry: dict[str, Any], output: str) -> list[str]:
+    """Return the lines of the tables after an entry's command, on its page, that it does not print."""
+    tables = [one.text for one in printed_blocks(entry["page"]) if entry.get("command") in one.commands]
+    pictures = [one["begins"] for one in table()["picture"] if one["page"] == entry["page"]]
+    return [
+        f"{entry['page']}: `{entry['command']}` does not print {line!r}"
+        for text in tables
+        if not text.strip().startswith(tuple(pictures))
+        for line in strangers(text, output, entry.get("varies", ()))
+    ]
+
+
+def run_entry(entry: dict[str, Any]) -> tuple[dict[str, Any], str]:
+    """Run the quick command of an entry, where its files lie; see `run`."""
+    for name, text in entry.get("files", {}).items():
+        Path(name).write_text(text, encoding="utf-8")
+    return run(shlex.split(entry.get("run", entry["command"]))[1:])
 
 
 def printed(program: str) -> str:
-    """Run a program here and return what it prints."""
-    out = io.StringIO()
-    with contextlib.redirect_stdout(out):
-        exec(compile(program, "<page>", "exec"), {"__name__": "__main__"})  # our own pages'
+    """Run a program here and return what it prints: its text, or ``python -c TEXT`` or ``python FILE ...``."""
+    out, before = io.StringIO(), sys.argv
+    words = shlex.split(program) if program.startswith("python ") else ["python", "-c", program]
+    script = words[2] if words[1] == "-c" else Path(words[1]).read_text(encoding="utf-8")
+    try:
+        sys.argv = words[1:]
+        with contextlib.redirect_stdout(out):
+            exec(compile(script, "<page>", "exec"), {"__name__": "__main__"})  # our own pages'
+    finally:
+        sys.argv = before
     return out.getvalue()
-
-
-@contextlib.contextmanager
-def folder_of_pages() -> Iterator[None]:
-    """Work in a folder that holds the modules that pages show, by their first line: ``# mypolicy.py``."""
-    before = Path.cwd()
-    with tempfile.TemporaryDirectory() as folder:
-        for page in pages():
-            for block in re.findall(r"^```python\n(.*?)^```", read(page), re.DOTALL | re.MULTILINE):
-                if named := re.match(r"# (\w+\.py)\n", block):
-                    (Path(folder) / named[1]).write_text(block, encoding="utf-8")
-        os.chdir(folder)
-        try:
-            yield
-        finally:
-            os.chdir(before)
-            if folder in sys.path:
-                sys.path.remove(folder)
 
 
 def found(template: str, text: str) -> list[re.Match[str]]:
@@ -174,12 +140,35 @@ def differing(page: str, template: str, output: str) -> str:
     return f"{page}: '{template}': {'; '.join(wrong)}" if wrong else ""
 
 
+def strangers(block: str, output: str, varies: Sequence[str] = ()) -> list[str]:
+    """Return the lines of a printed block that a command does not print, in this order; rows may be left out.
+
+    Parameters
+    ----------
+    block, output : str
+        What the page shows, and what the command prints.
+    varies : sequence of str
+        How rows begin that are another machine's: their values are not compared.
+    """
+    now, lost = iter([_words(line) for line in output.splitlines()]), []
+    for line in block.splitlines():
+        wanted = _words(line)
+        if wanted and not wanted.startswith(tuple(varies)) and wanted not in now:
+            lost.append(line)
+    return lost
+
+
+def _words(line: str) -> str:
+    """Return a line without what draws a table."""
+    return " ".join(re.sub("[─━│┃┌┐└┘├┤┬┴┼┏┓┗┛┡┩╇]", " ", line).split())
+
+
 def refresh() -> None:
     """Write the figures of quick commands into their pages."""
     with folder_of_pages():
         for entry in table()["quick"]:
-            result = run(shlex.split(entry.get("run", entry["command"]))[1:])
-            for template in entry["says"]:
+            result, _ = run_entry(entry)
+            for template in entry.get("says", ()):
                 text, now = read(entry["page"]), iter(measured(template, result))
                 place = found(template, text)[0]
                 new, end = "", place.start()
@@ -192,3 +181,4 @@ def refresh() -> None:
 
 if __name__ == "__main__":
     refresh()
+    notebooks.refresh()

@@ -11,10 +11,10 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from numba import uint64
 
-from coordinator.layout import cut
 from coordinator.protocol.arrays import Counts
 from coordinator.protocol.compiled import compiled
 from coordinator.protocol.hashing import draw
+from coordinator.server.fleet.layout import cut
 
 
 @compiled

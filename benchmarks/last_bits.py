@@ -22,10 +22,10 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from coordinator.completion.announcing import VECTOR_BITS
 from coordinator.protocol.arrays import Floats2
 from coordinator.protocol.features import ItemFeatures
 from coordinator.protocol.grid import step_of
+from coordinator.server.completion.announcing import VECTOR_BITS
 from scenarios.config import Scenario
 from scenarios.experiment import run
 from scenarios.online.config import OnlineScenario

@@ -17,16 +17,15 @@ import numpy as np
 import typer
 from pydantic import ValidationError
 
-from coordinator.moments import BlockParameters
-from coordinator.pair_moments import pair_agreement
 from coordinator.protocol.budget import as_float
 from coordinator.protocol.errors import InputError
+from coordinator.server.moments.blocks import BlockParameters
+from coordinator.server.moments.pairs import pair_agreement
+from scenarios.block_world import block_parameters, settle
 from scenarios.config import Scenario
 from scenarios.experiment import run, silent
 from scenarios.metrics import clustering_scores
 from scenarios.predictors import predictor
-from scenarios.questions import settle
-from scenarios.separability import block_parameters
 from scenarios.session import InProcess
 
 LEAST_ITEMS, MOST_ITEMS, MOST_USERS = 30, 300, 60_000
@@ -90,9 +89,9 @@ def draw_settings(seed: int) -> Iterator[Scenario]:
         parameters = block_parameters(world)
         rates = pair_agreement(
             parameters,
-            agreement=world.agreement,
+            agreement=world.value("agreement"),
             epsilon=as_float(world.epsilon),
-            rated_public=world.rated_items == "public",
+            rated_public=world.settings.rated_public,
         )
         users = round(factor * unit_users(parameters, rates))
         if users <= MOST_USERS:

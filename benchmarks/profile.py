@@ -20,17 +20,19 @@ from actors.device import Cohort
 from actors.ratings import BlockRatings
 from actors.seeds import ratings_streams
 from benchmarks.floor import floor_kernel
-from coordinator.aggregation import aggregate
 from coordinator.protocol.arrays import Words
-from coordinator.protocol.coins import as_words, derive, device_streams, round_key
+from coordinator.protocol.coins import as_words, derive, round_key
 from coordinator.protocol.compiled import compiled
-from coordinator.protocol.sensing import CHUNK, SensingTable, sense, sensing_table
-from coordinator.server import ServerState
+from coordinator.protocol.sensing import SensingTable, sensing_table
+from coordinator.protocol.sensing_sets import CHUNK, sense
+from coordinator.protocol.streams import device_streams
+from coordinator.server.aggregation import aggregate
+from coordinator.server.rounds.state import ServerState
+from scenarios.block_world import settled
 from scenarios.config import Scenario
 from scenarios.policies import policy_of
 from scenarios.populations import populate
-from scenarios.questions import settled
-from scenarios.together import answer
+from scenarios.shared_sets import answer
 
 BEST_OF = 15
 

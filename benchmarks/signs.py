@@ -16,13 +16,14 @@ import numpy as np
 import typer
 from numba import uint64
 
-from coordinator.pool_designs import SignSensing
 from coordinator.protocol.arrays import Ints, Words
-from coordinator.protocol.coins import device_streams, round_key
+from coordinator.protocol.coins import round_key
 from coordinator.protocol.compiled import compiled
 from coordinator.protocol.hashing import draw
 from coordinator.protocol.messages import Query
-from coordinator.sign_statistics import count_agreements
+from coordinator.protocol.streams import device_streams
+from coordinator.server.mechanisms.sign import SignSensing
+from coordinator.server.statistics.signs import count_agreements
 
 
 @compiled

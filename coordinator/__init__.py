@@ -1,1 +1,3 @@
 """The untrusted side: what a server that sees releases only can do."""
+
+PART_OF = "blindrec"

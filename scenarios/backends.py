@@ -1,21 +1,67 @@
-"""Backends by name, as the command line opens them."""
+"""Where a run may happen, as values: in this process, or on Ray; and by name, as the command line opens them."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from coordinator.protocol.errors import InputError
-from scenarios.session import InProcess, Session
+from scenarios.session import InProcess, Session, check_workers
+
+
+@dataclass(frozen=True, slots=True)
+class Ray:
+    """Ray: a local instance that is started for each run and ended after it, or one that is joined.
+
+    Parameters
+    ----------
+    address : str, optional
+        ``host:port`` of a running head; default: inside a Ray job its own cluster, else a new local instance.
+    workers : int, optional
+        Blocks of devices at the same time; default: one a CPU.
+
+    Raises
+    ------
+    InputError
+        If there is no worker.
+    """
+
+    address: str | None = None
+    workers: int | None = None
+
+    def __post_init__(self) -> None:
+        check_workers(self.workers)
+
+
+Backend = InProcess | Ray
 
 
 def check_backend(backend: str, workers: int | None) -> None:
     """Refuse a backend that there is not, or no worker."""
     if backend not in ("ray", "inprocess"):
         raise InputError(f"backend is {backend!r}; choose ray or inprocess")
-    if workers is not None and workers < 1:
-        raise InputError(f"workers is {workers}; it must be at least 1")
+    check_workers(workers)
+
+
+@contextmanager
+def opened(backend: Backend) -> Iterator[Session]:
+    """Make a backend ready to run jobs; what is started for it ends with the block.
+
+    Raises
+    ------
+    InputError
+        If it cannot be used.
+    """
+    if isinstance(backend, InProcess):
+        yield backend
+    elif isinstance(backend, Ray):
+        from scenarios.cluster import on_ray  # noqa: PLC0415 (importing Ray takes a second that others need not wait)
+
+        with on_ray(address=backend.address, workers=backend.workers) as session:
+            yield session
+    else:
+        raise InputError(f"backend is {backend!r}; give blindrec.InProcess() or blindrec.Ray()")
 
 
 @contextmanager
@@ -28,12 +74,7 @@ def open_session(backend: str, *, address: str | None, workers: int | None) -> I
         If there is no such backend, or its settings contradict each other.
     """
     check_backend(backend, workers)
-    if backend == "inprocess":
-        if address:
-            raise InputError(f"address is {address}, but --backend inprocess uses no Ray; leave one of them out")
-        yield InProcess(workers or os.cpu_count() or 1)
-    else:
-        from scenarios.cluster import on_ray  # noqa: PLC0415 (importing Ray takes a second that others need not wait)
-
-        with on_ray(address=address, workers=workers) as session:
-            yield session
+    if backend == "inprocess" and address:
+        raise InputError(f"address is {address}, but --backend inprocess uses no Ray; leave one of them out")
+    with opened(InProcess(workers) if backend == "inprocess" else Ray(address, workers)) as session:
+        yield session

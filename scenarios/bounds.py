@@ -1,4 +1,4 @@
-"""How many users any learner needs: every lower bound at one setting, and which of them binds."""
+"""How many users any learner needs: every lower bound for one problem, and which of them binds."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 import pandas as pd
 
 from scenarios.theory import lower_bounds, scarce_bounds
-from scenarios.theory.hypotheses import Setting
+from scenarios.theory.hypotheses import LearningProblem
 from scenarios.theory.lower_bounds import OutOfRangeError
 
 
@@ -39,7 +39,7 @@ class Bound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Row:
-    users: Callable[[Setting], float]
+    users: Callable[[LearningProblem], float]
     range: str
     source: str
     adaptive: bool = False  # whether it also holds where a query may depend on earlier answers
@@ -98,7 +98,7 @@ def all_bounds(
     Parameters
     ----------
     items, rated, epsilon, clusters, failure, mistakes
-        As in `Setting`: N up to 10^9 and more, w, epsilon [nats] or inf, L, and what counts as success.
+        As in `LearningProblem`: N up to 10^9 and more, w, epsilon [nats] or inf, L, and what counts as success.
     adaptive_queries : bool
         Whether a query may depend on other users' answers; bounds for non-adaptive learners are then invalid.
     ours : bool
@@ -121,14 +121,16 @@ def all_bounds(
     >>> best.name, round(best.users)
     ('capacity', 2802)
     """
-    setting = Setting(items=items, rated=rated, epsilon=epsilon, clusters=clusters, failure=failure, mistakes=mistakes)
+    problem = LearningProblem(
+        items=items, rated=rated, epsilon=epsilon, clusters=clusters, failure=failure, mistakes=mistakes
+    )
     rows = {**_ROWS, **(_OURS if ours else {})}
-    return [_bound(name, row, setting, adaptive_queries=adaptive_queries) for name, row in rows.items()]
+    return [_bound(name, row, problem, adaptive_queries=adaptive_queries) for name, row in rows.items()]
 
 
-def _bound(name: str, row: _Row, setting: Setting, *, adaptive_queries: bool) -> Bound:
+def _bound(name: str, row: _Row, problem: LearningProblem, *, adaptive_queries: bool) -> Bound:
     try:
-        users, valid = row.users(setting), True
+        users, valid = row.users(problem), True
     except OutOfRangeError:
         users, valid = 0.0, False
     if adaptive_queries and not row.adaptive:

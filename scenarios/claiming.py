@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from actors.durable import make_folder
 from actors.ledger_file import SUFFIX
-from coordinator.protocol.errors import InputError, LostError
+from coordinator.protocol.errors import InputError, LostError, PolicyError
 from scenarios.config import Scenario
 from scenarios.files import left_over, try_folder
-from scenarios.given import a_file
+from scenarios.given import ratings_sha256
 from scenarios.journal import kept_rounds
 from scenarios.mark import FOLDER, MARK, Mark, new_name, read_mark
 from scenarios.policies import code_digest
@@ -79,25 +78,77 @@ def _require_empty(out: Path) -> None:
 
 
 def _identity(scenario: Scenario) -> tuple[dict[str, Any], str | None]:
-    """Return what makes a run the same run: the scenario as it was given, and the digest of its ratings file."""
-    given: dict[str, Any] = {name: as_json_values(scenario)[name] for name in sorted(scenario.model_fields_set)}
+    """Return what makes a run the same run: the scenario as it was given, and the digest of its ratings file.
+
+    A design of one's own counts by the digest of its source and settings, wherever it was imported from.
+    """
+    given: dict[str, Any] = {name: scenario.flat()[name] for name in sorted(scenario.given())}
+    if ":" in scenario.design:
+        given["design"] = scenario.half.query_name(scenario.settings)
     if scenario.ratings is None:
         return given, None
     given["ratings"] = str(scenario.ratings.absolute())
-    a_file(scenario.ratings, "ratings file", "name a file of ratings")
-    try:
-        return given, hashlib.sha256(scenario.ratings.read_bytes()).hexdigest()
-    except OSError as error:
-        raise InputError(f"{scenario.ratings} cannot be read ({error.strerror}); name a file of ratings") from None
+    return given, ratings_sha256(scenario.ratings)
 
 
-def claimed(out: Path) -> tuple[Scenario, int]:
-    """Return the scenario that an interrupted run's folder holds, and its number of seeds.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Named:
+    """What whoever resumes a run names again, because nothing is imported since a folder says so.
+
+    Attributes
+    ----------
+    design, policy : str or None
+        Import paths of one's own; None where not given.
+    helpers : tuple of str
+        Packages that travel with the design.
+    """
+
+    design: str | None = None
+    policy: str | None = None
+    helpers: tuple[str, ...] = ()
+
+
+def _values(out: Path, kept: dict[str, Any], named: Named) -> dict[str, Any]:
+    """Return a kept scenario's values, with what is one's own as it was named again.
 
     Raises
     ------
     InputError
-        If there is nothing to resume, another version kept it, or its mark was changed.
+        If something of one's own was not named, or is another one's.
+    """
+    values = {name: value for name, value in kept.items() if name != "helpers"}
+    design, policy = str(kept.get("design", "")), str(kept.get("policy", ""))
+    if "@" in design:
+        if named.design is None:
+            own = design.partition("@")[0]
+            raise InputError(
+                f"the run in {out} is of a design of one's own, {own}; name it again: --design package.module:{own}"
+            )
+        values |= {"design": named.design} | ({"helpers": named.helpers} if named.helpers else {})
+    elif named.design not in {None, design} or named.helpers:
+        raise InputError(f"the run in {out} is of no design of one's own; leave --design and --with out")
+    if ":" in policy and named.policy is None:
+        raise InputError(f"the run in {out} follows a policy of one's own; name it again: --policy {policy}")
+    if named.policy not in {None, policy}:
+        raise InputError(f"the run in {out} follows policy {policy or 'one-round'}, not {named.policy}")
+    return values
+
+
+def claimed(out: Path, named: Named = Named()) -> tuple[Scenario, int]:
+    """Return the scenario that an interrupted run's folder holds, and its number of seeds.
+
+    Parameters
+    ----------
+    out : Path
+        The folder.
+    named : Named
+        What is one's own, named again.
+
+    Raises
+    ------
+    InputError
+        If there is nothing to resume, another version kept it, or its mark was changed; or what is one's own was not
+        named again, or has changed since.
     """
     mark = read_mark(out)
     if mark is None and (out / "result.json").is_file():
@@ -107,18 +158,21 @@ def claimed(out: Path) -> tuple[Scenario, int]:
             f"output folder {out} holds no interrupted run: nothing was kept there; blindrec run ... --out {out} "
             "begins one"
         )
+    values = _values(out, mark.scenario, named)
     try:
-        scenario = Scenario.model_validate(mark.scenario)
-    except ValueError:
+        scenario = Scenario.model_validate(values)
+    except PolicyError:
+        raise
+    except ValueError as error:
+        why = f" ({error})" if isinstance(error, InputError) and named.design else ""
         raise InputError(
-            f"output folder {out}: the scenario in {out / FOLDER / MARK} cannot be run; run it in a new folder"
+            f"output folder {out}: the scenario in {out / FOLDER / MARK} cannot be run{why}; run it in a new folder"
         ) from None
+    if named.design and (found := _identity(scenario)[0]["design"]) != mark.scenario["design"]:
+        raise InputError(
+            f"design {named.design} is {found}, the run in {out} began with {mark.scenario['design']}: its source, its "
+            "settings or what travels with it has changed; go on with those, or start in a new folder"
+        )
     if _identity(scenario)[1] != mark.ratings_sha256:
         raise InputError(f"{scenario.ratings} has changed since the run in {out} began; run it in a new folder")
     return scenario, mark.repeat
-
-
-def as_json_values(scenario: Scenario) -> dict[str, Any]:
-    """Return a scenario as JSON values that `blindrec run` takes."""
-    values: dict[str, Any] = scenario.model_dump(mode="json")
-    return {**values, "epsilon": "inf" if scenario.epsilon is None else str(scenario.epsilon)}

@@ -11,32 +11,33 @@ import typer
 from rich.console import Console
 
 from coordinator.protocol.budget import as_float, parse_epsilon
-from coordinator.protocol.errors import InputError, LedgerError, LostError, PolicyError
+from coordinator.server.mechanisms import found
 from scenarios import report
 from scenarios.backends import open_session
 from scenarios.bounds import all_bounds, bounds_table
-from scenarios.claiming import claim, claimed
+from scenarios.check_command import check
+from scenarios.claiming import Named, claimed
 from scenarios.config import Scenario, load_scenario
 from scenarios.datasets import read_ratings, three_columns
-from scenarios.entrance import BAD_INPUT, INTERRUPTED, RESUMABLE, enter, stop, tightened
-from scenarios.journal import drop, kept_rounds
-from scenarios.kinds import DESIGNS
-from scenarios.likes import describe
-from scenarios.locking import sole
+from scenarios.entrance import enter, tightened
+from scenarios.flags import with_settings
+from scenarios.keeping import finished_run
 from scenarios.online.adversary_command import HELP as ADVERSARY_HELP
 from scenarios.online.adversary_command import adversary
-from scenarios.online.command import HELP as ONLINE_HELP
-from scenarios.online.command import online
-from scenarios.planner.command import plan
+from scenarios.online.online_command import HELP as ONLINE_HELP
+from scenarios.online.online_command import online
+from scenarios.own.importing import read_settings
+from scenarios.planner.plan_command import plan
 from scenarios.planner.shape import learnable_of
 from scenarios.planner.tables import show_learnable
-from scenarios.policies import import_policy
-from scenarios.records import STDOUT, check_targets, deliver, write_out
-from scenarios.repeat import Finished, run_seeds
-from scenarios.session import Session
-from scenarios.submission import commands as submission
-from scenarios.sweep.command import sweep
-from scenarios.two_tier.command import two_tier
+from scenarios.rating_split import describe
+from scenarios.records import STDOUT, check_targets, deliver
+from scenarios.repeat import Finished
+from scenarios.submission import job_commands as submission
+from scenarios.sweep.threshold_command import sweep
+from scenarios.two_tier.sweep_command import HELP as TWO_TIER_SWEEP_HELP
+from scenarios.two_tier.sweep_command import two_tier_sweep
+from scenarios.two_tier.two_tier_command import two_tier
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -45,13 +46,25 @@ app = typer.Typer(
     help="What can a recommender learn if nobody has to trust it, and what does that cost? Simulates devices that "
     "keep their ratings to themselves and answer an untrusted server with privatized one-bit sketches.",
 )
+sweep.command("two-tier", help=TWO_TIER_SWEEP_HELP)(two_tier_sweep)
 app.add_typer(sweep, name="sweep")
 
 
+With = Annotated[
+    list[str] | None, typer.Option("--with", help="Your own design: a package that it imports, which travels with it.")
+]
+
+
 @app.command()
+@with_settings()
 def run(
     scenario: Annotated[Path | None, typer.Argument(help="TOML file with the same names; flags win.")] = None,
-    design: Annotated[str | None, typer.Option(help=f"What is asked: {', '.join(DESIGNS)} [maxsense].")] = None,
+    design: Annotated[
+        str | None,
+        typer.Option(help=f"What is asked: {', '.join(found())}, or your own package.module:Name [maxsense]."),
+    ] = None,
+    setting: Annotated[list[str] | None, typer.Option(help="Your own design: name=value of a setting.")] = None,
+    helpers: With = None,
     policy: Annotated[
         str | None,
         typer.Option(
@@ -67,20 +80,6 @@ def run(
     ] = None,
     rounds: Annotated[int | None, typer.Option(help="Policy fixed: number of rounds [2].")] = None,
     most_rounds: Annotated[int | None, typer.Option(help="Stop a policy that goes on after so many [10000].")] = None,
-    vectors: Annotated[
-        int | None, typer.Option(help="Sign sensing: vectors a device chooses among, a power of two up to 64 [1].")
-    ] = None,
-    signs: Annotated[
-        str | None,
-        typer.Option(help="Sign sensing, adaptive: ratings counted centred (from what is expected) or plain."),
-    ] = None,
-    questions: Annotated[
-        str | None, typer.Option(help="Multi-MaxSense: sets a device; ceil (of epsilon), auto (fewest users) [ceil].")
-    ] = None,
-    agreement: Annotated[str | None, typer.Option(help="Pairwise's bit: rated-equal, equal or positive.")] = None,
-    rated_items: Annotated[str | None, typer.Option(help="Pairwise: private, or public and asked about only.")] = None,
-    answers_per_item: Annotated[int | None, typer.Option(help="Item query: yeses that an item needs [1].")] = None,
-    reveal_share: Annotated[float | None, typer.Option(help="Full reveal: P(a user tells all) [1/log2 N].")] = None,
     decoder: Annotated[str | None, typer.Option(help="centred (ours) or paper, where a design has both.")] = None,
     items: Annotated[int | None, typer.Option(help="Items N of the catalogue [200].")] = None,
     users: Annotated[int | None, typer.Option(help="Users, one device each [1000000; of a file: its users].")] = None,
@@ -89,7 +88,6 @@ def run(
     like: Annotated[str | None, typer.Option(help="P(like): clusters by ',', user classes by ';' [0.9,0.1].")] = None,
     class_shares: Annotated[str | None, typer.Option(help="Shares of user classes [equal].")] = None,
     cluster_shares: Annotated[str | None, typer.Option(help="Shares of item clusters [equal].")] = None,
-    theta: Annotated[float | None, typer.Option(help="Sensed items a user rated, on average [1].")] = None,
     epsilon: Annotated[str | None, typer.Option(help="Privacy of an answer in nats; inf for no noise [1].")] = None,
     seed: Annotated[int | None, typer.Option(help="Everything random follows from it [0].")] = None,
     ratings: Annotated[Path | None, typer.Option(help="A file of real ratings instead of the block model.")] = None,
@@ -109,30 +107,34 @@ def run(
     repeat: Annotated[int, typer.Option(help="Run this many seeds from --seed on; report means.")] = 1,
     out: Annotated[Path | None, typer.Option(help="New folder for result, scenario, versions, items table.")] = None,
     json: Annotated[str | None, typer.Option(help="File for the JSON result, or - for standard output.")] = None,
+    **settings: Any,
 ) -> None:
     """Run one experiment: devices answer, the server learns item clusters, devices take advice from them.
 
     Speed flags (--backend, --workers, --devices-per-actor) never change an answer.
     """
-    names = set(Scenario.model_fields) - {"columns"}
+    names = set(Scenario.model_fields) - {"columns", "settings"}
     flags = {name: value for name, value in locals().items() if name in names}
-    wanted = load_scenario(scenario, {**flags, "columns": three_columns(columns)})
-    if repeat < 1:
-        raise InputError(f"repeat is {repeat}; it must be at least 1")
-    if devices_per_actor is not None and devices_per_actor < 1:
-        raise InputError(f"devices_per_actor is {devices_per_actor}; it must be at least 1")
+    own = {**read_settings(setting or ()), "helpers": tuple(helpers) if helpers else None}
+    wanted = load_scenario(scenario, {**flags, **settings, **own, "columns": three_columns(columns)})
     check_targets(None, json)
-    if ":" in wanted.policy:
-        import_policy(wanted.policy)  # what cannot be imported is told before Ray starts
-    with sole(out):
-        with open_session(backend, address=address, workers=workers) as session:
-            finished = _keeping(out, wanted, session, repeat, devices_per_actor)
-        _finish(finished, out, json, f"blindrec run, {finished.scenario.design}, {session.name}")
+    opening = open_session(backend, address=address, workers=workers)
+    with finished_run(
+        wanted, opening, repeat=repeat, devices_per_actor=devices_per_actor, console=_stderr(), out=out
+    ) as finished:
+        _report(finished, json, "run")
 
 
 @app.command()
 def resume(
     folder: Annotated[Path, typer.Argument(help="The --out of a run that was interrupted.")],
+    design: Annotated[
+        str | None, typer.Option(help="The run's design, if it is your own: package.module:Name.")
+    ] = None,
+    policy: Annotated[
+        str | None, typer.Option(help="The run's policy, if it is your own: package.module:Name.")
+    ] = None,
+    helpers: With = None,
     backend: Annotated[str, typer.Option(help="ray or inprocess.")] = "ray",
     address: Annotated[str | None, typer.Option(help="Ray head to join, host:port [start Ray here].")] = None,
     workers: Annotated[int | None, typer.Option(help="Blocks of devices at the same time [all CPUs].")] = None,
@@ -142,43 +144,16 @@ def resume(
     """Go on with a run that was killed or interrupted, after the last round that it kept.
 
     It ends as if nothing had happened: devices know from their ledgers what they have answered, repeat it where they
-    are asked again, and spend nothing twice. Backend and layout may differ from before.
+    are asked again, and spend nothing twice. Backend and layout may differ from before. A design or policy of your own
+    is named again; nothing is imported because a folder says so.
     """
     check_targets(None, json)
-    wanted, repeat = claimed(folder)
-    if ":" in wanted.policy:
-        import_policy(wanted.policy)
-    with sole(folder):
-        with open_session(backend, address=address, workers=workers) as session:
-            finished = _keeping(folder, wanted, session, repeat, devices_per_actor)
-        _finish(finished, folder, json, f"blindrec resume, {finished.scenario.design}, {session.name}")
-
-
-def _keeping(
-    out: Path | None, wanted: Scenario, session: Session, repeat: int, devices_per_actor: int | None
-) -> Finished:
-    """Run the seeds; what is over is kept in ``out``, and can be gone on with."""
-    try:
-        if out is not None:
-            claim(out, wanted, repeat)
-        return run_seeds(
-            wanted, session, repeat=repeat, devices_per_actor=devices_per_actor, console=_stderr(), out=out
-        )
-    except KeyboardInterrupt:
-        if out is None or not kept_rounds(out):
-            if out is not None:
-                drop(out)
-            raise
-        stop(f"interrupted; {_kept(out)}", INTERRUPTED)
-    except (LedgerError, LostError) as error:
-        if out is None or not kept_rounds(out):
-            stop(str(error), BAD_INPUT)
-        stop(f"{error}; {_kept(out)}", RESUMABLE)
-
-
-def _kept(out: Path) -> str:
-    """Tell what can be gone on with."""
-    return f"{kept_rounds(out)} rounds are kept in {out}, the same command or blindrec resume {out} goes on"
+    wanted, repeat = claimed(folder, Named(design=design, policy=policy, helpers=tuple(helpers or ())))
+    opening = open_session(backend, address=address, workers=workers)
+    with finished_run(
+        wanted, opening, repeat=repeat, devices_per_actor=devices_per_actor, console=_stderr(), out=folder
+    ) as finished:
+        _report(finished, json, "resume")
 
 
 @app.command()
@@ -188,9 +163,9 @@ def demo(
 ) -> None:
     """Run the main job on an embedded default: 2 million devices, 200 items, two clusters, epsilon 1."""
     check_targets(None, json)
-    with open_session(backend, address=None, workers=None) as session:
-        finished = run_seeds(DEMO, session, repeat=1, devices_per_actor=None, console=_stderr())
-    _finish(finished, None, json, f"blindrec demo, {finished.scenario.design}, {session.name}")
+    opening = open_session(backend, address=None, workers=None)
+    with finished_run(DEMO, opening, repeat=1, devices_per_actor=None, console=_stderr(), out=None) as finished:
+        _report(finished, json, "demo")
 
 
 @app.command()
@@ -240,6 +215,7 @@ def bounds(
 
 
 app.command()(plan)
+app.command()(check)
 app.command("online", help=ONLINE_HELP)(online)
 app.command("adversary", help=ADVERSARY_HELP)(adversary)
 app.command("submit", help=submission.SUBMIT_HELP, context_settings=submission.PASS_ON)(submission.submit)
@@ -255,19 +231,11 @@ def _stderr() -> Console:
     return Console(stderr=True)
 
 
-def _finish(finished: Finished, out: Path | None, json: str | None, title: str) -> None:
-    if out is not None:
-        try:
-            write_out(out, finished.scenario, finished.result, finished.first)
-        except OSError as error:
-            stop(f"results cannot be written to {out} ({error.strerror}); {_kept(out)}", RESUMABLE)
+def _report(finished: Finished, json: str | None, command: str) -> None:
     deliver(json, finished.result)
     if json != STDOUT:
+        title = f"blindrec {command}, {finished.scenario.design}, {finished.result['backend']}"
         report.show(Console(), finished.result, title)
-    if finished.failure:
-        raise PolicyError(f"{finished.failure}; what earlier rounds learned is reported{f' in {out}' if out else ''}")
-    if out is not None:
-        drop(out)
 
 
 @cache

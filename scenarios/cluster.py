@@ -7,29 +7,28 @@ import os
 import pickle
 import socket
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
 import ray
 
-import actors
-import coordinator
-import scenarios
+from actors.host import advice_permit, start_host
 from actors.ratings import Ratings
-from actors.remote import advice_permit, start_host
-from coordinator.aggregator import CPUS
-from coordinator.hosts import Cohorts
 from coordinator.protocol.arrays import Indices2
 from coordinator.protocol.errors import BlindrecError, InputError
 from coordinator.protocol.messages import Model
-from coordinator.retrying import again, got
-from scenarios.abandoning import A, R
-from scenarios.conducting import POLL, conducted, cpus_of_cluster, patient, room_for
+from coordinator.server.fleet.aggregator import CPUS
+from coordinator.server.fleet.retrying import again, got
+from coordinator.server.fleet.roster import Cohorts
 from scenarios.loopback import alone
+from scenarios.own.halves import packages_of, travelling
+from scenarios.policies import packages_of_policy
 from scenarios.session import Job, Progress, Ran
-from scenarios.submission.sending import EXCLUDES
+from scenarios.submission.sending import EXCLUDES, own_packages
+from scenarios.supervising import POLL, conducted, cpus_of_cluster, patient, room_for
+from scenarios.worker_threads import A, R
 
 MOST_ACTORS = 64
 """Ray actors that embody devices at most (a process each, some 100 MB); further cohorts share them."""
@@ -43,7 +42,6 @@ _WAIT_FOR_HEAD = 5.0
 _SETTINGS = b"\x00\x00\x00\x04\x00\x00\x00\x00\x00"
 _HTTP2_HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + _SETTINGS
 """What a client of HTTP/2, as Ray's head speaks it, says first; the answer starts with a frame of type SETTINGS."""
-_OURS = ("actors", "coordinator", "scenarios", "__main__")
 _ONE_THREAD = {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
@@ -63,7 +61,7 @@ class OnRay:
 
     def run(self, job: Job, *, advised: int, top: int, progress: Progress) -> Ran:
         """Run a job; see `scenarios.session.Session.run`."""
-        _ship(job.policy)
+        _ship(job)
         ratings = _shared(job.ratings)
         hosts, permit = _start_hosts(job, ratings, self.workers), advice_permit(job.secret)
         each = len(hosts) and -(-len(job.layout.cohorts) // len(hosts))
@@ -96,6 +94,7 @@ class OnRay:
         Where somebody stops early, tasks under way are left to end with the session: cancelling one that is just done
         makes Ray abort the whole driver ("Tried to complete task that was not pending", seen with Ray 2.60).
         """
+        _by_value(travelling())
         task: Any = ray.remote(num_cpus=1)(function)
         waiting = iter(enumerate(arguments))
         flying: dict[Any, int] = {}
@@ -109,11 +108,16 @@ class OnRay:
                 yield flying.pop(one), result
 
 
-def _ship(policy: object) -> None:
-    """Let a user's own policy travel with its code: its module need not be found where the server runs."""
-    package = type(policy).__module__.partition(".")[0]
-    if package not in _OURS and package in sys.modules:
-        ray.cloudpickle.register_pickle_by_value(sys.modules[package])  # type: ignore[no-untyped-call] # no types
+def _ship(job: Job) -> None:
+    """Let a user's own policy and mechanism travel with their code: no module need be found where they are used."""
+    own = job.learner.own
+    _by_value(packages_of_policy(job.policy) | (packages_of(type(own.mechanism), own.helpers) if own else set()))
+
+
+def _by_value(packages: Iterable[str]) -> None:
+    for package in packages:
+        if package in sys.modules:
+            ray.cloudpickle.register_pickle_by_value(sys.modules[package])  # type: ignore[no-untyped-call] # no types
 
 
 def _shared(ratings: Ratings) -> Any:
@@ -141,7 +145,8 @@ def _start_hosts(job: Job, ratings: Any, workers: int) -> list[Any]:
     groups = [bounds[start : start + each] for start in range(0, len(bounds), each)]
     cpus = _cpus_each(workers, len(groups))
     with quiet():
-        return [start_host(group, ratings, job.secret, job.budget, cpus, job.ledger, job.absence) for group in groups]
+        common = (job.secret, job.budget, cpus, job.ledger, job.absence, job.learner.own)
+        return [start_host(group, ratings, *common) for group in groups]
 
 
 def _cpus_each(workers: int, hosts: int) -> float:
@@ -178,8 +183,9 @@ def on_ray(*, address: str | None, workers: int | None) -> Iterator[OnRay]:
     Raises
     ------
     InputError
-        If nothing answers at the address, or the workers are not there.
+        If nothing answers at the address, the workers are not there, or this process has joined a Ray already.
     """
+    _require_none_here()
     wanted = address or os.environ.get("RAY_ADDRESS")
     os.environ.update({name: value for name, value in _ONE_THREAD.items() if name not in os.environ})
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
@@ -205,6 +211,12 @@ def on_ray(*, address: str | None, workers: int | None) -> Iterator[OnRay]:
             ray.shutdown()
 
 
+def _require_none_here() -> None:
+    """Refuse to run where somebody else's Ray runs in this process: it would end with the run."""
+    if ray.is_initialized():
+        raise InputError("Ray runs in this process already, and would end with the run; call ray.shutdown() first")
+
+
 def _start(workers: int) -> None:
     ray.init(
         address="local",
@@ -220,7 +232,7 @@ def _join(address: str, *, ship_code: bool) -> None:
     _knock(address)
     environment: dict[str, Any] = {"env_vars": _ONE_THREAD}
     if ship_code:  # without what compilers left there, so that the code that a cluster holds already is not sent again
-        environment |= {"py_modules": [actors, coordinator, scenarios], "excludes": [*EXCLUDES]}
+        environment |= {"py_modules": own_packages(), "excludes": [*EXCLUDES]}
     try:
         ray.init(address=address, runtime_env=environment, log_to_driver=False, logging_level=logging.ERROR)
     except (ConnectionError, RuntimeError, ValueError) as error:

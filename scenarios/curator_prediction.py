@@ -8,11 +8,11 @@ import numpy as np
 from scipy.special import erfcx, log_ndtr
 from scipy.stats import norm
 
-from coordinator.curator import DiscreteLaplace, item_sensitivity
-from coordinator.moments import BlockParameters
 from coordinator.protocol.arrays import Floats, Ints
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import InputError
+from coordinator.server.decoding.curator import DiscreteLaplace, item_sensitivity
+from coordinator.server.moments.blocks import BlockParameters
 from scenarios.line_clusters import LineLaw, kmeans_cuts, line_accuracy, line_exact
 
 LATTICE = 1 << 17  # noisy totals that spread over more whole numbers than this get a density

@@ -10,8 +10,8 @@ from typing import Any, NoReturn
 
 from pydantic import ValidationError
 
-from coordinator.protocol.errors import BlindrecError, InputError
-from scenarios.given import LARGEST, brief, nameable, one_line
+from coordinator.protocol.errors import BlindrecError, InputError, ResumableError
+from scenarios.given import LARGEST_WHOLE, brief, nameable, one_line
 
 INTERRUPTED = 130
 BAD_INPUT = 2
@@ -25,6 +25,10 @@ MOST_RUNS = 10**6
 
 class OutputError(BlindrecError):
     """Standard output takes no more."""
+
+
+class InterruptedRunError(BlindrecError):
+    """Ctrl-C ended a run whose folder keeps what it did."""
 
 
 class _Output:
@@ -59,6 +63,9 @@ class _Output:
             ) from None
 
 
+_CODES: dict[type[BlindrecError], int] = {InterruptedRunError: INTERRUPTED, ResumableError: RESUMABLE}
+
+
 def stop(line: str, code: int) -> NoReturn:
     """Say on standard error in one line why the command ends, and end it."""
     with suppress(OSError):
@@ -79,7 +86,8 @@ def enter(tree: Any, arguments: list[str]) -> NoReturn:
 
     Notes
     -----
-    What the user gave and cannot be used ends with one line and exit code 2, Ctrl-C with 130. Other exceptions are
+    What the user gave and cannot be used ends with one line and exit code 2, Ctrl-C with 130, and what was lost
+    but can be gone on with with 3. Other exceptions are
     faults of ours and show their trace.
     """
     if sys.stdout is None:
@@ -93,7 +101,7 @@ def enter(tree: Any, arguments: list[str]) -> NoReturn:
         stream = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 (what is left goes there as Python ends)
         stop(str(error), BAD_INPUT)
     except BlindrecError as error:
-        stop(str(error), BAD_INPUT)
+        stop(str(error), _CODES.get(type(error), BAD_INPUT))
     except Exception as error:
         explain = getattr(error, "format_message", None)  # the command-line library's own errors
         if explain is None:
@@ -109,8 +117,8 @@ def enter(tree: Any, arguments: list[str]) -> NoReturn:
 def tightened(tree: Any) -> Any:
     """Return a command line that refuses, whatever the command, what no command can use.
 
-    These are whole numbers beyond `scenarios.given.LARGEST`, more seeds than `MOST_RUNS`, texts with a zero byte or
-    not in UTF-8, and names too long for a file.
+    These are whole numbers beyond `scenarios.given.LARGEST_WHOLE`, more seeds than `MOST_RUNS`, texts with a zero byte
+    or not in UTF-8, and names too long for a file.
     """
     for command in getattr(tree, "commands", {}).values():
         tightened(command)
@@ -130,7 +138,7 @@ def _checking(before: Any) -> Any:
 
 
 def _check(name: str, value: Any) -> None:
-    if isinstance(value, int) and abs(value) > LARGEST:
+    if isinstance(value, int) and abs(value) > LARGEST_WHOLE:
         raise InputError(f"{name} is {brief(value)}; whole numbers must be smaller than 2^63")
     if name in _RUNS and isinstance(value, int) and value > MOST_RUNS:
         raise InputError(f"{name} is {brief(value)}; give at most {MOST_RUNS}")

@@ -5,20 +5,23 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from coordinator.aggregation import Statistic
-from coordinator.layout import plan_layout
-from coordinator.pool_designs import PoolDesign
-from coordinator.protocol.budget import Epsilon
+from coordinator.protocol.admitted import Own
 from coordinator.protocol.coins import derive
-from coordinator.rating_decoders import Curator
-from coordinator.rounds import POSTERIOR, Learner, Outcome, require_same
-from coordinator.server import total
+from coordinator.server.decoding.told_ratings import Curator
+from coordinator.server.design import PoolDesign
+from coordinator.server.fleet.layout import plan_layout
+from coordinator.server.rounds.conductor import Learner, Outcome
+from coordinator.server.rounds.resuming import require_same
+from coordinator.server.rounds.state import total
+from coordinator.server.server_half import POSTERIOR, TRUST_CURATOR
+from coordinator.server.statistics.statistic import Statistic
+from scenarios.block_world import settled
 from scenarios.config import Scenario
-from scenarios.kept import Kept, Nowhere
-from scenarios.kinds import CURATOR, DESIGNS, LOCAL, design_of
-from scenarios.policies import policy_of
+from scenarios.own.admitting import of_run
+from scenarios.own.checking import Checked
+from scenarios.policies import asked_epsilon, policy_of
 from scenarios.populations import Population, populate
-from scenarios.questions import settled
+from scenarios.round_store import Kept, Nowhere
 from scenarios.session import Job, Progress, Ran, Session
 
 TOP = 10
@@ -67,25 +70,34 @@ class Run:
         return total(self.outcome.state)
 
 
-def asked_epsilon(scenario: Scenario) -> Epsilon:
-    """Return the epsilon that devices privatize their answers with; a trusted curator gets ratings as they are."""
-    return scenario.epsilon if DESIGNS[scenario.design].trust_model == LOCAL else None
-
-
 def learner_of(scenario: Scenario) -> Learner:
     """Return how the server of a filled-in scenario learns; a trusted curator has coins that nobody else knows."""
     curator = None
-    if DESIGNS[scenario.design].trust_model == CURATOR:
+    if scenario.half.trust == TRUST_CURATOR:
         seed = derive(scenario.seed, "curator")
         curator = Curator(epsilon=scenario.epsilon, rated=scenario.rated or 0, seed=seed)
-    design = design_of(scenario) if scenario.decoder == POSTERIOR else None
+    design = scenario.asking() if scenario.decoder == POSTERIOR else None
     return Learner(
         clusters=scenario.clusters or 0,
         decoder=scenario.decoder,
         curator=curator,
         design=design if isinstance(design, PoolDesign) else None,
         confidence=scenario.confidence,
+        own=own[0] if (own := own_of(scenario)) else None,
     )
+
+
+def own_of(scenario: Scenario) -> tuple[Own, Checked] | None:
+    """Return the mechanism of one's own of a filled-in scenario, checked, and how; None where it is none.
+
+    Raises
+    ------
+    MechanismError
+        If its class asks nothing that can be asked, or its channel tells more than it claims.
+    """
+    epsilon = asked_epsilon(scenario)
+    answer = None if epsilon is None else epsilon / scenario.answers_per_device
+    return of_run(scenario.settings, scenario.world, answer)
 
 
 def run(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import stat
 import tomllib
@@ -11,6 +12,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator
 
+from coordinator.protocol.budget import Epsilon, parse_epsilon
 from coordinator.protocol.errors import InputError
 
 MOST_ECHOED = 80
@@ -19,7 +21,7 @@ MOST_TOLD = 900
 """Characters of an error's whole line: what is wrong stands at its beginning, the remedy at its end."""
 MOST_SETTINGS = 16 * 2**20
 """Bytes of a TOML file; a world written down by hand is the largest that anybody has."""
-LARGEST = (1 << 63) - 1
+LARGEST_WHOLE = (1 << 63) - 1
 """Whole numbers beyond it, on either side, are refused wherever they are given; TOML promises no more either."""
 
 
@@ -90,6 +92,21 @@ def a_file(path: Path, what: str, remedy: str) -> Path:
     return path
 
 
+def ratings_sha256(ratings: Path) -> str:
+    """Return the digest of a ratings file, by which runs and sweeps know it again.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read.
+    """
+    remedy = "name a file of ratings"
+    try:
+        return hashlib.sha256(a_file(ratings, "ratings file", remedy).read_bytes()).hexdigest()
+    except OSError as error:
+        raise InputError(f"ratings file {ratings} cannot be read ({error.strerror}); {remedy}") from None
+
+
 def read_toml(path: Path, what: str) -> dict[str, Any]:
     """Read a TOML file.
 
@@ -102,7 +119,8 @@ def read_toml(path: Path, what: str) -> dict[str, Any]:
     Raises
     ------
     InputError
-        If it cannot be read, is larger than `MOST_SETTINGS`, is no TOML, or holds a whole number beyond `LARGEST`.
+        If it cannot be read, is larger than `MOST_SETTINGS`, is no TOML, or holds a whole number beyond
+        `LARGEST_WHOLE`.
     """
     try:
         values = tomllib.loads(_bounded(path, what).decode())
@@ -136,7 +154,7 @@ def _check_numbers(value: Any) -> None:
     if isinstance(value, list):
         for one in value:
             _check_numbers(one)
-    elif isinstance(value, int) and abs(value) > LARGEST:
+    elif isinstance(value, int) and abs(value) > LARGEST_WHOLE:
         raise ValueError(f"it holds a whole number of {value.bit_length()} bits; give at most 63")
 
 
@@ -146,5 +164,7 @@ def _path(value: Any) -> Any:
     return nameable(value, "file")
 
 
+Exact = Annotated[Epsilon, BeforeValidator(lambda value: None if value is None else parse_epsilon(value))]
+"""A privacy parameter, read exactly; None for no noise."""
 GivenPath = Annotated[Path, BeforeValidator(_path)]
 """A path among a model's values."""

@@ -20,20 +20,21 @@ import numpy as np
 
 from actors.durable import make_folder
 from actors.ledger_file import read_entries
-from coordinator.aggregation import Statistic
-from coordinator.pair_statistics import PairStatistic
 from coordinator.protocol.errors import InputError, LedgerError, LostError
 from coordinator.protocol.messages import Query
-from coordinator.rounds import Round
-from coordinator.server import Ask
-from coordinator.statistics import ScoreStatistic
+from coordinator.server.rounds.conductor import Round
+from coordinator.server.rounds.state import Ask
+from coordinator.server.statistics.counts import CountStatistic
+from coordinator.server.statistics.pairs import PairStatistic
+from coordinator.server.statistics.scores import ScoreStatistic
+from coordinator.server.statistics.statistic import Statistic
 from scenarios.files import write_bytes
 from scenarios.mark import FOLDER, FORMAT, MARK, UNCLAIMED, digest, read_mark
 from scenarios.policies import code_digest
 
 _DIGEST = 32
 _UNREADABLE = (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError, zipfile.BadZipFile, zlib.error)
-_STATISTICS = {kind.__name__: kind for kind in (ScoreStatistic, PairStatistic)}
+_STATISTICS = {kind.__name__: kind for kind in (ScoreStatistic, PairStatistic, CountStatistic)}
 
 
 class Journal:
@@ -67,7 +68,7 @@ class Journal:
 
     @property
     def trusted(self) -> bool:
-        """Whether the code that is here is the one that the run began with; see `scenarios.kept.Kept`."""
+        """Whether the code that is here is the one that the run began with; see `scenarios.round_store.Kept`."""
         mark = self._mark
         return mark is None or mark.code_sha256 == code_digest(mark.scenario.get("policy", ""))
 
@@ -193,16 +194,18 @@ def to_bytes(over: Round, before: str) -> bytes:
         "stop": over.ask.stop,
         "digest": over.digest.hex(),
         "query": {
-            **{part.name: getattr(query, part.name) for part in fields(query)},
+            **{part.name: getattr(query, part.name) for part in fields(query) if part.name != "arrays"},
             "public_seed": query.public_seed.hex(),
             "epsilon": None if query.epsilon is None else str(query.epsilon),
             "pool": None,
             "centres": None,
+            **({"arrays": sorted(query.arrays)} if query.arrays else {}),
         },
         "statistic": type(statistic).__name__,
         **{name: int(value) for name, value in held.items() if name not in arrays},
     }
     arrays |= {name: value for name in ("pool", "centres") if (value := getattr(query, name)) is not None}
+    arrays |= {f"array-{place}": query.arrays[name] for place, name in enumerate(sorted(query.arrays))}
     content = _zipped({"told": np.frombuffer(json.dumps(told).encode(), np.uint8), **arrays})
     return hashlib.sha256(content).digest() + content
 
@@ -246,6 +249,7 @@ def from_bytes(content: bytes) -> tuple[Round, str]:
             "epsilon": None if asked["epsilon"] is None else Fraction(asked["epsilon"]),
             "pool": arrays.pop("pool", None),
             "centres": arrays.pop("centres", None),
+            "arrays": {name: arrays.pop(f"array-{place}") for place, name in enumerate(asked.get("arrays", []))},
         }
     )
     kind = _STATISTICS[told["statistic"]]

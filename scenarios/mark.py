@@ -12,7 +12,7 @@ from typing import Any
 
 from coordinator.protocol.errors import InputError
 from scenarios.files import write_json
-from scenarios.given import LARGEST
+from scenarios.given import LARGEST_WHOLE
 
 FOLDER, MARK = "rounds", "scenario.json"
 FORMAT = 3
@@ -99,6 +99,6 @@ def read_mark(out: Path) -> Mark | None:
         raise InputError(f"output folder {out}: {path} is damaged; {remedy}") from None
     if not _NAME.fullmatch(str(mark.run)):
         raise InputError(f"output folder {out}: {path} names run {str(mark.run)[:40]!r}, no name of a run; {remedy}")
-    if type(mark.repeat) is not int or not 1 <= mark.repeat <= LARGEST:
+    if type(mark.repeat) is not int or not 1 <= mark.repeat <= LARGEST_WHOLE:
         raise InputError(f"output folder {out}: {path} has repeat {str(mark.repeat)[:40]}; {remedy}")
     return mark

@@ -19,7 +19,7 @@ from itertools import islice
 import numpy as np
 
 from coordinator.protocol.arrays import Floats, Ints
-from coordinator.threads import one_thread
+from coordinator.server.decoding.threads import one_thread
 from scenarios.pair_emulation import emulated_shares
 from scenarios.spectral_prediction import spectral_accuracy, spectral_exact
 
@@ -86,12 +86,12 @@ class CurvePoint:
 
 
 def pair_share(rates: Floats, sizes: Ints, *, users: int, decoder: str) -> CurvePoint:
-    """Predict the share of items right of `coordinator.spectral.decode_pairs`, under the best matching of labels.
+    """Predict the share of items right of `spectral.decode_pairs`, under the best matching of labels.
 
     Parameters
     ----------
     rates : array of float, shape (L, L)
-        ``P(S = 1)`` by the clusters of the pair, from `coordinator.pair_moments.pair_agreement`.
+        ``P(S = 1)`` by the clusters of the pair, from `coordinator.server.moments.pairs.pair_agreement`.
     sizes : array of int, shape (L,)
         Items in each cluster.
     users : int

@@ -1,4 +1,4 @@
-"""Emulated pair statistics: the affinity matrix drawn from its law, decoded as `coordinator.spectral` does, and scored.
+"""Emulated pair statistics: the affinity matrix drawn from its law, decoded as `spectral` does, and scored.
 
 Given a pair of items, devices answer independently, each with the probability that `pair_agreement` tells; a pair is
 asked about Poisson with mean ``n = 2 U / (N (N - 1))`` times, so agreements and disagreements are independent Poisson
@@ -32,7 +32,7 @@ def emulated_shares(
     Parameters
     ----------
     rates : array of float, shape (L, L)
-        ``P(S = 1)`` by the clusters of the pair, from `coordinator.pair_moments.pair_agreement`.
+        ``P(S = 1)`` by the clusters of the pair, from `coordinator.server.moments.pairs.pair_agreement`.
     sizes : array of int, shape (L,)
         Items in each cluster.
     users : float

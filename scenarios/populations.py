@@ -15,7 +15,7 @@ from coordinator.protocol.coins import derive
 from coordinator.protocol.errors import InputError
 from scenarios.config import Scenario
 from scenarios.datasets import read_ratings
-from scenarios.likes import Split, hold_out
+from scenarios.rating_split import Split, hold_out
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +107,7 @@ def block_model(scenario: Scenario) -> Population:
         like=np.array(scenario.like),
         class_shares=class_shares(scenario),
         clusters=truth,
-        rated_public=scenario.rated_items == "public",
+        rated_public=scenario.settings.rated_public,
     )
     labels = np.array([f"item {item}" for item in range(truth.size)], dtype=np.object_)
     return Population(scenario=filled, ratings=ratings, truth=truth, split=None, item_labels=labels)
@@ -133,7 +133,7 @@ def from_file(scenario: Scenario, path: Path) -> Population:
         rated_items=split.train.items,
         likes=split.likes,
         user=user.astype(np.int32),
-        rated_public=scenario.rated_items == "public",
+        rated_public=scenario.settings.rated_public,
     )
     copies = np.bincount(user)
     return Population(
@@ -149,7 +149,9 @@ def from_file(scenario: Scenario, path: Path) -> Population:
 
 def _each_once_first(user: Ints) -> Ints:
     """Return the draws with every person's first device in front, so that the first devices are all the people once."""
-    firsts = np.sort(np.unique(user, return_index=True)[1])
+    first = np.full(int(user.max()) + 1, -1)
+    first[user[::-1]] = np.arange(user.size)[::-1]  # of several the one that is written last stays: the first
+    firsts = np.sort(first[first >= 0])
     return np.concatenate([user[firsts], np.delete(user, firsts)])
 
 

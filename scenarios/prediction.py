@@ -10,9 +10,9 @@ from scipy.optimize import linear_sum_assignment
 from scipy.special import log_ndtr, logsumexp
 from scipy.stats import norm
 
-from coordinator.moments import SketchMoments
 from coordinator.protocol.arrays import Floats, Ints
 from coordinator.protocol.errors import InputError
+from coordinator.server.moments.blocks import SketchMoments
 from scenarios.kmeans_limit import Cuts, Mixture, sampled_cuts
 
 NODES = 64  # Gauss-Hermite nodes for a cluster's mean: the logarithm of the integrand is smooth
@@ -52,9 +52,13 @@ def predicted_accuracy(moments: SketchMoments, cluster_sizes: Ints, *, users: in
     ``O(1/sqrt(N))`` more, because the matching is chosen after the fact). Without noise and without contrast it is the
     largest cluster's share.
     """
-    mixture = _scaled(moments, cluster_sizes, users, decoder)
+    return mixture_accuracy(_scaled(moments, cluster_sizes, users, decoder), cluster_sizes)
+
+
+def mixture_accuracy(mixture: Mixture | None, sizes: Ints) -> float:
+    """Predict the share of items that k-means puts right of such a mixture, None of equal scores; see above."""
     if mixture is None:
-        return float(cluster_sizes.max() / cluster_sizes.sum())
+        return float(sizes.max() / sizes.sum())
     rows, columns, inside = _matched(mixture, sampled_cuts(mixture))
     return float(mixture.shares[rows] @ inside[rows, columns])
 
@@ -92,14 +96,31 @@ def predicted_exact(moments: SketchMoments, cluster_sizes: Ints, *, users: int, 
     The gaps are integrated out, cluster by cluster. Where the mixture's best cuts do not separate the clusters' means,
     as when clusters coincide, k-means cuts elsewhere and the value is 0.
     """
-    mixture = _scaled(moments, cluster_sizes, users, decoder)
+    return mixture_exact(_scaled(moments, cluster_sizes, users, decoder), cluster_sizes)
+
+
+def mixture_exact(mixture: Mixture | None, sizes: Ints) -> float:
+    """Predict the probability that k-means puts all items right of such a mixture, None of equal scores; see above."""
     if mixture is None:
-        return float(cluster_sizes.size == 1)
+        return float(sizes.size == 1)
     order = np.argsort(mixture.means)
     means, cuts = mixture.means[order], sampled_cuts(mixture).limit
     if not bool(np.all((means[:-1] < cuts) & (cuts < means[1:]))):
         return 0.0
     return _chance_of_order(means, mixture.deviations[order], mixture.sizes[order])
+
+
+def mixture_of(level: Floats, variance: Floats, sizes: Ints) -> Mixture | None:
+    """Return the mixture of independent estimates of such means and variances, one a cluster, in units of their noise.
+
+    None where nothing is uncertain. A cluster's variance counts as at least a hundredth of the mean one.
+    """
+    noise = float(np.average(variance, weights=sizes))
+    if noise == 0:
+        return None
+    centre = float(np.average(level, weights=sizes))
+    deviations = np.sqrt(np.maximum(variance / noise, 0.01))
+    return Mixture(means=(level - centre) / math.sqrt(noise), deviations=deviations, sizes=sizes)
 
 
 def _scaled(moments: SketchMoments, sizes: Ints, users: int, decoder: str) -> Mixture | None:

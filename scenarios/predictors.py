@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import singledispatch
 
-from coordinator.curator import pair_sensitivity
-from coordinator.designs import MultiMaxSense
-from coordinator.moments import BlockParameters, SketchMoments, maxsense_moments
-from coordinator.multi_moments import multi_maxsense_moments
-from coordinator.open_designs import Reveal
-from coordinator.pair_moments import BlockSignal, curator_signal, pair_agreement
-from coordinator.pool_designs import SignSensing
-from coordinator.protocol.budget import as_float
-from coordinator.rounds import POSTERIOR
+from coordinator.server.moments.blocks import BlockParameters, SketchMoments
+from coordinator.server.moments.frequencies import FrequencyMoments
+from coordinator.server.moments.pairs import BlockSignal, PairMoments, curator_signal
+from coordinator.server.moments.signs import SignMoments
+from coordinator.server.moments.told_ratings import PairTotals, RevealMoments, TotalMoments, YesMoments
+from coordinator.server.server_half import FIXED, ONE_ROUND, POSTERIOR, UNTIL_LEARNED
 from scenarios import curator_prediction, toy_prediction
+from scenarios.block_world import known_world
 from scenarios.config import Scenario
-from scenarios.kinds import design_of
 from scenarios.pair_curve import pair_all_right, pair_share
-from scenarios.prediction import predicted_accuracy, predicted_exact
-from scenarios.separability import block_parameters
+from scenarios.prediction import (
+    mixture_accuracy,
+    mixture_exact,
+    mixture_of,
+    predicted_accuracy,
+    predicted_exact,
+)
 from scenarios.sign_prediction import sign_accuracy, sign_exact
 from scenarios.spectral_prediction import signal_accuracy, signal_exact
 
-PREDICTED = ("one-round", "fixed", "until-learned")
+PREDICTED = (ONE_ROUND, FIXED, UNTIL_LEARNED)
 """Policies whose rounds do not depend on the answers, or only on which items are learned."""
 Curve = Callable[[int], float]
 """Number of answering users to a share or a probability."""
@@ -63,7 +65,7 @@ def predictor(scenario: Scenario) -> Predictor | None:
     Parameters
     ----------
     scenario : Scenario
-        Filled in (`Scenario.complete`), ``questions`` a number (`scenarios.questions.settle`).
+        Filled in (`Scenario.complete`) and settled (`scenarios.block_world.settle`).
 
     Returns
     -------
@@ -76,12 +78,29 @@ def predictor(scenario: Scenario) -> Predictor | None:
     if scenario.epsilon is not None and scenario.answers_per_device > 1:
         share = {"epsilon": scenario.epsilon / scenario.answers_per_device, "answers_per_device": 1}
         scenario = scenario.model_copy(update=share)
-    parameters = block_parameters(scenario)
-    if scenario.complete().clusters != parameters.cluster_sizes.size:
+    filled = scenario.complete()
+    world = known_world(filled)
+    assert world.block is not None
+    if filled.clusters != world.block.cluster_sizes.size:
         return None
-    return _PREDICTORS[scenario.design](scenario.complete(), parameters)
+    moments = filled.half.moments(filled.settings, world)
+    return None if moments is None else _predictor(moments, world.block, filled.decoder)
 
 
+def from_moments(moments: object, scenario: Scenario) -> Predictor | None:
+    """Return what moments predict for a filled-in block-model scenario; None where nobody has said what follows."""
+    world = known_world(scenario)
+    assert world.block is not None  # a block model
+    return _predictor(moments, world.block, scenario.decoder)
+
+
+@singledispatch
+def _predictor(moments: object, parameters: BlockParameters, decoder: str) -> Predictor | None:  # noqa: ARG001 (as all)
+    """Return what moments of one kind predict; None where nobody has said what follows from them."""
+    return moments if isinstance(moments, Predictor) else None
+
+
+@_predictor.register
 def _scores(moments: SketchMoments, parameters: BlockParameters, decoder: str) -> Predictor:
     sizes = parameters.cluster_sizes
     decoder = "centred" if decoder == POSTERIOR else decoder
@@ -91,44 +110,27 @@ def _scores(moments: SketchMoments, parameters: BlockParameters, decoder: str) -
     )
 
 
-def _maxsense(scenario: Scenario, parameters: BlockParameters) -> Predictor | None:
-    sensing = scenario.theta / parameters.rated
-    if sensing >= 1:
-        return None
-    moments = maxsense_moments(parameters, sensing=sensing, epsilon=as_float(scenario.epsilon))
-    return _scores(moments, parameters, scenario.decoder)
+@_predictor.register
+def _frequencies(moments: FrequencyMoments, parameters: BlockParameters, decoder: str) -> Predictor:  # noqa: ARG001 (as all)
+    level, variance, sizes = moments.level, moments.variance, parameters.cluster_sizes
+    return Predictor(
+        accuracy=lambda users: mixture_accuracy(mixture_of(level, variance / users, sizes), sizes),
+        exact=lambda users: mixture_exact(mixture_of(level, variance / users, sizes), sizes),
+    )
 
 
-def _sign(scenario: Scenario, parameters: BlockParameters) -> Predictor | None:
-    design = design_of(scenario)
-    assert isinstance(design, SignSensing)
-    query = design.query(round_number=0, public_seed=bytes(16), epsilon=scenario.epsilon)
-    contrast = math.sqrt(float(design.rates(query)[0]))
+@_predictor.register
+def _signs(moments: SignMoments, parameters: BlockParameters, decoder: str) -> Predictor:  # noqa: ARG001 (as all)
+    contrast = moments.contrast
     return Predictor(
         accuracy=lambda users: sign_accuracy(parameters, contrast=contrast, users=users),
         exact=lambda users: sign_exact(parameters, contrast=contrast, users=users),
     )
 
 
-def _multi_maxsense(scenario: Scenario, parameters: BlockParameters) -> Predictor | None:
-    design = design_of(scenario)
-    assert isinstance(design, MultiMaxSense)
-    if design.set_size == design.items:
-        return None
-    moments = multi_maxsense_moments(
-        parameters, set_size=design.set_size, questions=design.questions, epsilon=as_float(scenario.epsilon)
-    )
-    return _scores(moments, parameters, scenario.decoder)
-
-
-def _pairwise(scenario: Scenario, parameters: BlockParameters) -> Predictor:
-    rates = pair_agreement(
-        parameters,
-        agreement=scenario.agreement,
-        epsilon=as_float(scenario.epsilon),
-        rated_public=scenario.rated_items == "public",
-    )
-    sizes, decoder = parameters.cluster_sizes, scenario.decoder
+@_predictor.register
+def _pairs(moments: PairMoments, parameters: BlockParameters, decoder: str) -> Predictor:
+    rates, sizes = moments.rates, parameters.cluster_sizes
     return Predictor(
         accuracy=lambda users: pair_share(rates, sizes, users=users, decoder=decoder).share,
         exact=lambda users: pair_all_right(rates, sizes, users=users, decoder=decoder),
@@ -136,52 +138,39 @@ def _pairwise(scenario: Scenario, parameters: BlockParameters) -> Predictor:
     )
 
 
-def _item_query(scenario: Scenario, parameters: BlockParameters) -> Predictor:
+@_predictor.register
+def _yeses(moments: YesMoments, parameters: BlockParameters, decoder: str) -> Predictor:  # noqa: ARG001 (as all)
     """Predict as if the users were enough for every item to be learned."""
-    answers = scenario.answers_per_item
     return Predictor(
-        accuracy=lambda _: toy_prediction.query_accuracy(parameters, answers=answers),
-        exact=lambda _: toy_prediction.query_exact(parameters, answers=answers),
+        accuracy=lambda _: toy_prediction.query_accuracy(parameters, answers=moments.answers),
+        exact=lambda _: toy_prediction.query_exact(parameters, answers=moments.answers),
     )
 
 
-def _full_reveal(scenario: Scenario, parameters: BlockParameters) -> Predictor:
-    design = design_of(scenario)
-    assert isinstance(design, Reveal)
-    share = design.share
+@_predictor.register
+def _revealed(moments: RevealMoments, parameters: BlockParameters, decoder: str) -> Predictor:  # noqa: ARG001 (as all)
+    share = moments.share
     return Predictor(
         accuracy=lambda users: toy_prediction.reveal_accuracy(parameters, users=users, share=share),
         exact=lambda users: toy_prediction.reveal_exact(parameters, users=users, share=share),
     )
 
 
-def _curator_items(scenario: Scenario, parameters: BlockParameters) -> Predictor:
-    epsilon = scenario.epsilon
+@_predictor.register
+def _totals(moments: TotalMoments, parameters: BlockParameters, decoder: str) -> Predictor:  # noqa: ARG001 (as all)
+    epsilon = moments.epsilon
     return Predictor(
         accuracy=lambda users: curator_prediction.curator_accuracy(parameters, users=users, epsilon=epsilon),
         exact=lambda users: curator_prediction.curator_exact(parameters, users=users, epsilon=epsilon),
     )
 
 
-def _curator_pairs(scenario: Scenario, parameters: BlockParameters) -> Predictor:
-    alike = pair_agreement(parameters, agreement="rated-equal", epsilon=math.inf, rated_public=True)
-    scale = pair_sensitivity(parameters.rated) / as_float(scenario.epsilon)
-
+@_predictor.register
+def _pair_totals(moments: PairTotals, parameters: BlockParameters, decoder: str) -> Predictor:  # noqa: ARG001 (as all)
     def signal(users: int) -> BlockSignal:
-        return curator_signal(alike, parameters.cluster_sizes, users=users, rated=parameters.rated, scale=scale)
+        sizes, rated = parameters.cluster_sizes, parameters.rated
+        return curator_signal(moments.alike, sizes, users=users, rated=rated, scale=moments.scale)
 
     return Predictor(
         accuracy=lambda users: signal_accuracy(signal(users)), exact=lambda users: signal_exact(signal(users))
     )
-
-
-_PREDICTORS: dict[str, Callable[[Scenario, BlockParameters], Predictor | None]] = {
-    "maxsense": _maxsense,
-    "multi-maxsense": _multi_maxsense,
-    "sign": _sign,
-    "pairwise": _pairwise,
-    "item-query": _item_query,
-    "full-reveal": _full_reveal,
-    "curator-items": _curator_items,
-    "curator-pairs": _curator_pairs,
-}

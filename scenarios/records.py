@@ -12,10 +12,10 @@ import pandas as pd
 
 from coordinator.protocol.budget import as_json
 from coordinator.protocol.errors import InputError
-from scenarios.claiming import as_json_values
 from scenarios.config import Scenario
 from scenarios.experiment import Run
 from scenarios.files import left_over, to_json, try_file, try_folder, write_bytes, write_json
+from scenarios.popularity import liked_share, ranks
 
 STDOUT = "-"
 _PACKAGES = ("blindrec", "ray", "numpy", "numba", "scipy", "scikit-learn", "pandas", "pyarrow")
@@ -51,7 +51,8 @@ def items_table(run: Run) -> pd.DataFrame:
     """Return the learned items: item, score, standard_error, cluster; public, as devices receive it.
 
     Where the server knows how sure it is, ``doubt`` is the probability that the cluster is another one, and ``decided``
-    tells which items are decided at the scenario's confidence.
+    tells which items are decided at the scenario's confidence. Where scores are a list by popularity, ``rank`` is an
+    item's place in it, and ``popularity``, which only the experimenter knows, the true share of devices that like it.
     """
     model, posterior = run.outcome.model, run.outcome.posterior
     table = pd.DataFrame(
@@ -64,6 +65,8 @@ def items_table(run: Run) -> pd.DataFrame:
     )
     if posterior is not None:
         table["doubt"], table["decided"] = posterior.doubt, posterior.decided(1 - run.scenario.confidence)
+    if run.scenario.half.ranks:
+        table["rank"], table["popularity"] = ranks(model.score), liked_share(run.population)
     return table
 
 
@@ -101,7 +104,7 @@ def write_out(out: Path, scenario: Scenario, result: dict[str, Any], first: Run)
     first : Run
         Whose items are written: that of the scenario's own seed.
     """
-    write_json(out / "scenario.json", as_json_values(scenario))
+    write_json(out / "scenario.json", scenario.flat())
     write_json(out / "versions.json", versions())
     for name, table in (("items", items_table(first)), ("rounds", rounds_table(first))):
         table.attrs["releases_sha256"] = first.outcome.releases_sha256  # which run's table this is

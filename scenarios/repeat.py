@@ -13,7 +13,7 @@ from rich.console import Console
 
 from scenarios import report
 from scenarios.config import Scenario
-from scenarios.experiment import Run, run
+from scenarios.experiment import Run, own_of, run
 from scenarios.journal import Journal
 from scenarios.populations import populate
 from scenarios.results import record, summarize
@@ -101,6 +101,8 @@ def _one(
         console.print(
             f"rated is {filled.rated}, the file's median; it is public in this run", highlight=False, soft_wrap=True
         )
+    if (own := own_of(filled)) and own[1].warning:
+        console.print(own[1].warning, highlight=False, soft_wrap=True)
     answers = population.ratings.users * scenario.answers_per_device
     if journal and (damaged := journal.check()):
         console.print(f"{damaged} is damaged; going on from the round before it", soft_wrap=True)

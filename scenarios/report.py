@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,6 +22,8 @@ EVERY = 5.0
 _LINES: tuple[tuple[str, str], ...] = (
     ("trust_model", "trust model"),
     ("guarantee", "guarantee"),
+    ("mechanism", "mechanism"),
+    ("channel", "channel"),
     ("epsilon", "epsilon of a device [nats]"),
     ("person_epsilon", "epsilon of a person [nats]"),
     ("questions", "questions a device"),
@@ -49,6 +52,8 @@ _LINES: tuple[tuple[str, str], ...] = (
     ("popularity_share", "variance of popularity between clusters"),
     ("taste_share", "variance of taste between clusters"),
     ("noiseless_ari", "agreement with clusters without noise (ARI)"),
+    ("top_50", "true top 50 items among the estimated"),
+    ("rank_correlation", "rank correlation with popularity"),
     ("hit_rate", "hit rate at 10"),
     ("popularity_hit_rate", "  by popularity (knows all ratings)"),
     ("random_hit_rate", "  by chance"),
@@ -70,11 +75,13 @@ _SINGLE = {
     "answers_per_device": "answers_per_device",
 }
 """Lines that say nothing where another number is 1."""
+_IN_FILES = ("top_50", "rank_correlation")
+"""Lines about lists of items; in a block model all items of a cluster are equally popular, and clusters tell more."""
 
 
 def show(console: Console, result: Mapping[str, Any], title: str) -> None:
     """Print a result as a table; what does not apply is left out."""
-    show_lines(console, result, title, _LINES, _SINGLE)
+    show_lines(console, result, title, _lines_for(result), _SINGLE)
 
 
 def show_lines(
@@ -93,18 +100,35 @@ def show_lines(
     single : mapping
         Lines that say nothing where another value, named here, is 1.
     """
-    intervals = result.get("intervals", {})
     table = _table(title)
+    for words, told in _told(result, lines, single):
+        table.add_row(Text(words), told)  # Text: brackets are no markup
+    console.print(table)
+
+
+def told_lines(result: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return what `show` prints, as words and values."""
+    return list(_told(result, _lines_for(result), _SINGLE))
+
+
+def _lines_for(result: Mapping[str, Any]) -> list[tuple[str, str]]:
+    known = result.get("accuracy") is not None
+    return [line for line in _LINES if not (known and line[0] in _IN_FILES)]
+
+
+def _told(
+    result: Mapping[str, Any], lines: Sequence[tuple[str, str]], single: Mapping[str, str]
+) -> Iterator[tuple[str, str]]:
+    intervals = result.get("intervals", {})
     for name, words in lines:
         value = None if result.get(single.get(name, "")) == 1 else result.get(name)
         if value is not None:
             reach = f"  [{text_of(intervals[name][0])}, {text_of(intervals[name][1])}]" if name in intervals else ""
-            table.add_row(Text(words), text_of(value) + reach)  # Text: brackets are no markup
-    console.print(table)
+            yield words, text_of(value) + reach
 
 
 def show_description(console: Console, described: Mapping[str, Any], title: str) -> None:
-    """Print what `scenarios.likes.describe` says as a table."""
+    """Print what `scenarios.rating_split.describe` says as a table."""
     table = _table(title)
     for name, value in described.items():
         inner = (
@@ -149,16 +173,21 @@ def text_of(value: Any) -> str:
     return f"{int(value):,}" if isinstance(value, (int, float)) else str(value)
 
 
+def shows_bars(console: Console) -> bool:
+    """Return whether a bar can move there: on a terminal, or in a notebook that has the widgets it is made of."""
+    return console.is_terminal or (console.is_jupyter and importlib.util.find_spec("ipywidgets") is not None)
+
+
 @contextmanager
 def progress(console: Console, devices: int, label: str, done: str = "devices answered") -> Iterator[session.Progress]:
-    """Show progress on ``console``: a bar on a terminal, a plain line now and then elsewhere.
+    """Show progress on ``console``: a bar where one can move (`shows_bars`), a plain line now and then elsewhere.
 
     Yields
     ------
     callable
         Takes the number of answers so far.
     """
-    if console.is_terminal:
+    if shows_bars(console):
         columns = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn()
         with Progress(*columns, console=console, transient=True) as bar:
             task = bar.add_task(label, total=devices)

@@ -14,12 +14,13 @@ from actors.ratings import BlockRatings, StoredRatings
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.budget import Epsilon, add, as_json
 from coordinator.protocol.coins import derive
-from coordinator.statistics import ScoreStatistic
-from scenarios.catalogue import score_advice, what_clusters_follow
+from coordinator.server.server_half import TRUST_CURATOR, UNTIL_LEARNED
+from coordinator.server.statistics.scores import ScoreStatistic
+from scenarios.advice_scores import score_advice, what_clusters_follow
 from scenarios.config import Scenario
-from scenarios.experiment import Run
-from scenarios.kinds import CURATOR, DESIGNS, guarantee
+from scenarios.experiment import Run, own_of
 from scenarios.metrics import clustering_scores
+from scenarios.popularity import list_scores
 from scenarios.populations import class_shares, cluster_sizes
 from scenarios.predictors import predictor
 from scenarios.session import Spent
@@ -36,9 +37,19 @@ SHARES = (
     "popularity_ndcg",
     "random_hit_rate",
     "random_ndcg",
+    "top_50",
 )
 """Measured numbers between 0 and 1."""
-MEASURED = (*SHARES, "ari", "noiseless_ari", "accuracy_predicted", "random_liked", "seconds", "devices_per_second")
+MEASURED = (
+    *SHARES,
+    "rank_correlation",
+    "ari",
+    "noiseless_ari",
+    "accuracy_predicted",
+    "random_liked",
+    "seconds",
+    "devices_per_second",
+)
 """Numbers of a result that a repeat reports the mean of."""
 COUNTS = ("asked", "answered", "refused", "missing", "rounds", "unlearned", "undecided")
 """Numbers of a result that adaptive policies make differ between seeds; then a repeat reports the mean of them, too."""
@@ -73,25 +84,31 @@ def record(run: Run, noiseless: Run | None = None) -> dict[str, Any]:
         to the decoded model.
     """
     scenario, statistic, asked = run.scenario, run.statistic, run.outcome.state.asked
-    trust = DESIGNS[scenario.design].trust_model
+    half = scenario.half
+    trust = half.trust
+    own = own_of(scenario)
+    joint = own is not None or _is_joint(scenario, asked[0].query.questions)
+    per_question = None if trust == TRUST_CURATOR or joint else as_json(asked[0].query.epsilon_per_question)
     known = _known_truth(run) if run.population.truth is not None else _real(run, noiseless or run)
     return {
         "design": scenario.design,
+        **({"mechanism": own[0].name, "channel": own[1].how} if own else {}),
         "decoder": scenario.decoder,
         "items": scenario.items,
         "rated": scenario.rated,
         "users": scenario.users,
         "clusters": scenario.clusters,
-        "theta": scenario.theta,
-        **{name: getattr(scenario, name) for name in _OWN & DESIGNS[scenario.design].own},
+        "theta": scenario.value("theta"),
+        **scenario.settings.model_dump(mode="json"),
+        **({"confidence": scenario.confidence} if half.sure else {}),
         "answers_per_device": scenario.answers_per_device,
         "dropout": scenario.dropout,
         "straggler_share": scenario.straggler_share,
         "straggler_delay": scenario.straggler_delay,
         "deadline": scenario.deadline,
         "epsilon": as_json(scenario.epsilon),
-        "questions": asked[0].query.questions,
-        "epsilon_per_question": None if trust == CURATOR else as_json(asked[0].query.epsilon_per_question),
+        "questions": 1 if joint else asked[0].query.questions,
+        "epsilon_per_question": per_question,
         "policy": scenario.policy,
         "policy_error": run.outcome.failure,
         "rounds": len(asked),
@@ -99,7 +116,7 @@ def record(run: Run, noiseless: Run | None = None) -> dict[str, Any]:
         "undecided": _undecided(run),
         "seed": scenario.seed,
         "trust_model": trust,
-        "guarantee": guarantee(scenario),
+        "guarantee": scenario.guarantee(),
         "copies_max": run.population.copies_max,
         "person_epsilon": as_json(run.population.person_epsilon()),
         "asked": statistic.asked,
@@ -107,6 +124,7 @@ def record(run: Run, noiseless: Run | None = None) -> dict[str, Any]:
         "refused": statistic.refused,
         "missing": statistic.missing,
         **known,
+        **list_scores(run),
         "seconds": run.ran.seconds,
         "devices_per_second": statistic.asked / run.ran.seconds,
         **_spent(run.ran.spent),
@@ -119,6 +137,12 @@ def record(run: Run, noiseless: Run | None = None) -> dict[str, Any]:
         "actors": run.ran.actors,
         "devices_per_actor": run.devices_per_actor,
     }
+
+
+def _is_joint(scenario: Scenario, questions: int) -> bool:
+    """Return whether many bits are one answer, under one epsilon that is not split over them."""
+    local = scenario.half.private and scenario.half.trust != TRUST_CURATOR
+    return local and questions > 1 and not scenario.settings.splits
 
 
 def _spent(stretches: Sequence[Spent]) -> dict[str, Any]:
@@ -138,15 +162,11 @@ def _bytes_per_answer(run: Run) -> float | None:
     return run.outcome.size / answers if answers else None
 
 
-_OWN = frozenset({"agreement", "rated_items", "answers_per_item", "reveal_share", "vectors", "signs", "confidence"})
-"""Keys that tell two results of one design apart."""
-
-
 def _unlearned(run: Run) -> int | None:
     """Return how many items a policy that goes on until every item is learned left unlearned; None for others."""
-    if run.scenario.design != "item-query" or not isinstance(run.statistic, ScoreStatistic):
+    if run.scenario.policy != UNTIL_LEARNED or not isinstance(run.statistic, ScoreStatistic):
         return None
-    return int((run.statistic.sensed < run.scenario.answers_per_item).sum())
+    return int((run.statistic.sensed < run.scenario.value("answers_per_item")).sum())
 
 
 def _undecided(run: Run) -> int | None:

@@ -1,54 +1,40 @@
-"""Separability: which item clusters a design cannot tell apart, whatever the number of users."""
+"""Separability: which item clusters a mechanism cannot tell apart, whatever the number of users."""
 
 from __future__ import annotations
 
-import math
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
 
-from coordinator.moments import BlockParameters, maxsense_moments
-from coordinator.multi_moments import multi_maxsense_moments
-from coordinator.pair_moments import pair_agreement
-from coordinator.pair_statistics import MOST_ITEMS
 from coordinator.protocol.arrays import Floats
+from coordinator.protocol.errors import InputError
+from coordinator.server.mechanisms import found
+from coordinator.server.moments.told_ratings import NoSignal
+from coordinator.server.server_half import TRUST_LOCAL, ServerHalf
+from scenarios.block_world import known_world
 from scenarios.config import Scenario
-from scenarios.kinds import multi_maxsense
-from scenarios.populations import class_shares, cluster_sizes
 
-PAIRED = ("pairwise", "curator-pairs")
-"""Designs that learn from pairs of items."""
 SAME = 1e-9
 """Clusters differ less than this, as a share of what answers without noise vary at all: rounding, no difference."""
-
-
-def block_parameters(scenario: Scenario) -> BlockParameters:
-    """Return the block model of a scenario, as moments take it."""
-    return BlockParameters(
-        rated=scenario.complete().rated or 0,
-        like=np.array(scenario.like),
-        class_shares=class_shares(scenario),
-        cluster_sizes=cluster_sizes(scenario),
-    )
 
 
 def profiles(scenario: Scenario) -> Floats | None:
     """Return what answers without noise tell of each cluster's items, one row a cluster; None where nothing.
 
-    Noise scales all of it alike. For MaxSense P(S = 1 | the item is sensed), less P(S = 1); where pairs are
-    asked about, P(S = 1) of a pair with an item of each cluster; where ratings are told, the mean rating.
+    Where a mechanism tells no moments nobody knows, and its clusters count as told apart. Noise scales all of it alike.
+    For scores P(S = 1 | the item is sensed), less P(S = 1); where pairs are asked about, P(S = 1) of a pair with an
+    item of each cluster; where ratings are told, the mean rating.
     """
-    parameters = block_parameters(scenario)
-    if scenario.design in PAIRED:
-        public = scenario.rated_items == "public" or scenario.design == "curator-pairs"
-        return pair_agreement(parameters, agreement=scenario.agreement, epsilon=math.inf, rated_public=public)
-    if scenario.design == "multi-maxsense":
-        size = multi_maxsense(scenario.complete(), 1).set_size
-        return multi_maxsense_moments(parameters, set_size=size, questions=1, epsilon=math.inf).effect[:, None]
-    if scenario.design == "maxsense":
-        sensing = scenario.theta / parameters.rated
-        return None if sensing >= 1 else maxsense_moments(parameters, sensing=sensing, epsilon=math.inf).effect[:, None]
-    return np.asarray(parameters.class_shares @ parameters.like - 0.5)[:, None]
+    half, filled = scenario.half, scenario.complete()
+    world = known_world(filled)
+    settings = filled.settings.settle(world, scenario.decoder)
+    assert world.block is not None
+    moments = half.moments(settings, replace(world, epsilon=None))
+    if moments is None or isinstance(moments, NoSignal):
+        return None if moments else np.eye(len(scenario.like[0]))
+    profile: Floats | None = getattr(moments, "profile", None)
+    return (world.block.class_shares @ world.block.like - 0.5)[:, None] if profile is None else profile
 
 
 def inseparable(scenario: Scenario) -> list[tuple[int, int]]:
@@ -71,8 +57,17 @@ def warning(scenario: Scenario) -> str | None:
         return None
     told = ", ".join(f"{one} and {other}" for one, other in pairs)
     line = f"warning: {scenario.design} cannot tell clusters {told} apart, however many users answer"
-    paired = scenario.model_copy(update={"design": "pairwise", "agreement": "rated-equal", "questions": "ceil"})
-    small, many = (scenario.complete().items or 0) <= MOST_ITEMS, (scenario.complete().rated or 0) > 1
-    if scenario.design not in PAIRED and small and many and not inseparable(paired):
-        return f"{line}; Pairwise-Preference can (--design pairwise)"
+    several = (scenario.complete().rated or 0) > 1
+    for half in found().values() if several and not scenario.half.paired else ():
+        if half.paired and half.trust == TRUST_LOCAL and _tells_apart(half, scenario):
+            return f"{line}; {half.title} can (--design {half.name})"
     return line
+
+
+def _tells_apart(half: ServerHalf, scenario: Scenario) -> bool:
+    other = scenario.complete().model_copy(update={"design": half.name, "settings": half.settings()})
+    try:
+        other.asking()
+    except InputError:  # too many items for pairs of them
+        return False
+    return not inseparable(other)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import queue
 import threading
 import time
@@ -17,18 +18,21 @@ import numpy as np
 from actors.absence import PRESENT, Absence
 from actors.device import Cohort
 from actors.ratings import Ratings
-from coordinator.aggregation import Statistic, aggregate, merge, no_release
-from coordinator.asking import next_ask, whose
-from coordinator.layout import Layout, cut
+from coordinator.protocol.admitted import admit
 from coordinator.protocol.arrays import Indices2
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import InputError, PolicyError
 from coordinator.protocol.messages import Model, Query, Release
-from coordinator.rounds import MOST_ROUNDS, Learner, Outcome, conduct
-from coordinator.server import Ask, Policy, ServerState
-from scenarios.abandoning import A, R, work
-from scenarios.kept import Kept, Nowhere
-from scenarios.together import answer, rehearse
+from coordinator.server.aggregation import aggregate, no_release
+from coordinator.server.fleet.layout import Layout, cut
+from coordinator.server.rounds.asking import next_ask, whose
+from coordinator.server.rounds.conductor import Learner, Outcome, conduct
+from coordinator.server.rounds.state import Ask, Policy, ServerState
+from coordinator.server.server_half import MOST_ROUNDS
+from coordinator.server.statistics.statistic import Statistic, merge
+from scenarios.round_store import Kept, Nowhere
+from scenarios.shared_sets import answer, rehearse
+from scenarios.worker_threads import A, R, work
 
 Progress = Callable[[int], None]
 """Told how many answers are in so far."""
@@ -126,6 +130,12 @@ class Ran:
     restarts: int = 0
 
 
+def check_workers(workers: int | None) -> None:
+    """Refuse a backend without a worker; None stands for one a CPU."""
+    if workers is not None and workers < 1:
+        raise InputError(f"workers is {workers}; it must be at least 1")
+
+
 class Session(Protocol):
     """A backend that is ready to run jobs."""
 
@@ -153,17 +163,27 @@ class InProcess:
 
     Parameters
     ----------
-    workers : int
-        Threads.
+    workers : int, optional
+        Threads; default: one a CPU.
+
+    Raises
+    ------
+    InputError
+        If there is no worker.
     """
 
     name = "inprocess"
 
-    def __init__(self, workers: int) -> None:
-        self.workers = workers
+    def __init__(self, workers: int | None = None) -> None:
+        check_workers(workers)
+        self.workers = workers or os.cpu_count() or 1
+
+    def __repr__(self) -> str:
+        return f"InProcess(workers={self.workers})"
 
     def run(self, job: Job, *, advised: int, top: int, progress: Progress) -> Ran:
         """Run a job; see `Session.run`."""
+        admit(job.learner.own)
         cohorts = [
             Cohort(job.ratings, job.secret, first, stop, job.budget, ledger=job.ledger, absence=job.absence)
             for first, stop in job.layout.cohorts
@@ -226,7 +246,7 @@ class _Threads:
         self._answers = 0
 
     def ask(self, ask: Ask) -> tuple[Statistic, Sequence[Release]]:
-        """Ask every cohort block by block; see `coordinator.rounds.Transport`."""
+        """Ask every cohort block by block; see `coordinator.server.rounds.conductor.Transport`."""
         block = self._job.layout.block_of(ask.query.bits)
         blocks = [
             (cohort, first, stop)
@@ -244,7 +264,7 @@ class _Threads:
         return total or aggregate(ask.query, no_release(ask.query)), releases
 
     def recall(self, ask: Ask) -> None:
-        """Let devices book an earlier question; see `coordinator.rounds.Transport`."""
+        """Let devices book an earlier question; see `coordinator.server.rounds.conductor.Transport`."""
         for cohort in self._cohorts:
             if (first := max(cohort.first, ask.first)) < (stop := min(cohort.stop, ask.stop)):
                 cohort.ledger.charge(ask.query, first, stop)

@@ -7,8 +7,8 @@ import math
 import numpy as np
 from scipy.special import ndtr
 
-from coordinator.moments import BlockParameters
 from coordinator.protocol.arrays import Floats
+from coordinator.server.moments.blocks import BlockParameters
 
 
 def _between(own: int, levels: Floats, shares: Floats, error: float) -> tuple[float, float]:
@@ -36,7 +36,7 @@ def mistakes(parameters: BlockParameters, *, contrast: float, users: int) -> Flo
     parameters : BlockParameters
         The block model; its clusters have different means over user classes.
     contrast : float
-        As `coordinator.sign_moments.sign_contrast` says.
+        As `coordinator.server.moments.signs.sign_contrast` says.
     users : int
         Answers received.
     """

@@ -18,10 +18,10 @@ import numpy as np
 from scipy.optimize import brentq, linear_sum_assignment
 from scipy.stats import norm, qmc
 
-from coordinator.pair_moments import BlockSignal, nearest_root, pair_signal
 from coordinator.protocol.arrays import Floats, Ints
 from coordinator.protocol.compiled import compiled
-from coordinator.threads import one_thread
+from coordinator.server.decoding.threads import k_means, one_thread
+from coordinator.server.moments.pairs import BlockSignal, nearest_root, pair_signal
 
 DRAWS, POINTS = 8, 200  # with noise eigenvectors: samples of the items; in each at most so many points a cluster
 POPULATION = 512  # without: points that stand for a cluster
@@ -58,7 +58,7 @@ class _Profiles:
 
 
 def spectral_accuracy(rates: Floats, sizes: Ints, *, users: int, decoder: str) -> float:
-    """Predict the share of items right of `coordinator.spectral.decode_pairs`; see `pair_signal`, `signal_accuracy`."""
+    """Predict the share of items right of `spectral.decode_pairs`; see `pair_signal`, `signal_accuracy`."""
     return signal_accuracy(pair_signal(rates, sizes, users=users, decoder=decoder))
 
 
@@ -236,8 +236,6 @@ def _misses(signal: BlockSignal) -> list[tuple[Floats, Floats]]:
 
 def _draw(signal: BlockSignal, profiles: _Profiles, means: Floats, noise: list[Floats]) -> tuple[Floats, Floats]:
     """Run k-means on profiles with the given cluster means and standard normal noise."""
-    from sklearn.cluster import KMeans  # noqa: PLC0415 (takes a second; only where something is predicted)
-
     count, shares = signal.sizes.size, signal.sizes / signal.sizes.sum()
     parts = [
         mean + part @ nearest_root(cov) for mean, part, cov in zip(means, noise, profiles.covariances, strict=True)
@@ -249,8 +247,8 @@ def _draw(signal: BlockSignal, profiles: _Profiles, means: Floats, noise: list[F
     owners = np.repeat(np.arange(count), [len(part) for part in parts])
     points, weights = np.concatenate(parts), (shares / np.bincount(owners))[owners]
     fits = [
-        KMeans(count, init=start, n_init=times, tol=0, max_iter=500, random_state=0).fit(points, sample_weight=weights)
-        for start, times in ((means, 1), ("k-means++", 1 if profiles.told < count else 10))
+        k_means(points, count, starts=times, centres=start, weights=weights)
+        for start, times in ((means, 1), (None, 1 if profiles.told < count else 10))
     ]
     best = min(fits, key=lambda fit: fit.inertia_)
     inside = np.zeros((count, count))

@@ -13,11 +13,11 @@ from functools import lru_cache
 import numpy as np
 from scipy.stats import binom, norm
 
-from coordinator.moments import BlockParameters
-from coordinator.open_designs import toy_share
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.errors import InputError
-from coordinator.schedules import round_users
+from coordinator.server.mechanisms.reveal import toy_share
+from coordinator.server.moments.blocks import BlockParameters
+from coordinator.server.rounds.schedules import round_users
 from scenarios.line_clusters import LineLaw, kmeans_cuts, line_accuracy, line_exact
 
 REACH = 9.0  # standard deviations of a binomial count that a law spans

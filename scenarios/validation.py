@@ -11,6 +11,8 @@ from coordinator.protocol.errors import InputError
 from scenarios.given import brief, read_toml
 
 M = TypeVar("M", bound=BaseModel)
+_WAYS = ("constrained-", "function-", "literal[")
+"""How the checking library calls the ways to read a value of several types; they are no part of a key."""
 
 
 def validated(kind: type[M], path: Path | None, flags: dict[str, Any]) -> M:
@@ -35,19 +37,34 @@ def validated(kind: type[M], path: Path | None, flags: dict[str, Any]) -> M:
         One line for the first thing that is wrong: the key, its value and the remedy.
     """
     values = read_toml(path, "scenario file") if path else {}
+    if "settings" in values:
+        raise InputError("key 'settings' is unknown: a mechanism's own settings stand among the others; take them out")
     values |= {name: value for name, value in flags.items() if value is not None}
     try:
         return kind.model_validate(values)
     except ValidationError as error:
-        raise InputError(_first_line(error, kind)) from None
+        raise InputError(first_line(error, kind)) from None
 
 
-def _first_line(error: ValidationError, kind: type[BaseModel]) -> str:
+def keys_of(kind: type[BaseModel]) -> list[str]:
+    """Return the keys that a TOML file may have."""
+    flat_names = getattr(kind, "flat_names", None)
+    return list(flat_names() if callable(flat_names) else kind.model_fields)
+
+
+def first_line(error: ValidationError, kind: type[BaseModel]) -> str:
+    """Return in one line the first thing that is wrong: the key, its value and the remedy.
+
+    Parameters
+    ----------
+    error : ValidationError
+    kind : type
+        What could not be read; known keys are its own.
+    """
     first = error.errors()[0]
-    parts = [str(part) for part in first["loc"] if str(part) not in ("constrained-int", "literal['ceil','auto']")]
-    name = ".".join(parts) or "scenario"
+    name = ".".join(str(part) for part in first["loc"] if not str(part).startswith(_WAYS)) or "scenario"
     if first["type"] == "extra_forbidden":
-        return f"key {brief(name)} is unknown; known are {', '.join(kind.model_fields)}"
+        return f"key {brief(name)} is unknown; known are {', '.join(keys_of(kind))}"
     message = first["msg"].removeprefix("Value error, ")
     if first["type"] == "value_error":
         return message if message.startswith(name) or not first["loc"] else f"{name}: {message}"

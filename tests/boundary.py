@@ -5,32 +5,36 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
+import pytest
 from ray import cloudpickle
 from ray.actor import ActorHandle
 
-from coordinator.designs import MultiMaxSense, Pairwise
-from coordinator.elimination import Eliminate, ItemByItem
-from coordinator.estimates import Estimates
-from coordinator.hosts import Cohorts
-from coordinator.layout import Layout
-from coordinator.mixture import Mixture
-from coordinator.open_designs import ItemQuery, Reveal
-from coordinator.pair_statistics import PairStatistic
-from coordinator.pool_designs import MaxSense, SignSensing
-from coordinator.posterior import Posterior
+from actors.device import Cohort
 from coordinator.protocol.budget import PrivacyParameter
 from coordinator.protocol.coins import derive
 from coordinator.protocol.messages import Model, Query, Release
-from coordinator.rating_decoders import Curator
-from coordinator.readings import Centred, Readings
-from coordinator.remote import Limits
-from coordinator.rounds import Learner, Outcome, Round
-from coordinator.schedules import Fixed, OneRound, UntilLearned
-from coordinator.server import Ask, Counts, ServerState
-from coordinator.setting import Setting
-from coordinator.statistics import ScoreStatistic
+from coordinator.server import mechanisms
+from coordinator.server.aggregation import aggregate
+from coordinator.server.decoding.estimates import Estimates
+from coordinator.server.decoding.mixture import Mixture
+from coordinator.server.decoding.posterior import Posterior
+from coordinator.server.decoding.told_ratings import Curator
+from coordinator.server.fleet.coordinator import Limits
+from coordinator.server.fleet.layout import Layout
+from coordinator.server.fleet.roster import Cohorts
+from coordinator.server.rounds.conductor import Learner, Outcome, Round
+from coordinator.server.rounds.elimination import Eliminate, ItemByItem
+from coordinator.server.rounds.readings import Centred, Readings
+from coordinator.server.rounds.schedules import Fixed, OneRound, UntilLearned
+from coordinator.server.rounds.setting import Setting
+from coordinator.server.rounds.state import Ask, Counts, ServerState
+from coordinator.server.statistics.scores import ScoreStatistic
+from coordinator.server.statistics.statistic import Statistic
+from scenarios import session
+from scenarios import shared_sets as together
 
 SEED = 0x1234_5678_9ABC_DEF1
 """A run's seed that no other number is likely to look like."""
@@ -46,6 +50,7 @@ ALLOWED: dict[type, set[str]] = {
         "pool",
         "answer_bits",
         "centres",
+        "arrays",
     },
     Release: {"query_id", "first", "count", "width", "bits", "answered", "refused", "pairs"},
     Model: {"cluster", "score", "error", "clusters"},
@@ -63,25 +68,15 @@ ALLOWED: dict[type, set[str]] = {
     Fixed: {"setting", "rounds"},
     Eliminate: {"setting", "share"},
     ItemByItem: {"setting"},
-    SignSensing: {"items", "rated", "vectors", "centred"},
-    ScoreStatistic: {"sensed", "scores", "asked", "answered", "refused", "ones", "questions"},
-    PairStatistic: {"pairs", "agreed", "asked", "answered", "refused"},
     Outcome: {"state", "model", "releases_sha256", "size", "posterior", "failure"},
     OneRound: {"design", "epsilon", "public_seed"},
     UntilLearned: {"design", "rated", "answers", "public_seed"},
-    MaxSense: {"items", "rated", "theta"},
-    MultiMaxSense: {"items", "rated", "questions", "theta"},
-    Pairwise: {"items", "agreement", "rated_public"},
-    ItemQuery: {"items"},
-    Reveal: {"name", "items", "most", "share"},
-    Learner: {"clusters", "decoder", "curator", "design", "confidence"},
+    Learner: {"clusters", "decoder", "curator", "design", "confidence", "own"},
     Curator: {"epsilon", "rated", "seed"},
     Layout: {"devices", "workers", "devices_per_actor"},
     Cohorts: {"bounds", "hosts"},
 }
 """What the server's side may hold, and the names of its fields; a `Curator` is a server that is trusted."""
-CACHED: dict[type, set[str]] = {PairStatistic: {"ones"}}
-"""What a value may keep beside its fields: what follows from them."""
 ATOMS = (int, float, str, bytes, Fraction, PrivacyParameter, type(None), ActorHandle)
 """An actor's handle is an address; what lies behind it stays there."""
 
@@ -89,11 +84,12 @@ ATOMS = (int, float, str, bytes, Fraction, PrivacyParameter, type(None), ActorHa
 def leaves(value: object, items: int) -> Iterator[object]:
     """Walk through all that a value holds; fail at a type or a field that is not on the list."""
     kind = type(value)
-    if kind in ALLOWED:
+    if kind.__module__.startswith(f"{mechanisms.__name__}.") or isinstance(value, Statistic):
+        yield from of_statistic(value, items) if isinstance(value, Statistic) else of_design(value)
+    elif kind in ALLOWED:
         held = {name: getattr(value, name) for name in ALLOWED[kind]}
         assert {part.name for part in dataclasses.fields(value)} == set(held)  # type: ignore[arg-type] # on the list
-        beside = set(getattr(value, "__dict__", {})) - set(held)
-        assert beside <= CACHED.get(kind, set()), "something was put beside the fields"
+        assert set(getattr(value, "__dict__", {})) <= set(held), "something was put beside the fields"
         for name, part in held.items():
             if is_public(kind, name, part, items):
                 yield part
@@ -116,6 +112,31 @@ def leaves(value: object, items: int) -> Iterator[object]:
         yield value
 
 
+def of_statistic(statistic: Statistic, items: int) -> Iterator[object]:
+    """Walk through a statistic, whichever mechanism's: it holds whole numbers, and what follows from them."""
+    names = {part.name for part in dataclasses.fields(statistic)}
+    beside = set(getattr(statistic, "__dict__", {})) - names
+    assert beside <= {"ones"}, "something was put beside the fields"
+    for name in names:
+        value = getattr(statistic, name)
+        if name in statistic.counts:
+            assert type(value) is np.ndarray
+            assert value.dtype == np.int64
+            assert value.size <= max(items**2, 2 * items)
+            yield value
+        else:
+            assert type(value) is int
+            yield value
+
+
+def of_design(design: Any) -> Iterator[object]:
+    """Walk through a design, whichever mechanism's: it holds numbers and words."""
+    for part in dataclasses.fields(design):
+        value = getattr(design, part.name)
+        assert type(value) in {int, float, bool, str}, f"{part.name} of {type(design)} crossed"
+        yield value
+
+
 def is_public(kind: type, name: str, part: object, items: int) -> bool:
     """Whether a field holds what only such a field may hold; fail where it holds anything else."""
     if name == "pool" and part is not None:
@@ -126,9 +147,9 @@ def is_public(kind: type, name: str, part: object, items: int) -> bool:
         assert (part.ndim, part.dtype) == (1, np.int32)
         assert part.size <= items
         return True
-    if (kind, name) in {(Pairwise, "rated_public"), (Posterior, "apart"), (SignSensing, "centred")}:
-        assert type(part) is bool
-        return True
+    if (kind, name) in {(Posterior, "apart"), (Query, "arrays")}:
+        arrays = part.items() if isinstance(part, dict) else [("", None)]
+        return type(part) is bool or all(type(key) is str and isinstance(array, np.ndarray) for key, array in arrays)
     if (kind, name) == (Centred, "inside"):
         check_inside(part, items)
         return True
@@ -146,7 +167,8 @@ def check_inside(statistic: object, items: int) -> None:
     for counts in (statistic.sensed, statistic.scores):
         assert counts.dtype.kind == "i"
         assert counts.shape <= (items,)
-    assert all(type(getattr(statistic, name)) is int for name in ALLOWED[ScoreStatistic] - {"sensed", "scores"})
+    numbers = {part.name for part in dataclasses.fields(statistic)} - set(statistic.counts)
+    assert all(type(getattr(statistic, name)) is int for name in numbers)
 
 
 def check_pool(pool: object, items: int) -> None:
@@ -173,3 +195,32 @@ def shows_a_secret(held: object, seed: int) -> bool:
     """Whether a pickle of ``held`` holds the seed or the secret."""
     stream: bytes = cloudpickle.dumps(held)  # type: ignore[no-untyped-call] # Ray gives it no types
     return any(secret in stream for secret in secrets(seed))
+
+
+class Wire:
+    """All that crossed in a run: what devices were handed and gave back, and what the server was handed."""
+
+    def __init__(self) -> None:
+        self.crossed: list[Any] = []
+
+
+def tap(monkeypatch: pytest.MonkeyPatch) -> Wire:
+    """Tap both sides of every run in this process, which goes message by message as on Ray."""
+    wire = Wire()
+
+    class Tapped(Cohort):
+        def answer(self, query: Query, first: int, stop: int) -> Release:
+            release = super().answer(query, first, stop)
+            wire.crossed += [query, first, stop, release]
+            return release
+
+    def tapped(query: Query, release: Release) -> Statistic:
+        statistic = aggregate(query, release)
+        wire.crossed += [query, release, statistic]
+        return statistic
+
+    monkeypatch.setattr(session, "Cohort", Tapped)
+    monkeypatch.setattr(together, "aggregate", tapped)
+    monkeypatch.setattr(together, "_shares", lambda *_: False)
+    monkeypatch.setattr("coordinator.server.fleet.layout.SMALLEST_BLOCK", 64)
+    return wire

@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from coordinator.completion.cohorts import LocalCrowd
-from coordinator.completion.fitting import Fitting, Model, begin, iterate
 from coordinator.protocol.arrays import Bools2, Floats, Floats2, Indices, Ints
 from coordinator.protocol.features import ItemFeatures
+from coordinator.server.completion.cohorts import LocalCrowd
+from coordinator.server.completion.fitting import FittedModel, Fitting, begin, iterate
 
 
 class Planted(NamedTuple):
@@ -43,7 +43,7 @@ def planted(users: int, items: int, *, rank: int, share: float, noise: float = 0
     return Planted(truth, seen, starts, np.nonzero(seen)[1].astype(np.int32), values)
 
 
-def fitted(of: Planted, fitting: Fitting, iterations: int, workers: int = 1) -> Model:
+def fitted(of: Planted, fitting: Fitting, iterations: int, workers: int = 1) -> FittedModel:
     """Fit all its users."""
     crowd = of.crowd(workers)
     return iterate(begin(crowd, fitting, lowest=-99, highest=99, scale=None), crowd, fitting, iterations)

@@ -4,7 +4,13 @@
 `runs` starts small scenarios and commands, `boundary` knows what may cross it, `tiers` builds private devices,
 `mortal` has processes that die, `forging` makes messages that nothing has checked,
 `nasty` the values in them,
-`malformed` holds input that nobody means, `cutting` ends a process at each of its file operations.
+`malformed` holds input that nobody means, `cutting` ends a process at each of its file operations,
+`golden` holds results that must not change,
+`foreign_mechanisms`, `foreign_bad`, `foreign_liars` and `foreign_dishonest` are what somebody else wrote,
+`foreign_jobs` runs of them,
+`liars` has mechanisms that spend more than they say, `contracts` what every mechanism must hold,
+`own_pages` are pages that build something of one's own,
+`exact_information` enumerates a `tiny_model`: no bound on what an answer tells may lie below it.
 """
 
 from __future__ import annotations
@@ -20,6 +26,7 @@ import hypothesis
 import pytest
 
 if TYPE_CHECKING:
+    from boundary import Wire
     from runs import Command
 
     from scenarios.cluster import OnRay
@@ -30,7 +37,9 @@ hypothesis.settings.load_profile("untimed")
 
 
 def _share(name: str) -> None:
-    spec = importlib.util.spec_from_file_location(name, Path(__file__).parent / f"{name}.py")
+    here = Path(__file__).parent
+    path = here / name / "__init__.py" if (here / name).is_dir() else here / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise ImportError(f"tests/{name}.py cannot be loaded")
     module = importlib.util.module_from_spec(spec)
@@ -51,6 +60,17 @@ for shared in (
     "nasty",
     "malformed",
     "cutting",
+    "golden",
+    "liars",
+    "contracts",
+    "tiny_model",
+    "exact_information",
+    "foreign_mechanisms",
+    "foreign_bad",
+    "foreign_liars",
+    "foreign_dishonest",
+    "foreign_jobs",
+    "own_pages",
 ):
     _share(shared)
 
@@ -116,6 +136,14 @@ def nobody_asks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
 
 
+@pytest.fixture
+def wire(monkeypatch: pytest.MonkeyPatch) -> Wire:
+    """All that crosses in runs in this process."""
+    from boundary import tap  # noqa: PLC0415 (importable only since the loop above)
+
+    return tap(monkeypatch)
+
+
 @pytest.fixture(scope="session")
 def ray_session() -> Iterator[OnRay]:
     """One Ray instance of two workers for all tests that need one."""
@@ -125,3 +153,12 @@ def ray_session() -> Iterator[OnRay]:
         patch.delenv("RAY_ADDRESS", raising=False)
         with on_ray(address=None, workers=2) as session:
             yield session
+
+
+@pytest.fixture
+def lent(ray_session: OnRay, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let `on_ray` and commands step into the instance that runs already, and leave it running."""
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setattr("scenarios.cluster._require_none_here", lambda: None)
+    monkeypatch.setattr("scenarios.cluster._start", lambda _: None)
+    monkeypatch.setattr("ray.shutdown", lambda: None)

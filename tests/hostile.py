@@ -24,21 +24,24 @@ from nasty import bad_part, heavy, picked
 
 from actors.client import Client
 from actors.device import Device
-from actors.online_remote import ClientHost, VoterHost
+from actors.host import DeviceHost, advice_permit
 from actors.ratings import Ratings
-from actors.remote import DeviceHost, advice_permit
-from actors.second_order.remote import PrivateHost
+from actors.second_order.private_host import PrivateHost
+from actors.voter_host import ClientHost, VoterHost
 from actors.voters import PlantedVoters, RatingVoters, TableVoters
-from coordinator.aggregator import Aggregator
-from coordinator.designs import MultiMaxSense, Pairwise
-from coordinator.open_designs import ItemQuery, Reveal
-from coordinator.pool_designs import MaxSense, SignSensing
 from coordinator.protocol.ballots import Ballot, Service
 from coordinator.protocol.budget import Epsilon, within
 from coordinator.protocol.errors import BlindrecError
 from coordinator.protocol.messages import Model, Query
 from coordinator.protocol.second_order import SecondOrderRelease
-from coordinator.protocol.second_order_mechanisms import MECHANISMS
+from coordinator.protocol.second_order_mechanisms import found
+from coordinator.server.fleet.aggregator import Aggregator
+from coordinator.server.mechanisms.item_query import ItemQuery
+from coordinator.server.mechanisms.maxsense import MaxSense
+from coordinator.server.mechanisms.multi_maxsense import MultiMaxSense
+from coordinator.server.mechanisms.pairwise import Pairwise
+from coordinator.server.mechanisms.reveal import Reveal
+from coordinator.server.mechanisms.sign import SignSensing
 
 ITEMS, USERS, ROUNDS, OBJECTS = 12, 10, 6, 3
 BOUNDS = [(0, 4), (4, USERS)]
@@ -163,7 +166,7 @@ def voter_targets() -> list[Target]:
 def private_targets() -> list[Target]:
     """Methods of private devices; a model that was changed is announced and asked about, where it has a digest."""
     host = PrivateHost(tiers.private(OF, items=ITEMS), tiers.SECRET, BOUNDS, tiers.WILLING)
-    token, asked = host.incarnation(), [tiers.query(FEATURES, name) for name in MECHANISMS]
+    token, asked = host.incarnation(), [tiers.query(FEATURES, name) for name in found()]
     asked.append(forged(tiers.query(FEATURES, "pmc"), own_h=True))
 
     def books() -> object:

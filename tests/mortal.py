@@ -79,9 +79,9 @@ def at(name: str, number: int, how: str) -> Fate:
 def stand_in(patch: pytest.MonkeyPatch, *modules: str) -> None:
     """Put the stand-in in Ray's place, in some modules; nobody waits before another attempt."""
     instead = SimpleNamespace(get=_get, put=Reference, wait=_wait, exceptions=ray.exceptions)
-    for module in (*modules, "coordinator.retrying"):
+    for module in (*modules, "coordinator.server.fleet.retrying"):
         patch.setattr(f"{module}.ray", instead)
-    patch.setattr("coordinator.retrying.FIRST_PAUSE", 0)
+    patch.setattr("coordinator.server.fleet.retrying.FIRST_PAUSE", 0)
 
 
 def _get(asked: Any) -> Any:

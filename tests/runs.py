@@ -14,7 +14,7 @@ import pytest
 from scenarios.config import Scenario
 from scenarios.datasets import RatingTable
 from scenarios.experiment import Run, run, silent
-from scenarios.likes import Split
+from scenarios.rating_split import Split
 from scenarios.session import InProcess, Progress
 
 Rating = tuple[int, int, float]
@@ -101,6 +101,11 @@ def split_of(rows: Sequence[Sequence[tuple[int, bool]]], held: Sequence[Sequence
         held_indptr=np.cumsum([0, *map(len, held)]),
         held_items=np.array([item for row in held for item in row], np.int32),
     )
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    """All files below a folder."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def holds_within(seconds: float, condition: Callable[[], bool]) -> bool:

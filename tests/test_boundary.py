@@ -10,21 +10,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from boundary import SEED, leaves, shows_a_secret
+from boundary import SEED, Wire, leaves, shows_a_secret
 from forging import forged
 from runs import here, of_file, planted_ratings, small, write_movielens
 
-from actors.device import Cohort
-from coordinator.aggregation import Statistic, aggregate
-from coordinator.pair_statistics import PairStatistic
 from coordinator.protocol.coins import derive
 from coordinator.protocol.messages import Query, Release
-from coordinator.statistics import ScoreStatistic
-from scenarios import session, together
+from coordinator.server.statistics.scores import ScoreStatistic
+from coordinator.server.statistics.statistic import Statistic
+from scenarios import session
+from scenarios import shared_sets as together
 from scenarios.config import Scenario
-from scenarios.experiment import Run, learner_of
-from scenarios.policies import policy_of
-from scenarios.questions import settle
+from scenarios.experiment import Run
 
 IMPORT_ALL = """
 import importlib, json, pkgutil, sys
@@ -46,45 +43,19 @@ def loaded_with(package: str) -> tuple[set[str], set[str]]:
 
 def test_the_server_never_loads_devices_or_experiments() -> None:
     walked, ours = loaded_with("coordinator")
-    assert {"coordinator.remote", "coordinator.aggregator", "coordinator.protocol.messages"} <= walked
+    assert {
+        "coordinator.server.fleet.coordinator",
+        "coordinator.server.fleet.aggregator",
+        "coordinator.protocol.messages",
+    } <= walked
     assert ours == walked | {"coordinator"}
 
 
 def test_devices_load_of_the_server_what_is_public_and_of_experiments_nothing() -> None:
     walked, ours = loaded_with("actors")
-    assert {"actors.remote", "actors.device"} <= walked
+    assert {"actors.host", "actors.device"} <= walked
     others = ours - walked - {"actors", "coordinator"}
     assert all(name == "coordinator.protocol" or name.startswith("coordinator.protocol.") for name in others), others
-
-
-class Wire:
-    """All that crossed in a run: what devices were handed and gave back, and what the server was handed."""
-
-    def __init__(self) -> None:
-        self.crossed: list[Any] = []
-
-
-@pytest.fixture
-def wire(monkeypatch: pytest.MonkeyPatch) -> Wire:
-    """A tap on both sides of every run in this process, which goes message by message as on Ray."""
-    tap = Wire()
-
-    class Tapped(Cohort):
-        def answer(self, query: Query, first: int, stop: int) -> Release:
-            release = super().answer(query, first, stop)
-            tap.crossed += [query, first, stop, release]
-            return release
-
-    def tapped(query: Query, release: Release) -> Statistic:
-        statistic = aggregate(query, release)
-        tap.crossed += [query, release, statistic]
-        return statistic
-
-    monkeypatch.setattr(session, "Cohort", Tapped)
-    monkeypatch.setattr(together, "aggregate", tapped)
-    monkeypatch.setattr(together, "_shares", lambda *_: False)
-    monkeypatch.setattr("coordinator.layout.SMALLEST_BLOCK", 64)
-    return tap
 
 
 def all_of(run: Run, tap: Wire) -> list[object]:
@@ -100,51 +71,6 @@ def test_nothing_crosses_but_what_is_on_the_list(scenario: Scenario, wire: Wire)
     assert len([value for value in wire.crossed if type(value) is Release]) > 30
     found = [leaf for value in all_of(run, wire) for leaf in leaves(value, items=40)]
     assert len(found) > 500
-
-
-DESIGNS: dict[str, dict[str, Any]] = {
-    "multi-maxsense": {"design": "multi-maxsense", "questions": 3, "epsilon": 3},
-    "sign": {"design": "sign", "vectors": 4},
-    "eliminate": {"design": "sign", "policy": "eliminate", "answers_per_device": 2},
-    "item-by-item": {"design": "maxsense", "policy": "item-by-item", "confidence": 0.9},
-    "fixed": {"design": "maxsense", "policy": "fixed", "rounds": 3},
-    "pairwise": {"design": "pairwise"},
-    "public pairs": {"design": "pairwise", "rated_items": "public"},
-    "item-query": {"design": "item-query", "answers_per_item": 5},
-    "full-reveal": {"design": "full-reveal"},
-    "curator-items": {"design": "curator-items"},
-    "curator-pairs": {"design": "curator-pairs"},
-}
-
-
-@pytest.mark.parametrize("name", DESIGNS)
-def test_nothing_crosses_in_any_design_but_what_is_on_the_list(name: str, wire: Wire) -> None:
-    scenario = small(**DESIGNS[name], seed=SEED, like="0.9,0.2;0.1,0.7", users=601)
-    run = here(scenario, workers=2, devices_per_actor=100)
-    told = {Query, int, Release, PairStatistic if "pairs" in name or "pairwise" in name else ScoreStatistic}
-    assert {type(value) for value in wire.crossed} == told
-    held = [*all_of(run, wire), policy_of(run.scenario), learner_of(run.scenario)]
-    assert sum(1 for value in held for _ in leaves(value, items=40)) > 100
-    assert not shows_a_secret(held, SEED)
-
-
-@pytest.mark.parametrize("name", DESIGNS)
-def test_a_release_is_as_long_as_its_questions_and_pairs_cross_where_they_are_public(name: str, wire: Wire) -> None:
-    """Its length tells how many devices it is about, and nothing about them; padding is 0."""
-    here(small(**DESIGNS[name], users=301), devices_per_actor=100)
-    for release in [value for value in wire.crossed if type(value) is Release and value.count]:
-        bits = release.count * release.width
-        assert len(release.bits) == -(-bits // 8)
-        assert int.from_bytes(release.bits, "big") & ((1 << -bits % 8) - 1) == 0
-        assert (release.answered, release.refused) == (None, 0)
-        assert (release.pairs is not None) == (name == "public pairs")
-        assert len(release.pairs or b"") == (8 * release.count if name == "public pairs" else 0)
-
-
-def test_the_server_gets_the_curators_coins_only_where_it_is_the_curator() -> None:
-    for name, changes in DESIGNS.items():
-        learner = learner_of(settle(small(**changes).complete()))
-        assert (learner.curator is not None) == name.startswith("curator")
 
 
 def test_ratings_of_a_file_stay_with_the_devices(wire: Wire, tmp_path: Any) -> None:

@@ -4,10 +4,7 @@ The coordinator is trusted with votes, and with nothing else: not with tastes, r
 from __future__ import annotations
 
 import dataclasses
-import json
 import pickle
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -21,27 +18,20 @@ from runs import planted_ratings, write_movielens
 from actors.client import Client
 from actors.electors import VoterCohort
 from actors.voters import PlantedVoters
-from coordinator.layout import plan_layout
-from coordinator.online import service as serving
-from coordinator.online.recommenders import Promise
-from coordinator.online.service import Served, serve
 from coordinator.protocol.arrays import Indices
 from coordinator.protocol.ballots import Ballot, Service, Votes
 from coordinator.protocol.budget import PrivacyParameter
+from coordinator.server.fleet.layout import plan_layout
+from coordinator.server.online import service as serving
+from coordinator.server.online.recommender import Promise
+from coordinator.server.online.service import Served, serve
 from scenarios.online import on_ray, stage
+from scenarios.online.cast import Cast
 from scenarios.online.config import OnlineScenario
 from scenarios.online.run import OnlineRun, run_online
-from scenarios.online.stage import Cast
 from scenarios.online.worlds import planted_world
 from scenarios.session import InProcess
 
-IMPORT = """
-import importlib, json, sys
-for name in sys.argv[1:]:
-    importlib.import_module(name)
-print(json.dumps([name for name in sys.modules if name.partition(".")[0] in {"actors", "coordinator", "scenarios"}]))
-"""
-ONLINE = ["electorate", "kernels", "recommenders", "remote", "rules", "service", "weighting"]
 ARRAYS = ["chosen", "liked", "electors", "survivors", "exposure", "alive", "first_strikes", "second_strikes"]
 ALLOWED: dict[type, dict[str, tuple[type, ...]]] = {
     Service: {
@@ -74,28 +64,6 @@ def check(value: object) -> None:
         assert type(part) in kinds, f"{type(value).__name__}.{name} is a {type(part)}"
         if type(part) in ALLOWED:
             check(part)
-
-
-def loaded_with(*modules: str) -> set[str]:
-    """All of our modules that a fresh interpreter holds once it has imported these."""
-    said = subprocess.run([sys.executable, "-c", IMPORT, *modules], capture_output=True, text=True, check=True)
-    return set(json.loads(said.stdout))
-
-
-def test_the_coordinator_loads_neither_voters_nor_experiments() -> None:
-    ours = loaded_with(*(f"coordinator.online.{name}" for name in ONLINE))
-    assert {"coordinator.online.service", "coordinator.online.remote", "coordinator.protocol.ballots"} <= ours
-    assert all(name.partition(".")[0] == "coordinator" for name in ours), ours
-    known = {path.stem for path in Path(serving.__file__).parent.glob("*.py")} - {"__init__"}
-    assert known == set(ONLINE), "every module was imported"
-
-
-def test_voters_and_clients_load_of_the_coordinator_what_is_public() -> None:
-    ours = loaded_with(
-        "actors.electors", "actors.voters", "actors.client", "actors.vote_kernels", "actors.online_remote"
-    )
-    others = {name for name in ours if name.partition(".")[0] != "actors"} - {"coordinator", "coordinator.protocol"}
-    assert all(name.startswith("coordinator.protocol.") for name in others), others
 
 
 class Wire:

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 import reference
 
+from actors.coins import Coins
 from actors.second_order.cohort import PrivateCohort
-from actors.second_order.coins import Coins
 from actors.second_order.consent import Consent
 from actors.second_order.ratings import PrivateRatings
 from coordinator.protocol.arrays import Floats, Indices, Ints
@@ -18,7 +18,7 @@ from coordinator.protocol.coins import as_words
 from coordinator.protocol.features import ItemFeatures
 from coordinator.protocol.grid import on_grid
 from coordinator.protocol.second_order import SecondOrderQuery
-from coordinator.protocol.second_order_mechanisms import MECHANISMS
+from coordinator.protocol.second_order_mechanisms import found
 
 SECRET = reference.derive(0, "devices")
 STARS = (1.0, 2.0, 3.0, 4.0, 5.0)
@@ -59,7 +59,7 @@ def rated(*, devices: int, items: int = 70, each: int = 12, seed: int = 1) -> Ra
 
 def query(model: ItemFeatures, mechanism: str, *, epsilon: Fraction = Fraction(1), batch: int = 0) -> SecondOrderQuery:
     """What the server asks; epsilon counts where the mechanism has one."""
-    told = epsilon if MECHANISMS[mechanism].takes_epsilon else None
+    told = epsilon if found()[mechanism].takes_epsilon else None
     return SecondOrderQuery(model=model.digest, mechanism=mechanism, epsilon=told, batch=batch)
 
 
@@ -68,7 +68,7 @@ def private(of: Rated, *, items: int = 70) -> PrivateRatings:
     return PrivateRatings(starts=of.starts, items=of.items, values=of.values, count=items)
 
 
-WILLING = Consent(mechanisms=frozenset(MECHANISMS), epsilon=None, own_h=True)
+WILLING = Consent(mechanisms=frozenset(found()), epsilon=None, own_h=True)
 """Agrees to everything."""
 
 

@@ -11,14 +11,14 @@ import reference
 from reference import Gaps, World
 
 from actors.ratings import BlockRatings, StoredRatings
-from coordinator.aggregation import Statistic
-from coordinator.pair_statistics import PairStatistic
 from coordinator.protocol.arrays import Bits, Floats, Ints
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.channels import ChoiceChannel
 from coordinator.protocol.messages import Query, Release, pack
 from coordinator.protocol.sensing import sensing_table
-from coordinator.statistics import ScoreStatistic
+from coordinator.server.statistics.pairs import PairStatistic
+from coordinator.server.statistics.scores import ScoreStatistic
+from coordinator.server.statistics.statistic import Statistic
 
 SECRET = reference.derive(0, "devices")
 PUBLIC = reference.derive(0, "public")

@@ -33,7 +33,7 @@ class Answer:
     query_id, model : bytes
         Digests of the question and of the model, 16 bytes each.
     mechanism : str
-        One of `MECHANISMS`.
+        A name of `coordinator.protocol.second_order_mechanisms.found`.
     epsilon : PrivacyParameter or None
         In nats; None where the mechanism has none.
     guarantee : str

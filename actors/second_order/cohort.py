@@ -8,23 +8,21 @@ from typing import NamedTuple
 
 import numpy as np
 
+from actors.coins import Coins
 from actors.second_order.answers import Answer, Answers
-from actors.second_order.coins import Coins
 from actors.second_order.consent import Consent
+from actors.second_order.mechanisms import half_of
 from actors.second_order.ratings import PrivateRatings
-from actors.second_order.speakers import SPEAKERS, Asked
 from coordinator.protocol.arrays import Floats2
 from coordinator.protocol.checked import LARGEST, require_block, require_bytes, require_whole
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import ItemFeatures, residuals_many
 from coordinator.protocol.second_order import SecondOrderQuery, SecondOrderRelease
-from coordinator.protocol.second_order_mechanisms import MECHANISMS
+from coordinator.protocol.second_order_mechanisms import half_of as public_half_of
 
 BLOCK = 1 << 19
 """Completed ratings, or numbers of moments, that are held at once, over the devices that answer together."""
-
-OWN_H = "none: a device's own h in full precision tells its ratings to whoever can try them out"
 
 
 class Spent(NamedTuple):
@@ -133,8 +131,8 @@ class PrivateCohort:
             )
         for device in range(first, stop):
             self._admit(device, query)
-        width = max(features.items, features.moments if MECHANISMS[query.mechanism].moment else 0)
-        for start, end in list(self._silent(first, stop, width)):
+        numbers = public_half_of(query.mechanism).numbers(features)
+        for start, end in list(self._silent(first, stop, numbers)):
             self._answers.keep(self._answer_block(query, features, start, end))
         return [self._release(device) for device in range(first, stop)]
 
@@ -189,8 +187,8 @@ class PrivateCohort:
         own = self._ratings.block(first - self.first, stop - self.first)
         residuals = _finite(residuals_many(features, own.starts, own.items, own.values))
         coins = Coins(self._master, first, stop - first, query.words)
-        told = SPEAKERS[query.mechanism](residuals, Asked(query, features, coins))
-        guarantee = OWN_H if query.own_h else MECHANISMS[query.mechanism].guarantee
+        told = half_of(query.mechanism).payloads(residuals, query, features, coins)
+        guarantee = public_half_of(query.mechanism).promised(query)
         about = query.id, query.model, query.mechanism, query.epsilon, guarantee
         return [Answer(first + k, *about, payload) for k, payload in enumerate(told)]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from coordinator.protocol.budget import Epsilon, as_float, require_epsilon, within
 from coordinator.protocol.errors import ConsentError, InputError
 from coordinator.protocol.second_order import SecondOrderQuery
-from coordinator.protocol.second_order_mechanisms import MECHANISMS
+from coordinator.protocol.second_order_mechanisms import found, half_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,12 +17,12 @@ class Consent:
     Attributes
     ----------
     mechanisms : frozenset of str
-        Some of `MECHANISMS`.
+        Some of `coordinator.protocol.second_order_mechanisms.found`.
     epsilon : Fraction or None
-        Largest epsilon of those that have one [nats], as the mechanism counts it: of one coordinate for ``laplace``,
-        of one bit for ``pmc-rr``, of the whole release for the others; None: any.
+        Largest epsilon of those that have one [nats], as the mechanism counts it: of a bit, of a coordinate, or of a
+        release, see `SecondOrderPublic.epsilon_of`; None: any.
     own_h : bool
-        Whether PMC may release the device's own h in full precision: nothing is private then.
+        Whether a device may release its own h in full precision: nothing is private then.
 
     Raises
     ------
@@ -37,8 +37,8 @@ class Consent:
     def __post_init__(self) -> None:
         """Refuse what nobody could agree to."""
         object.__setattr__(self, "epsilon", require_epsilon(self.epsilon))
-        if unknown := self.mechanisms - MECHANISMS.keys():
-            raise InputError(f"mechanism is {min(unknown)!r}; choose some of {', '.join(MECHANISMS)}")
+        if unknown := self.mechanisms - found().keys():
+            raise InputError(f"mechanism is {min(unknown)!r}; choose some of {', '.join(found())}")
 
     def require(self, query: SecondOrderQuery) -> None:
         """Refuse a query that this consent does not cover.
@@ -50,7 +50,7 @@ class Consent:
         if query.mechanism not in self.mechanisms:
             agreed = ", ".join(sorted(self.mechanisms)) or "nothing"
             raise ConsentError(f"private devices agreed to {agreed}; they refuse {query.mechanism}")
-        if MECHANISMS[query.mechanism].takes_epsilon and not within(query.epsilon, self.epsilon):
+        if half_of(query.mechanism).takes_epsilon and not within(query.epsilon, self.epsilon):
             raise ConsentError(
                 f"private devices agreed to epsilon {as_float(self.epsilon):g} at most; they refuse "
                 f"{query.mechanism} at {as_float(query.epsilon):g}"

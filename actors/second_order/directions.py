@@ -19,12 +19,12 @@ def directions(residuals: Floats2, basis: Floats2) -> Floats2:
     residuals : ndarray of float64, shape (devices, m)
         Private: r'.
     basis : ndarray of float64, shape (m, r)
-        Public, columns of length 1; see `coordinator.protocol.second_order.basis_of`.
+        Public, columns of length 1; see `coordinator.protocol.directions.basis_of`.
 
     Returns
     -------
     ndarray of float64, shape (devices, r (r + 1) / 2)
-        As `coordinator.protocol.second_order.pack_moment`; 0 of a device without any part in the basis.
+        As `coordinator.protocol.directions.pack_moment`; 0 of a device without any part in the basis.
     """
     rank = basis.shape[1]
     told, taste = np.empty((residuals.shape[0], rank * (rank + 1) // 2)), np.empty(rank)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ Indices: TypeAlias = NDArray[np.int32]
 Halves: TypeAlias = NDArray[np.uint16]
 Counts: TypeAlias = NDArray[np.uint32]
 Words: TypeAlias = NDArray[np.uint64]
+PublicArray: TypeAlias = NDArray[Any]
 
 Bits2: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.uint8]]
 Bools2: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.bool_]]

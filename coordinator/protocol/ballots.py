@@ -23,7 +23,6 @@ from coordinator.protocol.checked import (
     require_range,
     require_whole,
 )
-from coordinator.protocol.coins import as_words
 from coordinator.protocol.errors import InputError
 
 MOST_OBJECTS = 256
@@ -102,6 +101,8 @@ class Service(Checked):
         """
         if self.titles is None:
             return np.zeros(2, np.uint64)
+        from coordinator.protocol.coins import as_words  # noqa: PLC0415 (settings need not load numba)
+
         told = f"client {self.client}".encode() + self.titles.astype("<i4").tobytes()
         return as_words(hashlib.blake2b(told, digest_size=16).digest())
 

@@ -26,6 +26,13 @@ LARGEST = 1e50
 MOST_LETTERS = 200
 """Letters of a name at most."""
 _REAL = (float, np.float64)
+_PUBLIC: dict[str, type[np.generic]] = {
+    "int32": np.int32,
+    "int64": np.int64,
+    "uint64": np.uint64,
+    "float64": np.float64,
+}
+"""Types of numbers in the public arrays of a query."""
 
 
 class Checked:
@@ -171,6 +178,17 @@ def require_array(name: str, value: object, dtype: type[np.generic], shape: Coll
     if not fits or not value.flags.c_contiguous or not value.flags.aligned:
         wanted = tuple("any" if size is None else size for size in shape)
         raise InputError(f"{name}: shape {value.shape}; give {wanted} in C order")
+    return value
+
+
+def require_public_array(name: str, value: object) -> Any:
+    """Return an array of whole or finite real numbers, of one or two dimensions, in C order; see `require_array`."""
+    if type(value) is not np.ndarray or value.dtype.name not in _PUBLIC:
+        told = f"an array of {value.dtype.name}" if type(value) is np.ndarray else shown(value)
+        raise InputError(f"{name}: {told}; give an array of {', '.join(_PUBLIC)}")
+    require_array(name, value, _PUBLIC[value.dtype.name], [None] * (1 + (value.ndim == 2)))
+    if value.dtype.name == "float64" and not np.isfinite(value).all():
+        raise InputError(f"{name}: some are no finite numbers; give some that are")
     return value
 
 

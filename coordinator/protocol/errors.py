@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 
 class BlindrecError(Exception):
     """Base class of every error that blindrec raises on purpose."""
@@ -24,7 +27,15 @@ class PermitError(BlindrecError, PermissionError):
 
 
 class PolicyError(BlindrecError):
-    """A policy cannot be used, or went astray in some round; the text names both."""
+    """A policy cannot be used, or went astray in some round; the text names both.
+
+    Attributes
+    ----------
+    result : mapping or None
+        From `blindrec.run`: what earlier rounds learned; None where nothing was asked.
+    """
+
+    result: Mapping[str, Any] | None = None
 
 
 class BudgetError(BlindrecError):
@@ -37,6 +48,10 @@ class LedgerError(BlindrecError):
 
 class LostError(BlindrecError):
     """What a run needs was lost, and did not come back after all attempts; what was kept can be resumed."""
+
+
+class ResumableError(LostError):
+    """A run had to end early, and its folder keeps what it did; the same command or call goes on from there."""
 
 
 class ForgottenError(BlindrecError):

@@ -6,9 +6,9 @@ import numpy as np
 from numba import uint64
 
 from coordinator.protocol.arrays import Bools, Indices, Words
-from coordinator.protocol.coins import device_streams
 from coordinator.protocol.compiled import compiled
 from coordinator.protocol.hashing import draw
+from coordinator.protocol.streams import device_streams
 from coordinator.protocol.uniform import below
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from coordinator.protocol.arrays import Bits, Bits2, Bools, Floats, Indices, Indices2, Words
+from coordinator.protocol.arrays import Bits, Bits2, Bools, Floats, Indices, Indices2, PublicArray, Words
 from coordinator.protocol.budget import Epsilon, as_float, require_epsilon
 from coordinator.protocol.checked import (
     LARGEST,
@@ -20,6 +20,7 @@ from coordinator.protocol.checked import (
     require_ascending,
     require_bytes,
     require_name,
+    require_public_array,
     require_range,
     require_real,
     require_whole,
@@ -60,6 +61,8 @@ class Query(Checked):
         Bits of one question's answer.
     centres : ndarray of int32, shape as ``pool``, or None
         What ratings of the pool's items are counted from, where a design has it: in units of ``1 / signs.UNIT``.
+    arrays : dict of str to ndarray
+        The design's own public arrays by name: int32, int64, uint64 or finite float64, of one or two dimensions.
 
     Raises
     ------
@@ -77,6 +80,7 @@ class Query(Checked):
     pool: Indices | None = field(default=None, repr=False)
     answer_bits: int = 1
     centres: Indices | None = field(default=None, repr=False)
+    arrays: dict[str, PublicArray] = field(default_factory=dict, repr=False)
 
     def reals(self) -> dict[str, object]:
         """Return the parameters as floats; see `Checked.reals`."""
@@ -107,6 +111,10 @@ class Query(Checked):
                 raise InputError("centres are given without a pool; name the items that they are about")
             require_array("centres", self.centres, np.int32, self.pool.shape)
             require_range("centres", self.centres, -UNIT, UNIT)
+        if type(self.arrays) is not dict:
+            raise InputError(f"arrays are a {type(self.arrays).__name__}; give a dict of arrays by name")
+        for name, array in self.arrays.items():
+            require_public_array(f"array {require_name('name of an array', name)}", array)
 
     @property
     def id(self) -> bytes:
@@ -128,6 +136,8 @@ class Query(Checked):
         for name, array in (("pool", self.pool), ("centres", self.centres)):
             if array is not None:
                 content[name] = _digest(array)
+        if self.arrays:
+            content["arrays"] = {name: _described(array) for name, array in sorted(self.arrays.items())}
         return hashlib.blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=16).digest()
 
     def __eq__(self, other: object) -> bool:
@@ -153,10 +163,14 @@ class Query(Checked):
 
     def __str__(self) -> str:
         """Return a short name for logs and errors."""
-        split = ""
-        if self.questions > 1 and self.epsilon is not None:
-            split = f" as {self.questions} x {as_float(self.epsilon_per_question):g}"
-        return f"query {self.round} ({self.design}, epsilon {as_float(self.epsilon):g}{split}, id {self.id.hex()[:8]})"
+        parts = f" of {self.questions} questions" if self.questions > 1 else ""  # how they share it is the design's own
+        return f"query {self.round} ({self.design}, epsilon {as_float(self.epsilon):g}{parts}, id {self.id.hex()[:8]})"
+
+
+def _described(array: PublicArray) -> list[object]:
+    """Return type, shape and digest of an array, the same on every machine."""
+    little = array.astype(array.dtype.newbyteorder("<"))
+    return [little.dtype.name, *array.shape, hashlib.blake2b(little.tobytes(), digest_size=16).hexdigest()]
 
 
 def _digest(array: Indices) -> str:

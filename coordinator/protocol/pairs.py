@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from coordinator.protocol.arrays import Indices, Indices2, Ints, Words
-from coordinator.protocol.coins import device_streams
 from coordinator.protocol.compiled import compiled
+from coordinator.protocol.streams import device_streams
 from coordinator.protocol.uniform import below
 
 

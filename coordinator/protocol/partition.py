@@ -11,11 +11,6 @@ from coordinator.protocol.hashing import draw
 from coordinator.protocol.uniform import LOW, below
 
 
-def partition_size(items: int, set_size: int) -> int:
-    """Return into how many sets of ``set_size`` items a partition cuts them; the last one may be smaller."""
-    return -(-items // set_size)
-
-
 @compiled
 def random_order(stream: np.uint64, order: Counts, swaps: Counts, chosen: Counts) -> None:
     """Write the first items of one device's uniformly random order of all items; sets are its stretches.
@@ -26,7 +21,7 @@ def random_order(stream: np.uint64, order: Counts, swaps: Counts, chosen: Counts
     Parameters
     ----------
     stream : uint64
-        The device's public stream, one of `coins.device_streams`.
+        The device's public stream, one of `streams.device_streams`.
     order : ndarray of uint32, shape (N,)
         0 to N - 1, before and after.
     swaps : ndarray of uint32, as ``chosen``

@@ -1,55 +1,54 @@
-"""What a private device's release may hold: how many bytes, and which numbers, mechanism by mechanism."""
+"""The two common formats of a second-order release: a sign an item, or a number an item."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
-from coordinator.protocol.budget import Epsilon
-from coordinator.protocol.caps import CapChannel, cap_channel
-from coordinator.protocol.checked import LARGEST, require_bytes, require_range, require_whole
-from coordinator.protocol.features import ItemFeatures
+from coordinator.protocol.checked import require_range
+from coordinator.protocol.second_order_public import LARGEST_TOLD, Asked, SecondOrderPublic
 
-LARGEST_TOLD = LARGEST**2
-"""Absolute value of a number in a release at most: what is completed from large numbers may be larger."""
-
-
-def moment_channel(features: ItemFeatures, epsilon: Epsilon) -> CapChannel:
-    """Return PrivUnit's channel of an r x r moment: ``r (r + 1) / 2`` dimensions."""
-    return cap_channel(epsilon, features.moments)
+if TYPE_CHECKING:
+    from coordinator.protocol.arrays import Floats
+    from coordinator.protocol.features import ItemFeatures
 
 
-def check_payload(payload: object, mechanism: str, features: ItemFeatures, *, epsilon: Epsilon, own_h: bool) -> None:
-    """Refuse bytes that no device answers with.
+class Signs(SecondOrderPublic):
+    """Releases of m signs, packed, 1 for plus, most significant bit first; what follows them is the mechanism's own."""
 
-    Parameters
-    ----------
-    payload : bytes
-        As somebody sent it; see `coordinator.protocol.second_order.SecondOrderRelease`.
-    mechanism : str
-        What was asked for.
-    features : ItemFeatures
-        The model that was asked about.
-    epsilon : Fraction or None
-        What it was asked under [nats].
-    own_h : bool
-        Whether the device's own h was asked for, too.
+    def size(self, features: ItemFeatures, query: Asked) -> int:  # noqa: ARG002 (others look at it)
+        """Return the bytes of a release."""
+        return packed_size(features)
 
-    Raises
-    ------
-    InputError
-        If there are more or fewer of them, or they tell places outside of the scale, or numbers that are not finite.
-    """
-    items = features.items
-    sizes = {"pmd": items, "laplace": 8 * items, "exact": 8 * items, "privunit": 2}
-    packed = -(-items // 8)
-    size = sizes.get(mechanism, packed + 8 * own_h)
-    told = require_bytes(f"payload of {mechanism}", payload, size)
-    if mechanism == "pmd":
-        require_range("places in the scale", np.frombuffer(told, np.uint8), 0, len(features.scale or ()) - 1)
-    elif mechanism == "privunit":
-        choices = moment_channel(features, epsilon).choice.choices
-        require_whole("answer that names a candidate", int.from_bytes(told, "little"), 0, choices - 1)
-    elif mechanism in sizes:
-        require_range(f"numbers of {mechanism}", np.frombuffer(told, "<f8"), -LARGEST_TOLD, LARGEST_TOLD)
-    elif own_h:
-        require_range("the device's own h", np.frombuffer(told[packed:], "<f8"), 0, LARGEST_TOLD)
+    def row(self, payload: bytes, features: ItemFeatures, query: Asked, *, rescale: bool) -> Floats:  # noqa: ARG002 (signs have one energy)
+        """Return the signs, each as large as `height` says."""
+        bits = np.unpackbits(np.frombuffer(payload, np.uint8), count=features.items)
+        signs: Floats = bits.astype(np.float64) * 2.0 - 1.0
+        return signs * self.height(payload, features, query)
+
+    def height(self, payload: bytes, features: ItemFeatures, query: Asked) -> float:
+        """Return the absolute value that every sign stands for."""
+        raise NotImplementedError
+
+
+class Numbers(SecondOrderPublic):
+    """Releases of m numbers in the scale of the ratings, little-endian float64."""
+
+    def size(self, features: ItemFeatures, query: Asked) -> int:  # noqa: ARG002 (others look at it)
+        """Return the bytes of a release."""
+        return 8 * features.items
+
+    def check(self, payload: bytes, features: ItemFeatures, query: Asked) -> None:  # noqa: ARG002 (bounds are all models')
+        """Refuse numbers that are none, or huge."""
+        require_range(f"numbers of {self.name}", np.frombuffer(payload, "<f8"), -LARGEST_TOLD, LARGEST_TOLD)
+
+    def row(self, payload: bytes, features: ItemFeatures, query: Asked, *, rescale: bool) -> Floats:  # noqa: ARG002 (numbers stand for themselves)
+        """Return the numbers less the items' means."""
+        told: Floats = np.frombuffer(payload, "<f8") - features.mean
+        return told
+
+
+def packed_size(features: ItemFeatures) -> int:
+    """Return the bytes of a sign an item."""
+    return -(-features.items // 8)

@@ -34,7 +34,7 @@ def kept(streams: Words, starts: Ints, most: int) -> Bools:
     Parameters
     ----------
     streams : ndarray of uint64, shape (count,)
-        Public streams of the devices, `coins.device_streams`.
+        Public streams of the devices, `streams.device_streams`.
     starts : ndarray of int64, shape (count + 1,)
         Where each device's list starts, CSR.
     most : int

@@ -1,4 +1,4 @@
-"""Sensing sets: every item independently with probability p, regenerated from public coins on both sides.
+"""Sensing sets: every item independently with probability p, drawn by `sensing_sets` on both sides.
 
 An item's inclusion is not drawn item by item: the gaps between sensed items are geometric, so a set costs one draw
 for each sensed item. A gap comes from an alias table of 256 symbols: 0 to 254 unsensed items and then a sensed one,
@@ -16,18 +16,13 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from numba import uint64
 
-from coordinator.protocol.arrays import Counts, Halves, Words
-from coordinator.protocol.compiled import compiled
+from coordinator.protocol.arrays import Halves, Words
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.hashing import draw
 
 SYMBOLS = 256
 ESCAPE = SYMBOLS - 1
 _FULL = 1 << 56
-CHUNK = 32
-"""Draws made at a time; a speed parameter."""
 
 
 class SensingTable(NamedTuple):
@@ -95,41 +90,3 @@ def sensing_table(probability: float) -> SensingTable:
     for part in table:
         part.setflags(write=False)
     return table
-
-
-@compiled
-def sense(stream: np.uint64, items: int, table: SensingTable, words: Words, sensed: Counts) -> int:
-    """Write the sensing set of one device, ascending.
-
-    Parameters
-    ----------
-    stream : uint64
-        The device's public stream, one of `coins.device_streams`.
-    items : int
-        Number of items N; items are 0 to N - 1.
-    table : SensingTable
-        `sensing_table` of the sensing probability.
-    words : ndarray of uint64, shape (CHUNK,)
-        Scratch.
-    sensed : ndarray of uint32, shape (N + 1,)
-        Receives the sensed items; what lies behind them is scratch.
-
-    Returns
-    -------
-    int
-        How many items are sensed.
-    """
-    past, found, end, lane = uint64(0), uint64(0), uint64(items), uint64(0)
-    while True:
-        for k in range(CHUNK):
-            words[k] = draw(stream, lane + uint64(k))
-        lane += uint64(CHUNK)
-        for k in range(CHUNK):
-            word = words[k]
-            entry = word & uint64(255)
-            code = uint64(table.codes[(entry << uint64(1)) + uint64(word < table.thresholds[entry])])
-            past += code >> uint64(1)
-            if past > end:
-                return int(found)
-            sensed[found] = past - uint64(1)
-            found += code & uint64(1)

@@ -11,11 +11,8 @@ A device's answer is a signed vector: the bit of its sign first, then the vector
 from __future__ import annotations
 
 import numpy as np
-from numba import uint64
 
 from coordinator.protocol.arrays import Bits2, Bools, Ints
-from coordinator.protocol.compiled import inlined
-from coordinator.protocol.hashing import draw
 
 MOST_VECTORS = 64
 UNIT = 32
@@ -25,13 +22,6 @@ UNIT = 32
 def sign_words(pool: int) -> int:
     """Return how many 64-bit words the signs of ``pool`` items fill in one vector."""
     return -(-pool // 64)
-
-
-@inlined
-def sign_bit(stream: np.uint64, lane: int, place: int) -> np.uint64:
-    """Return the sign of the item at ``place`` of the pool, 1 for +1 and 0 for -1; its vector starts at ``lane``."""
-    word = draw(stream, uint64(lane) + (uint64(place) >> uint64(6)))
-    return (word >> (uint64(place) & uint64(63))) & uint64(1)
 
 
 def answer_bits(vectors: int) -> int:

@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 
 from coordinator.protocol.errors import InputError
+from coordinator.server.online.recommenders import compared_in
 from scenarios.online.adversaries import halving_world, slow_halving_world
-from scenarios.online.chains import Step, claim_1, theorem_15_chain
+from scenarios.online.chains import ChainStep, claim_1, theorem_15_chain
 from scenarios.online.config import OnlineScenario
 from scenarios.online.constructive import attack
 from scenarios.online.loss_bounds import loss_bound, loss_lower_bound, slow_halving_loss
 from scenarios.online.privacy_bounds import epsilon_proved
+from scenarios.online.privacy_lower_bounds import epsilon_needed
 from scenarios.online.random_settings import measure
 from scenarios.online.run import run_online
 from scenarios.online.worlds import World
@@ -73,8 +75,13 @@ def chain_1(scenario: OnlineScenario, seeds: int, session: Session) -> Row:  # n
     """Return Claim 1's chain of adjacent patterns against one recommender, D = R = 0."""
     rounds, peers = scenario.rounds or 0, scenario.peers or 0
     steps = claim_1(rounds, peers, recommender=scenario.recommender, objects=scenario.objects)
-    proved = epsilon_proved(scenario.recommender, rounds, scenario.objects, 2 * peers, peers)
-    return {**_chain_row(scenario, steps), "log_of_rounds": math.log(rounds), "epsilon_proved": proved}
+    size = (rounds, scenario.objects, 2 * peers, peers)
+    return {
+        **_chain_row(scenario, steps),
+        "log_of_rounds": math.log(rounds),
+        "epsilon_needed": epsilon_needed(*size, 0, 0, loss_bound(scenario.recommender, *size)),
+        "epsilon_proved": epsilon_proved(scenario.recommender, *size),
+    }
 
 
 def chain_15(scenario: OnlineScenario, seeds: int, session: Session) -> Row:  # noqa: ARG001 (an adversary like the others)
@@ -97,7 +104,7 @@ def chain_15(scenario: OnlineScenario, seeds: int, session: Session) -> Row:  # 
     }
 
 
-def _chain_row(scenario: OnlineScenario, steps: list[Step]) -> Row:
+def _chain_row(scenario: OnlineScenario, steps: list[ChainStep]) -> Row:
     largest = max(abs(step.ratio) for step in steps)
     return {
         "recommender": scenario.recommender,
@@ -130,39 +137,34 @@ def _finite(value: float) -> float | str | None:
     return "inf" if math.isinf(value) else value
 
 
-ADVERSARIES: dict[str, tuple[Adversary, dict[str, int], tuple[str, ...], str]] = {
+ADVERSARIES: dict[str, tuple[Adversary, dict[str, int], str]] = {
     "theorem-6": (
         halving,
         {"rounds": 500, "radius": 32, "diversity": 0},
-        ("p-rec", "p-rec-lean", "plurality"),
         "R rounds in which nobody can know, then voters halve: what any algorithm loses",
     ),
     "slow-halving": (
         slow_halving,
         {"radius": 5, "diversity": 0},
-        ("p-rec", "p-rec-lean"),
         "every split repeated until the wrong half is out: B log2(N/P), which (L) cannot go below",
     ),
     "claim-1": (
         chain_1,
         {"peers": 10, "diversity": 0, "radius": 0},
-        ("p-rec-sim",),
         "P adjacent steps that must leak ln T in all (p-rec-sim)",
     ),
     "theorem-15": (
         chain_15,
         {"peers": 3, "diversity": 2, "radius": 1},
-        ("p-rec", "p-rec-lean"),
         "2P adjacent steps between two groups of peers; and their random configuration's divergence",
     ),
     "constructive": (
         constructed,
         {"rounds": 10**6, "voters": 640, "peers": 40, "diversity": 8, "radius": 8},
-        ("p-rec", "p-rec-lean"),
         "ours: the worst environment that we can construct, a lower bound of epsilon",
     ),
 }
-"""By name: the adversary, its own defaults, recommenders, and a line about it."""
+"""By name: the adversary, its own defaults, and a line about it; recommenders declare that they are compared in it."""
 
 
 def rows_against(
@@ -191,9 +193,9 @@ def rows_against(
         raise InputError(f"adversary is {name!r}; choose among {', '.join(ADVERSARIES)}")
     if seeds < 1:
         raise InputError(f"repeat is {seeds}; it must be at least 1")
-    adversary, defaults, own, _ = ADVERSARIES[name]
+    adversary, defaults, _ = ADVERSARIES[name]
     values = {**defaults, **{key: value for key, value in given.items() if value is not None}}
     return [
         adversary(validated(OnlineScenario, None, {**values, "recommender": recommender}), seeds, session)
-        for recommender in recommenders or own
+        for recommender in recommenders or compared_in(name)
     ]

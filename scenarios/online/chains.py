@@ -10,15 +10,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from coordinator.online.recommenders import Promise
-from coordinator.online.service import by_sequence
 from coordinator.protocol.arrays import Bits2, Bools2, Indices
 from coordinator.protocol.errors import InputError
+from coordinator.server.online.recommender import Promise
+from coordinator.server.online.service import by_sequence
 from scenarios.online.conditions import check
 from scenarios.online.replay import Pattern, likes_of, replay
 
 
-class Step(NamedTuple):
+class ChainStep(NamedTuple):
     """One step of a chain: one voter more, or one less.
 
     Attributes
@@ -40,7 +40,7 @@ class Step(NamedTuple):
     total: float
 
 
-def claim_1(rounds: int, peers: int, *, recommender: str = "p-rec-sim", objects: int = 2) -> list[Step]:
+def claim_1(rounds: int, peers: int, *, recommender: str = "p-rec-sim", objects: int = 2) -> list[ChainStep]:
     """Return Claim 1's chain, in which D = R = 0.
 
     In one round P voters vote for each of two objects; the one that the client dislikes is recommended. Its voters are
@@ -57,7 +57,7 @@ def claim_1(rounds: int, peers: int, *, recommender: str = "p-rec-sim", objects:
 
     Returns
     -------
-    list of Step
+    list of ChainStep
         P steps; for p-rec-sim with two objects their total is ln T exactly, from 1/2 to 1/2T.
 
     Examples
@@ -76,7 +76,7 @@ def claim_1(rounds: int, peers: int, *, recommender: str = "p-rec-sim", objects:
 
 def theorem_15_chain(
     rounds: int, peers: int, diversity: int, radius: int, *, recommender: str = "p-rec", objects: int = 2
-) -> list[Step]:
+) -> list[ChainStep]:
     """Return Theorem 15's chain against p-REC itself.
 
     The client likes object 0, in D rounds object 1, too. P voters always vote for object 0, P others for object 1 in
@@ -94,7 +94,7 @@ def theorem_15_chain(
 
     Returns
     -------
-    list of Step
+    list of ChainStep
         2P steps; for p-rec with two objects their total is ``(D + R) ln(2T - 1)`` exactly.
 
     Raises
@@ -128,18 +128,18 @@ def _chain(
     votes: Bits2,
     sizes: list[tuple[int, int]],
     sequence: list[int],
-) -> list[Step]:
+) -> list[ChainStep]:
     """Return the steps between patterns of two groups of voters."""
     pick = by_sequence(np.array(sequence, np.uint8))
     logs = [
         replay(recommender, promise, Pattern(likes=likes, votes=votes, group=groups(*size)), pick).log_likelihood
         for size in sizes
     ]
-    steps, total = list[Step](), 0.0
+    steps, total = list[ChainStep](), 0.0
     for number in range(1, len(sizes)):
         ratio = logs[number - 1] - logs[number]
         total += ratio
-        steps.append(Step(number, *sizes[number], ratio, total))
+        steps.append(ChainStep(number, *sizes[number], ratio, total))
     return steps
 
 

@@ -7,14 +7,15 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from coordinator.online.recommenders import recommender_kind
 from coordinator.protocol.ballots import MOST_OBJECTS
 from coordinator.protocol.budget import as_float
-from scenarios.config import Exact
-from scenarios.given import GivenPath
+from coordinator.server.online.recommenders import recommender_of, still_names
+from scenarios.given import Exact, GivenPath, brief
 
 MOST_VOTERS = 10**9
 MOST_ROUNDS = 10**8
+REFERENCE = "p-rec"
+"""The recommender unless another is named; its proved epsilon chooses the radius, so that worlds are alike for all."""
 PLANTED = {"rounds": 1000, "voters": 256, "peers": 4, "diversity": 5, "radius": 5}
 """The random environment, where nothing else is said."""
 
@@ -25,7 +26,7 @@ class OnlineScenario(BaseModel):
     Attributes
     ----------
     recommender : str
-        One of `coordinator.online.recommenders.RECOMMENDERS`.
+        Name of one of the room `coordinator.server.online.recommenders`.
     rounds : int or None
         T of every client. Default 1,000; with ``ratings`` all rounds that each client has, with ``world`` the file's.
     objects : int
@@ -56,7 +57,7 @@ class OnlineScenario(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
 
-    recommender: str = "p-rec"
+    recommender: str = REFERENCE
     rounds: Annotated[int, Field(ge=2, le=MOST_ROUNDS)] | None = None
     objects: Annotated[int, Field(ge=2, le=MOST_OBJECTS)] = 2
     voters: Annotated[int, Field(ge=1, le=MOST_VOTERS)] | None = None
@@ -79,23 +80,23 @@ class OnlineScenario(BaseModel):
         if not isinstance(values, dict) or values.get("ratings") is not None or values.get("world") is not None:
             return values
         given = {name: value for name, value in values.items() if value is not None}
-        alike = {"diversity": 0, "radius": 0} if given.get("recommender") == "p-rec-sim" else {}
+        alike = {"diversity": 0, "radius": 0} if given.get("recommender") in still_names() else {}
         return {**PLANTED, **alike, **given}
 
     @model_validator(mode="after")
     def _consistent(self) -> OnlineScenario:
-        kind = recommender_kind(self.recommender)
+        named = recommender_of(self.recommender)
         self._check_files()
-        if self.epsilon is not None and self.recommender != "naive":
+        if self.epsilon is not None and named.epsilon_of is None:
             raise ValueError(f"epsilon is {as_float(self.epsilon):g}, which is naive composition's; leave it out")
         if self.epsilon is not None and math.isinf(as_float(self.epsilon)):
             raise ValueError("epsilon is larger than any float; leave it out, or give a smaller one")
-        if self.budget is not None and not kind.private:
+        if self.budget is not None and not named.private:
             raise ValueError(
                 f"budget is {as_float(self.budget):g}, but nothing is proved of {self.recommender}; leave it out"
             )
-        if self.recommender == "p-rec-sharp" and self.objects != 2:
-            raise ValueError(f"objects is {self.objects}; p-rec-sharp is for 2 objects")
+        if named.sharp and self.objects != 2:
+            raise ValueError(f"objects is {self.objects}; {self.recommender} is for 2 objects")
         if self.ratings is None and self.world is None:
             self._check_planted()
         return self
@@ -103,7 +104,8 @@ class OnlineScenario(BaseModel):
     def _check_files(self) -> None:
         """Refuse what a file brings itself, and what is about files where there is none."""
         if self.ratings is not None and self.world is not None:
-            raise ValueError(f"world is {self.world}, but {self.ratings} brings its own; give one of them")
+            told = brief(str(self.world))[1:-1], brief(str(self.ratings))[1:-1]
+            raise ValueError(f"world is {told[0]}, but {told[1]} brings its own; give one of them")
         for name, source in (("columns", self.ratings), ("like_from", self.ratings)):
             if source is None and getattr(self, name) is not None:
                 raise ValueError(f"{name} is {getattr(self, name)!r}, which is about ratings files; give --ratings too")

@@ -11,20 +11,19 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from coordinator.online.electorate import Electorate
-from coordinator.online.recommenders import Promise, recommender_kind
-from coordinator.online.service import by_sequence
-from coordinator.online.weighting import Weighting
 from coordinator.protocol.arrays import Bits, Ints
 from coordinator.protocol.errors import InputError
+from coordinator.server.online.electorate import Electorate
+from coordinator.server.online.recommender import Promise
+from coordinator.server.online.recommenders import bounded_names, recommender_of, still_names
+from coordinator.server.online.service import by_sequence
 from scenarios.online.conditions import check
-from scenarios.online.constructive_plan import Action, Game, Kind, Plan, plan
-from scenarios.online.loss_bounds import BOUNDED
+from scenarios.online.constructive_plan import Action, AttackPlan, Game, RoundKind, plan
 from scenarios.online.replay import Pattern, likes_of, replay
 
 _RATIOS = (0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.7, 0.8, 0.85)
 _MOST_BLOCKS = 12
-_LIKED: dict[Kind, tuple[int, ...]] = {"liked": (0,), "both": (0, 1), "disliked": (1,)}
+_LIKED: dict[RoundKind, tuple[int, ...]] = {"liked": (0,), "both": (0, 1), "disliked": (1,)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,14 +90,15 @@ def attack(recommender: str, rounds: int, voters: int, peers: int, diversity: in
         For other recommenders, or numbers that cannot be.
     """
     check(rounds, 2, voters, peers, diversity, radius)
-    if recommender not in BOUNDED or (recommender == "p-rec-sim" and diversity + radius > 0):
+    named = recommender_of(recommender)
+    if not named.bounded_at(diversity, radius) or named.weighting is None:
         raise InputError(
             f"recommender is {recommender!r} with diversity {diversity} and radius {radius}: attacks are built against "
-            f"{', '.join(BOUNDED)} (p-rec-sim at D = R = 0); choose one of them"
+            f"{', '.join(bounded_names())} ({', '.join(still_names())} at D = R = 0); choose one of them"
         )
     promise = Promise(rounds=rounds, objects=2, diversity=diversity, radius=radius, peers=peers)
-    weighting = Weighting(rounds=rounds, objects=2, sharp=recommender == "p-rec-sharp")
-    rule = recommender_kind(recommender).limits(diversity, radius)
+    weighting = named.weighting(rounds, 2)
+    rule = named.limits(diversity, radius)
     found = [
         _best(Game(weighting=weighting, rule=rule, peers=peers, diversity=diversity, radius=radius, plus=plus), voters)
         for plus in (True, False)
@@ -106,7 +106,7 @@ def attack(recommender: str, rounds: int, voters: int, peers: int, diversity: in
     return max((_measured(recommender, promise, *one) for one in found), key=lambda one: one.epsilon)
 
 
-def _best(game: Game, voters: int) -> tuple[Game, Plan, Pattern]:
+def _best(game: Game, voters: int) -> tuple[Game, AttackPlan, Pattern]:
     """Return the plan that leaks most and fits into the rounds."""
     sizes = [_blocks(voters, game.peers, ratio) for ratio in _RATIOS]
     leak = functools.cache(lambda sizes: plan(game, sizes, whole=False).leak)
@@ -126,7 +126,7 @@ def _blocks(voters: int, peers: int, ratio: float) -> tuple[int, ...]:
     return tuple(np.diff(living).tolist())
 
 
-def _measured(recommender: str, promise: Promise, game: Game, whole: Plan, pattern: Pattern) -> Attack:
+def _measured(recommender: str, promise: Promise, game: Game, whole: AttackPlan, pattern: Pattern) -> Attack:
     """Replay the attack by the coordinator's code."""
     served = replay(recommender, promise, pattern, by_sequence(np.zeros(len(pattern.votes), np.uint8)))
     ratio = float(served.exposure[-1])
@@ -136,7 +136,7 @@ def _measured(recommender: str, promise: Promise, game: Game, whole: Plan, patte
 class _Director:
     """Writes a plan down, round by round: peers come first, then blocks, then the added voter."""
 
-    def __init__(self, game: Game, whole: Plan) -> None:
+    def __init__(self, game: Game, whole: AttackPlan) -> None:
         self._game, self._plan = game, whole
         self._ends = np.concatenate([[0, game.peers], game.peers + np.cumsum(whole.sizes)]).astype(int)
         self._distance = np.zeros(game.peers, np.int64)

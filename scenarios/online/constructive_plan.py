@@ -15,12 +15,12 @@ from typing import Literal, NamedTuple
 import numpy as np
 from scipy import optimize, sparse
 
-from coordinator.online.rules import NO_LIMIT, Rule
-from coordinator.online.weighting import Weighting, chances
 from coordinator.protocol.arrays import Floats, Ints
 from coordinator.protocol.compiled import compiled
+from coordinator.server.online.rules import NO_LIMIT, Rule
+from coordinator.server.online.weighting import Weighting, chances
 
-Kind = Literal["liked", "both", "disliked"]
+RoundKind = Literal["liked", "both", "disliked"]
 """What the client says of the two objects: likes what is recommended, likes both, likes the other one."""
 _PEERS_TRIED = 41
 _LEAST = 1e-9
@@ -77,10 +77,10 @@ class Action(NamedTuple):
     stage: int
     block: int
     peers: int
-    kind: Kind
+    kind: RoundKind
 
 
-class Plan(NamedTuple):
+class AttackPlan(NamedTuple):
     """Sizes of the blocks, the last one to die first; how often each action is taken; and what that leaks [nats]."""
 
     sizes: tuple[int, ...]
@@ -88,7 +88,7 @@ class Plan(NamedTuple):
     leak: float
 
 
-def plan(game: Game, sizes: tuple[int, ...], *, whole: bool) -> Plan:
+def plan(game: Game, sizes: tuple[int, ...], *, whole: bool) -> AttackPlan:
     """Return the best plan for blocks of given sizes.
 
     Parameters
@@ -105,7 +105,7 @@ def plan(game: Game, sizes: tuple[int, ...], *, whole: bool) -> Plan:
     useful = np.flatnonzero(gains > _LEAST)
     actions, gains = [actions[k] for k in useful], gains[useful]
     if not actions:
-        return Plan(sizes, (), 0.0)
+        return AttackPlan(sizes, (), 0.0)
     used, available = _resources(game, len(sizes), actions)
     found = optimize.milp(
         -gains,
@@ -116,13 +116,13 @@ def plan(game: Game, sizes: tuple[int, ...], *, whole: bool) -> Plan:
     best: Floats = np.zeros(gains.size) if found.x is None else np.asarray(found.x)
     times: Ints = np.floor(best + 1e-6).astype(np.int64)
     taken = tuple((action, int(count)) for action, count in zip(actions, times, strict=True) if count)
-    return Plan(sizes, taken, float(gains @ (times if whole else best)))
+    return AttackPlan(sizes, taken, float(gains @ (times if whole else best)))
 
 
 def _actions(game: Game, sizes: tuple[int, ...]) -> list[Action]:
     """Return all kinds of rounds that strike somebody."""
     numbers = np.unique(np.linspace(0, game.peers, min(game.peers + 1, _PEERS_TRIED)).astype(int)).tolist()
-    kinds: tuple[Kind, ...] = ("liked", "both", "disliked")
+    kinds: tuple[RoundKind, ...] = ("liked", "both", "disliked")
     return [
         Action(stage, block, struck, kind)
         for stage in range(len(sizes) + 1)
@@ -183,7 +183,7 @@ def log_ratios(agree: Ints, living: Ints, vote: int, rounds: float, steepness: f
     vote : int
         0 or 1.
     rounds, steepness, part
-        As for `coordinator.online.weighting.chances`.
+        As for `coordinator.server.online.weighting.chances`.
     """
     found = np.empty(agree.size)
     sums = np.zeros(2)

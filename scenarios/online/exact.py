@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from scenarios.online.loss_bounds import BOUNDED
+from coordinator.server.online.recommender import Promise
+from coordinator.server.online.recommenders import recommender_of
 from scenarios.online.sim_worst_case import worst_case_sim
 from scenarios.online.tiny_worst_case import Tiny, worst_case_tiny
 
@@ -20,13 +21,16 @@ def epsilon_exact(
     Returns
     -------
     float or None
-        None where it is not computed. That of `random` is 0; that of p-rec and its kind is searched for in tiny
-        environments; p-rec-sim's comes from a dynamic programme over survivors, where D = R = 0, for 2 or 3 objects and
-        not too many voters: it is exact once there are a few N rounds, and an upper bound otherwise.
+        None where it is not computed. It is 0 where that is proved, as of `random`; that of p-rec and its kind is
+        searched for in tiny environments; p-rec-sim's comes from a dynamic programme over survivors, where D = R = 0,
+        for 2 or 3 objects and not too many voters: it is exact once there are a few N rounds, and an upper bound
+        otherwise.
     """
-    if recommender == "random":
+    named = recommender_of(recommender)
+    promise = Promise(rounds=rounds, objects=objects, diversity=diversity, radius=radius, peers=peers, voters=voters)
+    if named.proved_epsilon is not None and named.proved_epsilon(promise) == 0:
         return 0.0
-    if recommender not in BOUNDED or (recommender == "p-rec-sim" and diversity + radius):
+    if not named.bounded_at(diversity, radius):
         return None
     if voters <= TINY[0] and rounds <= TINY[1] and objects <= TINY[2]:
         tiny = Tiny(
@@ -39,6 +43,6 @@ def epsilon_exact(
             radius=radius,
         )
         return max(worst_case_tiny(tiny))
-    if recommender != "p-rec-sim" or voters > MOST_VOTERS.get(objects, 0):
+    if "epsilon" not in named.exact or diversity + radius or voters > MOST_VOTERS.get(objects, 0):
         return None
-    return max(worst_case_sim(voters, peers, rounds, objects))
+    return max(worst_case_sim(voters, peers, rounds, objects, sharp=named.sharp))

@@ -10,15 +10,14 @@ import math
 
 import numpy as np
 
-from coordinator.online.recommenders import recommender_kind
-from coordinator.online.rules import NO_LIMIT
-from coordinator.online.weighting import Weighting
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.errors import InputError
+from coordinator.server.online.recommender import Promise
+from coordinator.server.online.recommenders import bounded_names, recommender_of
+from coordinator.server.online.rules import NO_LIMIT
+from coordinator.server.online.weighting import Weighting
 from scenarios.online.conditions import check
 
-BOUNDED = ("p-rec", "p-rec-wide", "p-rec-lean", "p-rec-sharp", "p-rec-sim")
-"""Recommenders by weight that never kick a peer out; p-rec-sim for D = R = 0 only."""
 _GRID = 400_001
 
 
@@ -42,8 +41,7 @@ def loss_bound(
     -------
     float or None
         The least of what is proved: (L) of the spec (one more for p-rec-sharp), and where D = R = 0 also p-REC_sim's
-        bounds; for `random`, ``T (1 - 1/m)``; for `plurality`, (L) with m in the place of 2m and without the hidden
-        coin (ours, by the same proof). None where nothing is proved.
+        bounds; for others what they declare, as `random` and `plurality` do. None where nothing is proved.
 
     Raises
     ------
@@ -57,14 +55,13 @@ def loss_bound(
     """
     check(rounds, objects, voters, peers, diversity, radius)
     two_objects(recommender, objects)
-    most = rounds * (1 - 1 / objects)
-    if recommender == "random":
-        return most
-    if recommender == "plurality":
-        return _credit_bound(objects, voters / peers, strikes_to_die(recommender, diversity, radius), radius)
-    if recommender not in BOUNDED or (recommender == "p-rec-sim" and diversity + radius > 0):
+    named = recommender_of(recommender)
+    if named.proved_loss is not None:
+        shape = {"diversity": diversity, "radius": radius, "peers": peers, "voters": voters}
+        return named.proved_loss(Promise(rounds=rounds, objects=objects, **shape))
+    if not named.bounded_at(diversity, radius):
         return None
-    sharp = recommender == "p-rec-sharp"
+    sharp = named.sharp
     coin = 1 - 1 / objects
     strikes = strikes_to_die(recommender, diversity, radius)
     found = _credit_bound(2 * objects, voters / peers, strikes, radius) + coin + (1 if sharp else 0)
@@ -106,9 +103,9 @@ def strikes_to_die(recommender: str, diversity: int, radius: int) -> int:
     InputError
         If no number of them does.
     """
-    most = recommender_kind(recommender).limits(diversity, radius).radius_strikes
+    most = recommender_of(recommender).limits(diversity, radius).radius_strikes
     if most == NO_LIMIT:
-        raise InputError(f"recommender {recommender} kicks nobody out; choose one of {', '.join(BOUNDED)}")
+        raise InputError(f"recommender {recommender} kicks nobody out; choose one of {', '.join(bounded_names())}")
     return most + 1
 
 
@@ -118,10 +115,10 @@ def two_objects(recommender: str, objects: int) -> None:
     Raises
     ------
     InputError
-        If ``p-rec-sharp`` is asked for more.
+        If one with the sharp weighting is asked for more.
     """
-    if recommender == "p-rec-sharp" and objects != 2:
-        raise InputError(f"objects is {objects}: p-rec-sharp weighs two objects only; give 2, or take p-rec-lean")
+    if recommender_of(recommender).sharp and objects != 2:
+        raise InputError(f"objects is {objects}: {recommender} weighs two objects only; give 2, or take p-rec-lean")
 
 
 def _credit_bound(per_round: float, ratio: float, strikes: int, radius: int) -> float:
@@ -165,6 +162,6 @@ def halving_constant(rounds: int, *, sharp: bool = False) -> float:
 
 
 def log_phi(weighting: Weighting, share: Floats) -> Floats:
-    """Return ``ln phi(x)`` for shares above rho, as `coordinator.online.weighting.chances` computes it."""
+    """Return ``ln phi(x)`` for shares above rho, as `coordinator.server.online.weighting.chances` computes it."""
     rho = 1 / weighting.part if weighting.part else 0.0
     return np.asarray(weighting.steepness * share + np.log(-np.expm1(-weighting.steepness * (share - rho))))

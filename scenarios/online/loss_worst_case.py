@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from coordinator.online.weighting import Weighting, chances
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.compiled import compiled
 from coordinator.protocol.errors import InputError
+from coordinator.server.online.weighting import Weighting, chances
 from scenarios.online.conditions import check
 
 MOST_STEPS = 3e10

@@ -10,19 +10,19 @@ from typing import Any
 
 import ray
 
-from actors.online_remote import start_clients, start_voters
-from coordinator.online.recommenders import Promise
-from coordinator.online.remote import start_online_coordinator
-from coordinator.online.service import Served
+from actors.voter_host import start_clients, start_voters
 from coordinator.protocol.ballots import Service
-from coordinator.retrying import LOST, again, got
+from coordinator.server.fleet.retrying import LOST, again, got
+from coordinator.server.online.recommender import Promise
+from coordinator.server.online.service import Served
+from coordinator.server.online.service_actor import start_online_coordinator
 from scenarios.cluster import MOST_ACTORS, quiet
-from scenarios.conducting import POLL
-from scenarios.online.stage import Cast, Over
+from scenarios.online.cast import Cast, Over
+from scenarios.supervising import POLL
 
 
 class RayStage:
-    """Actors that are ready to serve; see `scenarios.online.stage.Stage`."""
+    """Actors that are ready to serve; see `scenarios.online.cast.Stage`."""
 
     def __init__(self, hosts: list[Any], stops: list[int], clients: Any) -> None:
         self._hosts, self._stops, self._clients = hosts, stops, clients

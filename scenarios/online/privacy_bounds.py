@@ -10,11 +10,12 @@ import math
 
 import numpy as np
 
-from coordinator.online.recommenders import recommender_kind
-from coordinator.online.weighting import Weighting
 from coordinator.protocol.errors import InputError
+from coordinator.server.online.recommender import Promise
+from coordinator.server.online.recommenders import bounded_names, recommender_of
+from coordinator.server.online.weighting import Weighting
 from scenarios.online.conditions import check
-from scenarios.online.loss_bounds import BOUNDED, log_phi, two_objects
+from scenarios.online.loss_bounds import log_phi, two_objects
 
 _GRID = 400_001
 
@@ -42,12 +43,13 @@ def epsilon_proved(
     diversity, radius : int
         D and R.
     epsilon : float
-        What `naive` is given [nats].
+        What one that takes an epsilon is given [nats].
 
     Returns
     -------
     float or None
-        Nats; 0 for `random`, ``epsilon`` for `naive`, None where nothing is proved.
+        Nats; what a recommender declares of itself (0 for `random`, ``epsilon`` for `naive`), else by Theorem P; None
+        where nothing is proved.
 
     Raises
     ------
@@ -61,16 +63,16 @@ def epsilon_proved(
     """
     check(rounds, objects, voters, peers, diversity, radius)
     two_objects(recommender, objects)
-    fixed = {"random": 0.0, "naive": epsilon}
-    if recommender in fixed:
-        return fixed[recommender]
-    if recommender not in BOUNDED or (recommender == "p-rec-sim" and diversity + radius > 0):
+    named = recommender_of(recommender)
+    if named.proved_epsilon is not None:
+        shape = {"diversity": diversity, "radius": radius, "peers": peers, "voters": voters}
+        return named.proved_epsilon(Promise(rounds=rounds, objects=objects, epsilon=epsilon, **shape))
+    if not named.bounded_at(diversity, radius):
         return None
     found = theorem_p(recommender, rounds, objects, peers, diversity, radius, voters=voters)
     if diversity + radius == 0:  # all of them are p-REC_sim then
-        sharp = recommender == "p-rec-sharp"
         first_strike = theorem_p("p-rec-sim", rounds, objects, peers, voters=voters)
-        found = min(found, theorem_p_sim(rounds, peers, sharp=sharp) if objects == 2 else first_strike)
+        found = min(found, theorem_p_sim(rounds, peers, sharp=named.sharp) if objects == 2 else first_strike)
     return found
 
 
@@ -107,9 +109,11 @@ def theorem_p(
         raise InputError(
             f"rounds is {rounds} and objects {objects}: Theorem P needs T >= m; give more rounds or fewer objects"
         )
-    if recommender not in BOUNDED:
-        raise InputError(f"recommender is {recommender!r}: Theorem P bounds {', '.join(BOUNDED)}; choose one of them")
-    limits = recommender_kind(recommender).limits(diversity, radius)
+    named = recommender_of(recommender)
+    if not named.bounded or named.weighting is None:
+        bounded = ", ".join(bounded_names())
+        raise InputError(f"recommender is {recommender!r}: Theorem P bounds {bounded}; choose one of them")
+    limits = named.limits(diversity, radius)
     radius_strikes = limits.radius_strikes + 1
     kept = 1.0 if voters is None else 1 - peers / voters
     # Rule A limits D-strikes instead of all strikes: types (b) and (d) then have their own limit.
@@ -117,7 +121,7 @@ def theorem_p(
     followed = 2 * (strikes * kept + diversity + radius)
     missed = radius_strikes * kept + radius
     last = strikes + radius_strikes * (1 if limits.strikes <= limits.diversity_strikes else 2)
-    weighting = Weighting(rounds=rounds, objects=objects, sharp=recommender == "p-rec-sharp")
+    weighting = named.weighting(rounds, objects)
     if objects == 2:
         most = max(followed + 2 * radius_strikes, 2 * missed + strikes)
     else:

@@ -57,6 +57,30 @@ def theorem_15(rounds: int, objects: int, voters: int, peers: int, diversity: in
     return PAPER_SHARE * (diversity + radius) / peers
 
 
+def epsilon_needed(
+    rounds: int, objects: int, voters: int, peers: int, diversity: int, radius: int, loss: float | None
+) -> float | None:
+    """Return what epsilon any algorithm needs that promises a loss for all clients and voters with these numbers.
+
+    Parameters
+    ----------
+    rounds, objects, voters, peers, diversity, radius : int
+        T, m, N, P, D and R.
+    loss : float or None
+        What the expected loss is proved to be at most; None where nothing is.
+
+    Returns
+    -------
+    float or None
+        The larger of Theorem 7's, whose worlds with D = R = 0 are among these, and Theorem 15's [nats]. None without a
+        loss, or where ``N < 2P``, so that the theorems' two groups of peers do not fit.
+    """
+    if loss is None or loss <= 0 or voters < 2 * peers:
+        return None
+    needed = theorem_7(rounds, objects, voters, peers, loss)
+    return max(needed, theorem_15(rounds, objects, voters, peers, diversity, radius, loss))
+
+
 def conjecture(rounds: int, objects: int, voters: int, peers: int, diversity: int, radius: int, loss: float) -> float:
     """Return our strengthening of Theorem 15: a conjecture with an argument that nobody else has reviewed.
 

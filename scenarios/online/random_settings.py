@@ -12,14 +12,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from coordinator.online.recommenders import Promise
-from coordinator.online.service import by_coin, by_sequence
 from coordinator.protocol.arrays import Bits2, Floats, Ints
-from coordinator.protocol.coins import as_words, derive, device_streams
+from coordinator.protocol.coins import as_words, derive
 from coordinator.protocol.errors import InputError
+from coordinator.protocol.streams import device_streams
+from coordinator.server.online.recommender import Promise
+from coordinator.server.online.recommenders import recommender_of
+from coordinator.server.online.service import by_coin, by_sequence
 from scenarios.online.chains import groups
 from scenarios.online.conditions import check
-from scenarios.online.loss_bounds import BOUNDED, loss_bound
+from scenarios.online.loss_bounds import loss_bound
 from scenarios.online.privacy_bounds import epsilon_proved
 from scenarios.online.privacy_lower_bounds import conjecture, own_lower_bound, theorem_15
 from scenarios.online.replay import Pattern, likes_of, replay
@@ -119,7 +121,7 @@ def measure(
         float(ratios.mean()) / (2 * peers),
         theorem_15(*size, at_least),
         conjecture(*size, at_least),
-        own_lower_bound(*size) if recommender in BOUNDED else None,
+        own_lower_bound(*size) if recommender_of(recommender).bounded else None,
         epsilon_proved(recommender, *size, epsilon),
         loss_bound(recommender, *size),
     )
@@ -149,7 +151,7 @@ def draw(
     share : float, optional
         p_3, how often v and v' are to disagree; ``(D + R) / 4T`` unless given.
     epsilon : float
-        What `naive` is given.
+        What one that takes an epsilon is given.
 
     Returns
     -------

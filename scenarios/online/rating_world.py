@@ -12,9 +12,9 @@ from coordinator.protocol.arrays import Bools, Bools2, Indices2
 from coordinator.protocol.coins import derive
 from coordinator.protocol.errors import InputError
 from scenarios.datasets import RatingTable, read_ratings
-from scenarios.likes import judge_likes
-from scenarios.online.config import OnlineScenario
+from scenarios.online.config import REFERENCE, OnlineScenario
 from scenarios.online.worlds import ClientWorld, World, all_votes, distances, measured
+from scenarios.rating_split import judge_likes
 
 LEAST_ROUNDS = 20
 """Clients have at least so many rounds, where their number is not given."""
@@ -87,7 +87,7 @@ def _client(
         skipped=skipped,
         name=f"user {table.user_labels[user]}",
     )
-    votes = all_votes(voters, derive(scenario.seed, "devices"), world.service("p-rec", None))
+    votes = all_votes(voters, derive(scenario.seed, "devices"), world.service(REFERENCE, None))
     far = distances(votes, liked)
     far[user] = world.rounds + 1  # its own device does not vote
     return measured(world, liked, far, scenario)

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from actors.client import Client
-from coordinator.online.recommenders import Promise
-from coordinator.online.service import Pick, Served, serve
 from coordinator.protocol.arrays import Bits2, Bools2, Indices
 from coordinator.protocol.ballots import Ballot, Service
+from coordinator.server.online.recommender import Promise
+from coordinator.server.online.service import Pick, Served, serve
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

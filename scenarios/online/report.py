@@ -29,6 +29,7 @@ _LINES: tuple[tuple[str, str], ...] = (
     ("loss_random", "  of random recommendations"),
     ("epsilon_proved", "epsilon, proved [nats]"),
     ("epsilon_exact", "epsilon, exact worst case [nats]"),
+    ("epsilon_needed", "  any algorithm with that bound of the loss needs at least [nats]"),
     ("privacy_loss_of_run", "exact privacy loss of this run [nats]"),
     ("privacy_loss_of_peers", "  peers included"),
     ("voter_epsilon", "epsilon of a voter, all clients [nats]"),

@@ -13,9 +13,10 @@ import pandas as pd
 from scipy import stats
 
 from coordinator.protocol.budget import Epsilon, add, as_json
-from scenarios.kinds import CURATOR
+from coordinator.server.server_half import TRUST_CURATOR
 from scenarios.online.exact import epsilon_exact
 from scenarios.online.loss_bounds import loss_bound
+from scenarios.online.privacy_lower_bounds import epsilon_needed
 from scenarios.online.run import ClientRun, OnlineRun, cost, privacy_losses
 
 GUARANTEE = "epsilon-differential privacy of all recommendations to one client, one voter added or removed; the "
@@ -52,7 +53,7 @@ def record(run: OnlineRun) -> dict[str, Any]:
     total = sum_of(run)
     return {
         "recommender": run.scenario.recommender,
-        "trust_model": CURATOR,
+        "trust_model": TRUST_CURATOR,
         "guarantee": NO_GUARANTEE if total is None else GUARANTEE,
         "clients": len(rows),
         **{name: _joined(name, [row[name] for row in rows]) for name in rows[0] if name not in ("client", "seconds")},
@@ -82,17 +83,19 @@ def client_record(run: OnlineRun, client: ClientRun) -> dict[str, Any]:
         "diversity": world.diversity,
         "radius": world.radius,
     }
+    bound = None if served.electors.size < world.voters else loss_bound(run.scenario.recommender, **shape)
     return {
         "client": world.name,
         **shape,
         "peers_measured": world.peers,
         "skipped": world.skipped,
         "loss": served.loss,
-        "loss_bound": None if served.electors.size < world.voters else loss_bound(run.scenario.recommender, **shape),
+        "loss_bound": bound,
         "loss_random": world.client.random_loss,
         "loss_share": served.loss / world.rounds,
         "epsilon_proved": client.epsilon,
         "epsilon_exact": epsilon_exact(run.scenario.recommender, **shape),
+        "epsilon_needed": epsilon_needed(**shape, loss=bound),
         "privacy_loss_of_run": None if math.isnan(covered) else covered,
         "privacy_loss_of_peers": None if math.isnan(largest) else largest,
         "log_likelihood": served.log_likelihood,

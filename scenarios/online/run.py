@@ -10,15 +10,17 @@ from fractions import Fraction
 
 import numpy as np
 
-from coordinator.layout import plan_layout
-from coordinator.online.recommenders import Promise, recommender_kind
-from coordinator.online.service import Served
 from coordinator.protocol.budget import Epsilon, as_float
 from coordinator.protocol.coins import derive
+from coordinator.server.fleet.layout import plan_layout
+from coordinator.server.online.recommender import Promise
+from coordinator.server.online.recommenders import recommender_of
+from coordinator.server.online.service import Served
+from scenarios.online.cast import Cast
 from scenarios.online.config import OnlineScenario
 from scenarios.online.privacy_bounds import epsilon_proved
 from scenarios.online.rating_world import world_of_ratings
-from scenarios.online.stage import Cast, set_stage
+from scenarios.online.stage import set_stage
 from scenarios.online.world_file import world_from_file
 from scenarios.online.worlds import ClientWorld, World, planted_world
 from scenarios.session import Session
@@ -96,8 +98,9 @@ def proved(scenario: OnlineScenario, world: ClientWorld, recommender: str) -> fl
     """
     shape = (world.rounds, world.objects, promised_peers(scenario, world), world.diversity, world.radius)
     epsilon = math.inf
-    if recommender == "naive":
-        epsilon = as_float(scenario.epsilon) if scenario.epsilon else proved(scenario, world, "p-rec") or math.inf
+    alike = recommender_of(recommender).epsilon_of
+    if alike is not None:
+        epsilon = as_float(scenario.epsilon) if scenario.epsilon else proved(scenario, world, alike) or math.inf
     return epsilon_proved(recommender, *shape[:2], world.voters, *shape[2:], epsilon)
 
 
@@ -181,14 +184,14 @@ def run_online(
 def _plan(scenario: OnlineScenario, client: ClientWorld) -> tuple[Promise, float | None]:
     epsilon = proved(scenario, client, scenario.recommender)
     promise = client.promise(peers=promised_peers(scenario, client), epsilon=math.inf if epsilon is None else epsilon)
-    if not recommender_kind(scenario.recommender).promised:
+    if not recommender_of(scenario.recommender).promised:
         promise = replace(promise, diversity=0, radius=0)
     return promise, epsilon
 
 
 def cost(scenario: OnlineScenario, epsilon: float | None) -> Epsilon:
     """Return what a service costs a voter: as it was given, else as it is proved."""
-    return scenario.epsilon if scenario.recommender == "naive" and scenario.epsilon is not None else exact(epsilon)
+    return exact(epsilon) if scenario.epsilon is None else scenario.epsilon
 
 
 def exact(epsilon: float | None) -> Epsilon:

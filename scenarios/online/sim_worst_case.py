@@ -10,10 +10,10 @@ import math
 
 import numpy as np
 
-from coordinator.online.weighting import Weighting, chances
 from coordinator.protocol.arrays import Floats2
 from coordinator.protocol.compiled import compiled
 from coordinator.protocol.errors import InputError
+from coordinator.server.online.weighting import Weighting, chances
 from scenarios.online.conditions import check
 
 MOST_ROUNDS_TRIED = 3e8
@@ -77,7 +77,7 @@ def worst_by_survivors(voters: int, peers: int, objects: int, rounds: float, ste
     voters, peers, objects : int
         Largest n, P, and m: 2 or 3.
     rounds, steepness, part
-        As for `coordinator.online.weighting.chances`.
+        As for `coordinator.server.online.weighting.chances`.
 
     Returns
     -------

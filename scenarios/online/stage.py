@@ -2,65 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 
-from actors.client import Client
 from actors.electors import VoterCohort
-from actors.voters import Voters
-from coordinator.layout import Layout
-from coordinator.online.recommenders import Promise
-from coordinator.online.service import Served, by_coin, serve
 from coordinator.protocol.arrays import Bits2, Indices
 from coordinator.protocol.ballots import Ballot, Service
-from coordinator.protocol.budget import Epsilon
+from coordinator.server.online.recommender import Promise
+from coordinator.server.online.service import Served, by_coin, serve
+from scenarios.online.cast import Cast, Over, Stage
 from scenarios.session import Session
-
-Over = Callable[[int], None]
-"""Told how many rounds of a service are over."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cast:
-    """Who takes part: the private side of an online run, and where it lives.
-
-    Attributes
-    ----------
-    voters : Voters
-        Private: goes to voters' devices only.
-    secret : bytes
-        Private: their master secret.
-    clients : sequence of Client
-        Private: each knows what it likes.
-    budget : Fraction or None
-        What all clients together may learn of each voter [nats].
-    layout : Layout
-        Speed only.
-    """
-
-    voters: Voters = field(repr=False)
-    secret: bytes = field(repr=False)
-    clients: Sequence[Client]
-    budget: Epsilon
-    layout: Layout
-
-
-class Stage(Protocol):
-    """A place that is ready to serve clients, one after the other."""
-
-    @property
-    def actors(self) -> int:
-        """Ray actors that embody voters; 0 in process."""
-        ...
-
-    def serve(self, service: Service, promise: Promise, coin: bytes, over: Over) -> Served:
-        """Serve one client; ``coin`` is the coordinator's own."""
-        ...
 
 
 @contextmanager
@@ -93,11 +47,11 @@ class InProcessStage:
         return serve(service, promise, self, by_coin(coin), over=over)
 
     def enter(self, service: Service) -> Indices:
-        """Announce a service; see `coordinator.online.service.Transport`."""
+        """Announce a service; see `coordinator.server.online.service.Transport`."""
         return np.concatenate([cohort.enter(service) for cohort in self._cohorts])
 
     def vote(self, ballot: Ballot, electors: Indices) -> Bits2:
-        """Collect votes; see `coordinator.online.service.Transport`."""
+        """Collect votes; see `coordinator.server.online.service.Transport`."""
         ends = np.searchsorted(electors, [cohort.stop for cohort in self._cohorts])
         starts = np.concatenate([[0], ends[:-1]])
         asked = [
@@ -111,5 +65,5 @@ class InProcessStage:
         return np.concatenate(parts, axis=1) if parts else np.empty((ballot.stop - ballot.first, 0), np.uint8)
 
     def offer(self, client: int, round_number: int, chosen: int) -> bool:
-        """Recommend to the client; see `coordinator.online.service.Transport`."""
+        """Recommend to the client; see `coordinator.server.online.service.Transport`."""
         return self._clients[client].answer(round_number, chosen)

@@ -15,9 +15,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from coordinator.online.recommenders import ByWeight, Promise, Recommender, recommender_kind
-from coordinator.online.rules import Rule
 from coordinator.protocol.errors import InputError
+from coordinator.server.online.recommender import Promise, Recommender
+from coordinator.server.online.recommenders import recommender_of
+from coordinator.server.online.rules import Rule
 from scenarios.online.conditions import check
 
 MOST_MOVES = 1e8
@@ -43,7 +44,7 @@ class Tiny:
     Attributes
     ----------
     recommender : str
-        One that weighs votes: p-rec, p-rec-sim, p-rec-lean, p-rec-sharp, p-rec-wide or p-rec-literal.
+        One that weighs votes: it declares its `weighting`.
     voters, peers : int
         At most N voters without the added one; P of them stay within ``radius``.
     played : int
@@ -94,16 +95,21 @@ def worst_case_tiny(tiny: Tiny) -> tuple[float, float]:
     [2.90467271, 3.78593708]
     """
     check(tiny.weighed, tiny.objects, tiny.voters, tiny.peers, tiny.diversity, tiny.radius)
-    kind = recommender_kind(tiny.recommender)
+    named = recommender_of(tiny.recommender)
     promise = Promise(
         rounds=tiny.weighed, objects=tiny.objects, diversity=tiny.diversity, radius=tiny.radius, peers=tiny.peers
     )
-    built = kind.build(promise)
-    if not isinstance(built, ByWeight):
+    if named.weighting is None:
         raise InputError(f"recommender is {tiny.recommender!r}: the exact worst case is of recommendation by weight")
-    rule = kind.limits(tiny.diversity, tiny.radius)
+    rule = named.limits(tiny.diversity, tiny.radius)
     _refuse_large(tiny, rule)
-    search = _Search(recommender=built, rule=rule, objects=tiny.objects, diversity=tiny.diversity, radius=tiny.radius)
+    search = _Search(
+        recommender=named.build(promise),
+        rule=rule,
+        objects=tiny.objects,
+        diversity=tiny.diversity,
+        radius=tiny.radius,
+    )
     worst = [
         search.worst(State(tiny.played, 0, (0, 0), _canonical(Counter({(0, 0, 0): tiny.peers, (0, 0, -1): others}))))
         for others in range(tiny.voters - tiny.peers + 1)

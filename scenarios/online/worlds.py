@@ -8,13 +8,13 @@ import numpy as np
 
 from actors.client import Client
 from actors.voters import PlantedVoters, Voters
-from coordinator.online.recommenders import Promise
 from coordinator.protocol.arrays import Bits2, Bools, Bools2, Indices2, Ints
 from coordinator.protocol.ballots import Ballot, Service
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.coins import as_words, derive
 from coordinator.protocol.errors import InputError
-from scenarios.online.config import OnlineScenario
+from coordinator.server.online.recommender import Promise
+from scenarios.online.config import REFERENCE, OnlineScenario
 from scenarios.online.privacy_bounds import epsilon_proved
 
 
@@ -214,7 +214,7 @@ def best_radius(far: Ints, world: ClientWorld) -> int:
     shape = {"objects": world.objects, "voters": world.voters, "diversity": world.diversity}
     shape["rounds"] = max(world.rounds, world.objects)  # recommenders without a bound run with fewer
     needed = [
-        epsilon_proved("p-rec", peers=max(int(peers) - 1, 1), radius=int(radius), **shape) or 0.0
+        epsilon_proved(REFERENCE, peers=max(int(peers) - 1, 1), radius=int(radius), **shape) or 0.0
         for radius, peers in zip(radii, np.cumsum(counts), strict=True)
     ]
     return int(radii[np.argmin(needed)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,28 +10,14 @@ from pydantic import ValidationError
 
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import InputError
-from coordinator.rounds import POSTERIOR
+from coordinator.server.mechanisms import found
+from coordinator.server.own import KMEANS
+from coordinator.server.server_half import POSTERIOR, TRUST_LOCAL, ServerHalf
+from scenarios.block_world import settle
 from scenarios.config import Scenario
-from scenarios.kinds import DESIGNS, LOCAL
-from scenarios.questions import settle
+from scenarios.mechanisms import server_half
 from scenarios.separability import inseparable
 
-_AGREEMENTS = ("rated-equal", "equal", "positive")
-VARIANTS: tuple[dict[str, Any], ...] = (
-    {"design": "maxsense"},
-    {"design": "sign"},
-    {"design": "multi-maxsense", "questions": "ceil"},
-    {"design": "multi-maxsense", "questions": "auto"},
-    *({"design": "pairwise", "agreement": agreement} for agreement in _AGREEMENTS),
-    {"design": "pairwise", "rated_items": "public"},
-    {"design": "curator-items"},
-    {"design": "curator-pairs"},
-    {"design": "item-query"},
-    {"design": "full-reveal"},
-)
-"""The designs in the order of a plan."""
-ANY_DESIGN = {"design": "multi-maxsense", "questions": "auto"}
-"""What a world is checked as: of all designs the one that takes the most epsilons."""
 _WORLD = ("items", "rated", "clusters", "like", "class_shares", "cluster_shares", "seed")
 
 
@@ -55,15 +42,21 @@ class Candidate:
         return str(self.settings["design"])
 
     @property
+    def half(self) -> ServerHalf:
+        """The server's half of the design."""
+        return server_half(self.design)
+
+    @property
     def private(self) -> bool:
         """Whether the design has a guarantee, so that epsilon matters."""
-        return DESIGNS[self.design].private
+        return self.half.private
 
     @property
     def protects_all(self) -> bool:
         """Whether all that a device holds is protected from everybody: what a plan recommends among."""
-        local = DESIGNS[self.design].trust_model == LOCAL
-        return self.private and local and self.settings.get("rated_items") != "public"
+        own = {name: self.settings[name] for name in self.half.settings.model_fields if name in self.settings}
+        public = self.half.settings.model_validate(own).rated_public
+        return self.private and self.half.trust == TRUST_LOCAL and not public
 
     def at(self, epsilon: Epsilon, **changes: Any) -> Scenario:
         """Return the scenario at an epsilon, filled in, ``questions`` a number.
@@ -74,8 +67,8 @@ class Candidate:
             If the design does not fit the world.
         """
         kept = {name: getattr(self.world, name) for name in _WORLD if getattr(self.world, name) is not None}
-        if "theta" in DESIGNS[self.design].own:
-            kept["theta"] = self.world.theta
+        shared = type(self.world.settings).model_fields.keys() & self.half.settings.model_fields.keys()
+        kept |= {name: getattr(self.world.settings, name) for name in shared}
         told = epsilon if self.private else None
         try:
             wanted = Scenario.model_validate({**kept, **self.settings, "epsilon": told, **changes})
@@ -89,14 +82,26 @@ class Candidate:
         return f"blind to clusters {told}" if told else ""
 
 
-def candidates(world: Scenario) -> list[Candidate]:
-    """Return every design with each of its decoders, in the order of `VARIANTS`.
+def any_design() -> dict[str, Any]:
+    """Return what a world is checked as: of all mechanisms the one that takes the most epsilons."""
+    split = next((half for half in found().values() if half.settings.splits), next(iter(found().values())))
+    return {"design": split.name, **split.variants[-1]}
 
-    Where a design has others, the posterior decoder is left out: in one round it finds the same clusters.
+
+def own_candidates(world: Scenario, own: Mapping[str, Any] | None) -> list[Candidate]:
+    """Return a design of one's own, with its settings, as a candidate; none where there is none."""
+    return [] if own is None else [Candidate(world=world, settings={**own, "decoder": KMEANS})]
+
+
+def candidates(world: Scenario) -> list[Candidate]:
+    """Return every mechanism's variants, in their declared order, with each of their decoders.
+
+    Where a mechanism has others, the posterior decoder is left out: in one round it finds the same clusters.
     """
     return [
-        Candidate(world=world, settings={**variant, "decoder": decoder})
-        for variant in VARIANTS
-        for decoder in DESIGNS[variant["design"]].decoders
-        if decoder != POSTERIOR or DESIGNS[variant["design"]].decoders == (POSTERIOR,)
+        Candidate(world=world, settings={"design": half.name, **variant, "decoder": decoder})
+        for half in found().values()
+        for variant in half.variants
+        for decoder in half.decoders
+        if decoder != POSTERIOR or half.decoders == (POSTERIOR,)
     ]

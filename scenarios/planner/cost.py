@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from actors.device import Cohort
-from coordinator.aggregation import aggregate
 from coordinator.protocol.coins import derive
-from coordinator.server import ServerState
+from coordinator.server.aggregation import aggregate
+from coordinator.server.rounds.state import ServerState
 from scenarios.config import Scenario
-from scenarios.experiment import asked_epsilon
-from scenarios.policies import policy_of
+from scenarios.policies import asked_epsilon, policy_of
 from scenarios.populations import populate
 
 _SECONDS, _FIRST, _MOST = 0.5, 64, 1 << 20

@@ -13,10 +13,13 @@ from scipy.special import logit
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.channels import LARGEST_EPSILON
 from coordinator.protocol.errors import InputError
+from coordinator.server.moments.signs import SignMoments
 from scenarios import toy_prediction
+from scenarios.block_world import block_parameters
+from scenarios.config import Scenario
 from scenarios.planner.candidates import Candidate
-from scenarios.predictors import Predictor, predictor
-from scenarios.separability import block_parameters
+from scenarios.planner.simulated import simulated
+from scenarios.predictors import Predictor, from_moments, predictor
 
 MOST_USERS = 10**15
 """Nobody has more users; beyond it a plan says so."""
@@ -95,10 +98,16 @@ def users_needed(candidate: Candidate, epsilon: Epsilon, target: Target) -> Need
     For item queries, whose policy goes on until every item is learned, it is the expected number of users asked.
     """
     scenario = candidate.at(epsilon)
-    if scenario.design == "item-query":
+    if candidate.half.learns_all:
         return _item_query(candidate, target)
-    found = predictor(scenario)
+    found = predictor(scenario) or simulated_predictor(scenario)
     return Need(users=predicted_users(found, target) if found else None, predictor=found)
+
+
+def simulated_predictor(scenario: Scenario) -> Predictor | None:
+    """Return predictions from simulated answers of a design of one's own that brings no moments; None of others."""
+    found = simulated(scenario)
+    return from_moments(SignMoments(contrast=found.contrast), scenario) if found else None
 
 
 def predicted_users(found: Predictor, target: Target) -> int | None:
@@ -143,8 +152,8 @@ def _smallest(margin: Callable[[int], float]) -> int | None:
 def epsilon_needed(candidate: Candidate, target: Target, users: int) -> Epsilon:
     """Return the smallest epsilon at which that many users meet the target, to one part in 10,000; None if none does.
 
-    Multi-MaxSense's default asks ``ceil(epsilon)`` questions, and its need of users jumps up behind each whole number:
-    whole numbers are looked at first, then the stretch below the first one that is enough.
+    Where a mechanism asks ``ceil(epsilon)`` questions, its need of users jumps up behind each whole number: whole
+    numbers are looked at first, then the stretch below the first one that is enough.
     """
 
     def enough(epsilon: Fraction) -> bool:
@@ -152,7 +161,7 @@ def epsilon_needed(candidate: Candidate, target: Target, users: int) -> Epsilon:
         return found is not None and target.met(found, users)
 
     low, high = Fraction(_LEAST_EPSILON).limit_denominator(10**9), Fraction(LARGEST_EPSILON)
-    if candidate.design == "multi-maxsense":
+    if candidate.half.settings.jumps:
         high = next((Fraction(whole) for whole in range(1, LARGEST_EPSILON) if enough(Fraction(whole))), high)
         low = max(low, high - 1)
     if not enough(high):

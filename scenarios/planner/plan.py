@@ -3,33 +3,38 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from coordinator.protocol.admitted import UNCHECKED
 from coordinator.protocol.budget import Epsilon, as_float, as_json, parse_epsilon
 from coordinator.protocol.errors import InputError
 from scenarios.bounds import all_bounds, bounds_table
 from scenarios.config import Scenario
-from scenarios.kinds import DESIGNS, guarantee
-from scenarios.planner.candidates import Candidate, candidates
+from scenarios.experiment import own_of
+from scenarios.planner.candidates import Candidate, candidates, own_candidates
 from scenarios.planner.needs import MOST_USERS, Target, epsilon_needed, users_needed
+from scenarios.planner.simulated import simulated
 from scenarios.populations import class_shares, cluster_sizes
 from scenarios.predictors import predictor
 from scenarios.theory.sufficient_users import sufficient_users
 
+SIMULATED = "simulated"
+"""How the note of a row begins whose needs were simulated: a design of one's own that says no precision."""
 TOO_MANY = f"more than 10^{len(str(MOST_USERS)) - 1} users"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """A plan.
+class DesignPlan:
+    """What every design needs in a world, and which of them to use.
 
     Attributes
     ----------
     rows : list of dict
         One a design and decoder: ``design, decoder, users, accuracy, exact, epsilon`` and what else tells it apart;
         ``users``, needed for the target, is None where `note` says why. Accuracy and exact are those with
-        ``users_here``, or with ``users`` where that is None.
+        ``users_here``, or with ``users`` where that is None. One's own have ``channel``: how far it was checked.
     bounds : list of dict
         Lower bounds: ``name, users, valid`` and what `scenarios.bounds.Bound` holds.
     recommended : Candidate or None
@@ -67,7 +72,14 @@ class Plan:
         }
 
 
-def plan(world: Scenario, target: Target, *, users: int | None = None, inverse: bool = False) -> Plan:
+def plan(
+    world: Scenario,
+    target: Target,
+    *,
+    users: int | None = None,
+    inverse: bool = False,
+    own: Mapping[str, Any] | None = None,
+) -> DesignPlan:
     """Plan for a block model.
 
     Parameters
@@ -80,14 +92,17 @@ def plan(world: Scenario, target: Target, *, users: int | None = None, inverse: 
         A given number of users: rows tell the accuracy there.
     inverse : bool
         Look for the smallest epsilon with which ``users`` are enough, instead of taking the world's.
+    own : mapping, optional
+        ``design`` of one's own, and its settings, to compare with the others.
 
     Returns
     -------
-    Plan
+    DesignPlan
     """
-    found = [(one, _row(one, world.epsilon, target, users, inverse=inverse)) for one in candidates(world)]
+    compared = [*own_candidates(world, own), *candidates(world)]
+    found = [(one, _row(one, world.epsilon, target, users, inverse=inverse)) for one in compared]
     best = _recommended(found, "epsilon" if inverse else "users") or (None, None)
-    return Plan(
+    return DesignPlan(
         rows=[row for _, row in found],
         bounds=_bounds(_at(world, best[1]), target),
         recommended=best[0],
@@ -114,8 +129,12 @@ def quick_best(world: Scenario, target: Target, *, users: int) -> dict[str, Any]
 
 
 def _recommended(found: list[tuple[Candidate, dict[str, Any]]], key: str) -> tuple[Candidate, dict[str, Any]] | None:
-    """Return the candidate, and its row, that protects all and has the least of a key; None where no one does."""
-    able = [(one, row) for one, row in found if one.protects_all and row["users"] and row["epsilon"] is not None]
+    """Return the candidate, and its row, that protects all and has the least of a key; None where no one does.
+
+    A design of one's own whose guarantee is claimed, not checked, is none of them.
+    """
+    safe = [(one, row) for one, row in found if one.protects_all and row.get("channel") != UNCHECKED]
+    able = [(one, row) for one, row in safe if row["users"] and row["epsilon"] is not None]
     return min(able, key=lambda pair: (as_float_or_inf(pair[1][key]), pair[1]["users"]), default=None)
 
 
@@ -154,20 +173,24 @@ def as_float_or_inf(value: Any) -> float:
 
 
 def _row(candidate: Candidate, epsilon: Epsilon, target: Target, users: int | None, *, inverse: bool) -> dict[str, Any]:
-    kind = DESIGNS[candidate.design]
+    half = candidate.half
     row: dict[str, Any] = {**candidate.settings, "users": None, "accuracy": None, "exact": None, "epsilon": None}
     row |= {
         "users_here": users,
         "choice": candidate.settings.get("questions"),
-        "trust_model": kind.trust_model,
-        "private": kind.private,
+        "trust_model": half.trust,
+        "private": half.private,
         "guarantee": None,
         "note": "",
     }
     try:
+        if own := own_of(candidate.at(epsilon)):  # one's own is held against its claim, as before a run
+            row["channel"] = own[1].how
         if note := candidate.blind(epsilon):
             return row | {"epsilon": _told(candidate, epsilon), "note": note}
         if inverse and users and candidate.private:
+            if ":" in candidate.design and predictor(candidate.at(epsilon)) is None:
+                return row | {"note": "not predicted at several epsilons: say one by --epsilon"}
             return row | _least_epsilon(candidate, target, users)
         need = users_needed(candidate, epsilon, target)
     except InputError as error:
@@ -175,8 +198,12 @@ def _row(candidate: Candidate, epsilon: Epsilon, target: Target, users: int | No
     row |= _about(candidate, epsilon) | {"users": need.users, "answers_per_item": need.answers}
     if need.users is None:
         row["note"] = TOO_MANY
+    elif predictor(candidate.at(epsilon)) is None and (told := simulated(candidate.at(epsilon))):
+        low, high = told.users(need.users)
+        row |= {"users_low": low, "users_high": high, "simulated": told.seeds}
+        row["note"] = f"{SIMULATED} with {told.seeds} seeds; 95 % interval of users: {low} to {high}"
     at = users or need.users
-    if candidate.design == "item-query" and users and need.users and users < need.users:
+    if half.learns_all and users and need.users and users < need.users:
         at = None  # its policy goes on until every item is learned; what fewer users tell is not predicted
     if need.predictor and at:
         row |= {"accuracy": need.predictor.share(at), "exact": need.predictor.all_right(at)}
@@ -187,8 +214,8 @@ def _about(candidate: Candidate, epsilon: Epsilon) -> dict[str, Any]:
     scenario = candidate.at(epsilon)
     return {
         "epsilon": _told(candidate, epsilon),
-        "questions": scenario.questions,
-        "guarantee": guarantee(scenario),
+        "questions": scenario.value("questions"),
+        "guarantee": scenario.guarantee(),
     }
 
 
@@ -236,7 +263,7 @@ def _sufficient(world: Scenario, target: Target) -> float | None:
             like=world.like,
             user_shares=world.class_shares,
             cluster_shares=world.cluster_shares,
-            theta=world.theta,
+            theta=world.value("theta"),
             exponent=-math.log(failure) / math.log(items),
         )
     except InputError:

@@ -7,16 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from coordinator.decoders import kmeans_on_line
 from coordinator.protocol.budget import parse_epsilon
 from coordinator.protocol.coins import derive
 from coordinator.protocol.errors import InputError
+from coordinator.server.decoding.line import kmeans_on_line
 from scenarios.config import Scenario, load_scenario
 from scenarios.datasets import RatingTable
-from scenarios.likes import judge_likes
-from scenarios.planner.candidates import ANY_DESIGN
+from scenarios.planner.candidates import any_design
 from scenarios.planner.needs import Target
 from scenarios.planner.plan import in_words, quick_best
+from scenarios.rating_split import judge_likes
 
 PRIOR = 5
 """Ratings of average taste that are added to an item's own before items are sorted."""
@@ -59,7 +59,7 @@ def shape_of(
     table : RatingTable
         The ratings.
     like_from : float or None
-        As in `scenarios.likes.judge_likes`.
+        As in `scenarios.rating_split.judge_likes`.
     clusters : int
         Number of item clusters.
     epsilon, theta
@@ -100,7 +100,7 @@ def shape_of(
         "epsilon": parse_epsilon(epsilon),
         "theta": theta,
     }
-    world = load_scenario(None, {**values, **ANY_DESIGN})
+    world = load_scenario(None, {**values, **any_design()})
     return Shape(world=world, users=table.users)
 
 

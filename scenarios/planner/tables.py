@@ -11,15 +11,17 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from scenarios.kinds import CURATOR, DESIGNS
+from coordinator.protocol.admitted import UNCHECKED
+from coordinator.server.server_half import TRUST_CURATOR
+from scenarios.mechanisms import server_half
 from scenarios.planner.needs import MOST_USERS
-from scenarios.planner.plan import TOO_MANY, Plan, in_words
+from scenarios.planner.plan import SIMULATED, TOO_MANY, DesignPlan, in_words
 
 SAFE, OPEN = "protects all a device holds", "not private"
 """Headings of what may be recommended, unless epsilon is infinite, and of designs without a guarantee."""
 
 
-def show_plan(console: Console, made: Plan, title: str, not_for: str | None = None) -> None:
+def show_plan(console: Console, made: DesignPlan, title: str, not_for: str | None = None) -> None:
     """Print a plan: every design's need, the lower bounds, what it holds for (and not), and the recommendation."""
     here = "" if made.users_here is None else f"\nwith {_count(made.users_here)}"
     table = Table("design, decoder", f"users{here and ' needed'}", "epsilon", f"right{here}", f"all right{here}")
@@ -27,18 +29,22 @@ def show_plan(console: Console, made: Plan, title: str, not_for: str | None = No
     for column in table.columns[1:]:
         column.no_wrap = True
     noiseless = any(row["private"] and row["epsilon"] == "inf" for row in made.rows)
-    for trust, rows in groupby(made.rows, key=_trust):
+    for trust, rows in groupby(made.rows, key=trust_of):
         heading = f"{trust.replace(SAFE, 'local')}, no noise" if noiseless and trust != OPEN else trust
         table.add_row(Text(f"{heading}:", style="italic"))
         for row in rows:
             needed = [_users(row), _epsilon(row["epsilon"]), _share(row["accuracy"]), _share(row["exact"])]
-            table.add_row(Text(f"  {_name(row)}"), *needed)
+            how = f" ({SIMULATED})" if row.get("simulated") else ""
+            table.add_row(Text(f"  {name_of(row)}{how}"), *needed)
     console.print(table)
     valid = [row for row in made.bounds if row["valid"]]
     told = [f"{row['name']} {row['users']:,.0f}{' (binds)' if row['binds'] else ''}" for row in valid]
     notes = dict.fromkeys(row["note"] for row in made.rows if row["note"] and row["note"] != TOO_MANY)
-    lines = [f"{_short(note)}: {note}" for note in notes]
+    lines = [note if note.startswith(SIMULATED) else f"{_short(note)}: {note}" for note in notes]
     lines = [*lines, f"users that any epsilon-LDP learner needs: {', '.join(told)}", recommendation(made)]
+    for row in made.rows:
+        if row.get("channel") == UNCHECKED:
+            lines.insert(-1, f"{UNCHECKED}: that {name_of(row)} protects all a device holds; it is never recommended")
     if made.sufficient:
         lines.insert(-1, f"enough for MaxSense by Theorem 15: {_count(made.sufficient)} users")
     lines.insert(-1, f"holds for {in_words(made.world)}{'; ' * bool(not_for)}{not_for or ''}")
@@ -46,7 +52,7 @@ def show_plan(console: Console, made: Plan, title: str, not_for: str | None = No
         console.print(line, highlight=False, soft_wrap=True)
 
 
-def recommendation(made: Plan) -> str:
+def recommendation(made: DesignPlan) -> str:
     """Return the recommendation as a line."""
     if made.best is None:
         return f"no design that protects all that a device holds reaches {made.target.words}"
@@ -54,14 +60,17 @@ def recommendation(made: Plan) -> str:
     told = f"{_count(best['users'])} users at epsilon {_epsilon(best['epsilon'])} for {made.target.words}"
     if made.users_here is not None and best["accuracy"] is not None:
         told += f"; {_count(made.users_here)} users put {_share(best['accuracy'])} of the items right"
-    return f"recommended: {_name(best)}: {told}"
+    return f"recommended: {name_of(best)}: {told}"
 
 
-def _trust(row: Mapping[str, Any]) -> str:
+def trust_of(row: Mapping[str, Any]) -> str:
+    """Return the heading that a row of a plan stands under; `SAFE` ones may be recommended."""
     if not row["private"]:
         return OPEN
-    if row["trust_model"] == CURATOR:
+    if row["trust_model"] == TRUST_CURATOR:
         return "trusted curator"
+    if row.get("channel") == UNCHECKED:
+        return UNCHECKED
     return "rated items public" if row.get("rated_items") == "public" else SAFE
 
 
@@ -96,28 +105,25 @@ def show_learnable(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
     table = Table("epsilon", "best design", "items right with these users", words)
     table.title, table.title_justify = Text("what could be learned (two clusters by share of likes)"), "left"
     for row in rows:
-        design = "none" if row["design"] is None else _name(row)
+        design = "none" if row["design"] is None else name_of(row)
         table.add_row(str(row["epsilon"]), Text(design), _share(row["accuracy"]), _users(row))
     console.print(table)
     console.print(f"holds for {rows[0]['holds_for']}; {rows[0]['not_for']}", highlight=False, soft_wrap=True)
 
 
-def _name(row: Mapping[str, Any]) -> str:
+def name_of(row: Mapping[str, Any]) -> str:
     """Return design, what tells it apart, and decoder, where a design has more than one."""
-    told = [str(row["design"])]
-    if row["design"] == "pairwise":
-        told = ["pairwise of rated" if row.get("rated_items") == "public" else f"pairwise {row['agreement']}"]
-    if row["design"] == "multi-maxsense" and row.get("questions"):
-        told = [f"multi-maxsense, Q {row['questions']}{' (auto)' if row.get('choice') == 'auto' else ''}"]
-    if row.get("answers_per_item"):
-        told.append(f"{row['answers_per_item']} yes{'' if row['answers_per_item'] == 1 else 'es'} an item")
-    if len(DESIGNS[str(row["design"])].decoders) > 1:
-        told.append(str(row["decoder"]))
-    return ", ".join(told)
+    half = server_half(str(row["design"]))
+    return ", ".join([half.label(row), *([str(row["decoder"])] if len(half.decoders) > 1 else [])])
 
 
 def _users(row: Mapping[str, Any]) -> str:
-    return _short(str(row.get("note") or "")) if row["users"] is None else _count(row["users"])
+    if row["users"] is None:
+        return _short(str(row.get("note") or ""))
+    if not row.get("simulated"):
+        return _count(row["users"])
+    low, high = ("open" if end is None else _count(end) for end in (row["users_low"], row["users_high"]))
+    return f"{_count(row['users'])} [{low}, {high}]"
 
 
 def _count(users: float) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 import aiohttp
 
-from scenarios.submission.head import Head, LostError
+from scenarios.submission.head import Head, SilentHeadError
 from scenarios.submission.parcel import Parcel
 
 QUIET = 20.0
@@ -19,7 +19,7 @@ TRIES = 3
 FAILED, STOPPED, KILLED = 1, 3, 128
 
 
-class Log:
+class JobLog:
     """A job's log as it arrives: what is new is shown line by line, what carries the result is kept.
 
     Parameters
@@ -64,7 +64,7 @@ class Log:
             return
 
 
-def follow(head: Head, job: str, log: Log) -> Any:
+def follow(head: Head, job: str, log: JobLog) -> Any:
     """Show a job's log until the job is over.
 
     Parameters
@@ -72,7 +72,7 @@ def follow(head: Head, job: str, log: Log) -> Any:
     head : Head
     job : str
         Submission id.
-    log : Log
+    log : JobLog
 
     Returns
     -------
@@ -80,7 +80,7 @@ def follow(head: Head, job: str, log: Log) -> Any:
 
     Raises
     ------
-    LostError
+    SilentHeadError
         If the head answers no more.
     """
     failures = 0
@@ -91,7 +91,7 @@ def follow(head: Head, job: str, log: Log) -> Any:
         except (aiohttp.ClientError, OSError, RuntimeError) as error:
             failures += 1
             if failures == TRIES:
-                raise LostError(f"the log of job {job} is cut off ({error})") from None
+                raise SilentHeadError(f"the log of job {job} is cut off ({error})") from None
         time.sleep(PAUSE)
     log.catch_up(head.log(job))
     log.end()

@@ -29,7 +29,7 @@ _AGENT = (
 )
 
 
-class LostError(BlindrecError):
+class SilentHeadError(BlindrecError):
     """A head that had answered does not any more."""
 
 
@@ -174,7 +174,7 @@ def _explained(address: str) -> Iterator[None]:
     try:
         yield
     except requests.RequestException as error:
-        raise LostError(f"the head at {address} answers no more ({_line(error)})") from None
+        raise SilentHeadError(f"the head at {address} answers no more ({_line(error)})") from None
     except ray.exceptions.RayError as error:  # of authentication, by whatever name this version of Ray has for it
         raise InputError(f"the head at {address} refuses the token ({_line(error)}); {_TOKEN}") from None
 
@@ -185,7 +185,7 @@ def _known(address: str, job: str) -> Iterator[None]:
         yield
     except RuntimeError as error:
         if "404" not in str(error) and "does not exist" not in str(error):
-            raise LostError(f"the head at {address} fails ({_line(error)})") from None
+            raise SilentHeadError(f"the head at {address} fails ({_line(error)})") from None
         raise InputError(
             f"job {job} is unknown to the head at {address}; `ray job list` tells those it knows"
         ) from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shlex
 import sys
@@ -10,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from coordinator.protocol.errors import InputError
+from scenarios import PACKAGES
 from scenarios.submission.withheld import SECRETS, excluding, secrets_in
 
-PACKAGES = ("actors", "coordinator", "scenarios")
 _TOOLS = (
     ".git/", ".venv/", "venv/", ".hypothesis/", ".*_cache/", "__pycache__/", "*.py[co]", "*.nb[ic]", "*.egg-info/",
     "build/", "dist/",
@@ -50,8 +51,14 @@ def environment(folder: Path) -> dict[str, Any]:
         "env_vars": {"RAY_JOB_STOP_SIGNAL": "SIGINT", "RAY_JOB_STOP_WAIT_TIME_S": str(_GRACE)},
     }
     if not all((folder / name / "__init__.py").is_file() for name in PACKAGES):
-        described["py_modules"] = [str(Path(__file__).parents[2] / name) for name in PACKAGES]
+        described["py_modules"] = own_packages()
     return described
+
+
+def own_packages() -> list[str]:
+    """Return the folders of blindrec's packages, wherever each of them lies."""
+    specs = [importlib.util.find_spec(name) for name in PACKAGES]
+    return [folder for spec in specs if spec for folder in spec.submodule_search_locations or ()]
 
 
 def left_out(folder: Path) -> list[Path]:
@@ -74,7 +81,7 @@ def run_folders(folder: Path) -> Iterator[Path]:
 def entrypoint(arguments: Sequence[str]) -> str:
     """Return the shell command that a job runs; it refuses a Python that is not this one."""
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
-    return shlex.join(["exec", "python", "-m", "scenarios.submission.inside", version, *arguments])
+    return shlex.join(["exec", "python", "-m", "scenarios.submitted", version, *arguments])
 
 
 def check_folder(folder: Path) -> None:

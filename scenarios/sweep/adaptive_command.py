@@ -13,6 +13,12 @@ from coordinator.protocol.errors import InputError
 from scenarios.backends import check_backend, open_session
 from scenarios.files import write_json
 from scenarios.records import STDOUT, check_targets, deliver, versions
+from scenarios.sweep.adaptive_settings import Comparison, check_comparison
+from scenarios.sweep.adaptive_summary import summarize, units_table
+from scenarios.sweep.adaptive_tables import rows_table, show
+from scenarios.sweep.adaptive_units import run_comparison
+from scenarios.sweep.schemes import SCHEMES
+from scenarios.sweep.store import SweepInterruptedError, claim_folder
 
 INTERRUPTED = 130
 WIDTH = 150
@@ -67,12 +73,6 @@ def adaptive(
     json: Annotated[str | None, typer.Option(help="File for the JSON result, or - for standard output.")] = None,
 ) -> None:
     """Compare the schemes; see `HELP`."""
-    # other commands need not wait for what sweeps load
-    from scenarios.sweep.adaptive_settings import Comparison, check_comparison  # noqa: PLC0415
-    from scenarios.sweep.adaptive_units import run_comparison  # noqa: PLC0415
-    from scenarios.sweep.schemes import SCHEMES  # noqa: PLC0415
-    from scenarios.sweep.store import SweepInterruptedError, claim_folder  # noqa: PLC0415
-
     check_backend(backend, workers)
     world = {"epsilon": epsilon, "like": like, "class_shares": class_shares, "cluster_shares": cluster_shares}
     wanted = Comparison(
@@ -94,9 +94,7 @@ def adaptive(
         sys.stderr.write(f"blindrec: {interrupted.told(out)}\n")
         sys.exit(INTERRUPTED)
 
-    from scenarios.sweep.adaptive_figure import draw  # noqa: PLC0415
-    from scenarios.sweep.adaptive_summary import summarize, units_table  # noqa: PLC0415
-    from scenarios.sweep.adaptive_tables import rows_table, show  # noqa: PLC0415
+    from scenarios.sweep.adaptive_figure import draw  # noqa: PLC0415 (the plotting library, only where it draws)
 
     result = summarize(wanted, units)
     units_table(units).to_parquet(out / "units.parquet", index=False)

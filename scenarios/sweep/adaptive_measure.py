@@ -10,18 +10,18 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from scenarios.abandoning import stop_if_abandoned
 from scenarios.config import Scenario
 from scenarios.experiment import learner_of, run
-from scenarios.kept import Held, Kept, Nowhere
 from scenarios.metrics import clustering_scores
 from scenarios.populations import populate
+from scenarios.round_store import Held, Kept, Nowhere
 from scenarios.session import InProcess
 from scenarios.sweep.adaptive_settings import DEVICES
-from scenarios.sweep.course import Step, steps
+from scenarios.sweep.course import Standing, steps
 from scenarios.sweep.emulated import EmulatedPrefixes, emulate
 from scenarios.sweep.prefixes import Prefixes
 from scenarios.sweep.threshold import adapts, crossing
+from scenarios.worker_threads import stop_if_abandoned
 
 RESOLUTION = 0.005
 """Relative width at which bisection stops; a block of emulated users is this share of the start."""
@@ -64,7 +64,7 @@ class Measured:
         Of an adaptive run: items that it left undecided as users ran out, and its rounds.
     seconds : float
         Time taken.
-    steps : tuple of Step
+    steps : tuple of Standing
         The trajectory, where it was wanted.
     """
 
@@ -73,7 +73,7 @@ class Measured:
     right: bool | None = None
     undecided: int = 0
     rounds: int = 1
-    steps: tuple[Step, ...] = ()
+    steps: tuple[Standing, ...] = ()
 
 
 def measure(unit: Unit) -> Measured:

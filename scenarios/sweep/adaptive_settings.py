@@ -13,7 +13,7 @@ from scenarios.config import MOST_USERS, Scenario, load_scenario
 from scenarios.planner.needs import Target
 from scenarios.populations import cluster_sizes
 from scenarios.separability import inseparable
-from scenarios.sweep.schemes import SCHEMES
+from scenarios.sweep.schemes import DESIGNS, SCHEMES
 from scenarios.sweep.threshold import predicted_users
 
 DEVICES, MOMENTS = "devices", "moments"
@@ -68,8 +68,8 @@ class Comparison:
     def scenario(self, name: str, items: int, **changes: Any) -> Scenario:
         """Return a scheme's scenario, filled in; ``users`` is the most that may be asked."""
         scheme = SCHEMES[name]
-        told = {"design": scheme.design, "decoder": scheme.decoder, "policy": scheme.policy}
-        several = {"vectors": self.vectors} if scheme.several else {}
+        told = {"design": DESIGNS[name], "decoder": scheme.decoder, "policy": scheme.policy}
+        several = {name: getattr(self, name) for name in scheme.takes}
         sizes = {"items": items, "rated": min(self.rated, items)}
         values = {"users": MOST_USERS, **self.world, **told, **several, **sizes, **changes}
         return load_scenario(None, values).complete()

@@ -12,7 +12,7 @@ from scenarios.config import MOST_USERS
 from scenarios.session import Session
 from scenarios.sweep.adaptive_measure import Measured, Unit, measure
 from scenarios.sweep.adaptive_settings import GENEROUS, Comparison
-from scenarios.sweep.course import Step
+from scenarios.sweep.course import Standing
 from scenarios.sweep.schemes import SCHEMES
 from scenarios.sweep.store import measure_units
 
@@ -47,7 +47,7 @@ def run_comparison(wanted: Comparison, session: Session, out: Path, console: Con
 
 def _read(line: dict[str, Any]) -> tuple[Key, Measured]:
     key = (str(line.pop("scheme")), int(line.pop("items")), int(line.pop("seed")))
-    return key, Measured(**{**line, "steps": tuple(Step(**step) for step in line["steps"])})
+    return key, Measured(**{**line, "steps": tuple(Standing(**step) for step in line["steps"])})
 
 
 def _written(key: Key, measured: Measured) -> dict[str, Any]:

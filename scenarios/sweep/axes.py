@@ -11,10 +11,12 @@ from pydantic import BaseModel, ConfigDict, Field
 from coordinator.protocol.budget import as_float, parse_epsilon
 from coordinator.protocol.errors import InputError
 from scenarios.config import Scenario
-from scenarios.kinds import DESIGNS
+from scenarios.mechanisms import all_settings
 
-Criterion = Literal["exact", "share"]
-"""Success: all labels right (the paper's), or a share of them."""
+Criterion = Literal["exact", "share", "top"]
+"""Success: all labels right (the paper's), a share of them, or that share of the 50 most popular items."""
+LABELS: tuple[Criterion, ...] = ("exact", "share")
+TOP: Criterion = "top"
 Axis = Literal["items", "rated", "epsilon", "tanh2", "items/rated"]
 Divisor = Literal["log items", "items", "items^2", "rated", "items/rated"]
 
@@ -41,8 +43,8 @@ class Fit(BaseModel):
     where : dict
         Keys of a scenario: the fit is about settings that have these values; ``"default"`` stands for a key's default,
         which may be none.
-    criteria : list of {"exact", "share"}
-        Which successes the fit is about; default: both.
+    criteria : list of {"exact", "share", "top"}
+        Which successes the fit is about; default: the two that are about labels.
     expected : float or None
         The slope that theory says.
     label : str
@@ -54,7 +56,7 @@ class Fit(BaseModel):
     x: Axis
     per: tuple[Divisor, ...] = ()
     where: dict[str, Any] = {}
-    criteria: Annotated[tuple[Criterion, ...], Field(min_length=1)] = ("exact", "share")
+    criteria: Annotated[tuple[Criterion, ...], Field(min_length=1)] = LABELS
     expected: float | None = None
     label: str = ""
 
@@ -77,9 +79,11 @@ _SHOWN = frozenset(
         "like",
         "class_shares",
         "cluster_shares",
+        "ratings",
         "theta",
         "epsilon",
         "seed",
+        "settings",
     ]
 )
 """Keys of a scenario that do not make it another design."""
@@ -87,14 +91,18 @@ _SHOWN = frozenset(
 
 def variant(setting: Scenario) -> str:
     """Return the name of a setting's design with what makes it another one, such as Pairwise-Preference's agreement."""
-    fields = Scenario.model_fields
-    changed = {name: getattr(setting, name) for name in fields if name not in _SHOWN}
-    if setting.design != "pairwise":
-        changed.pop("agreement")
-    if setting.policy == DESIGNS[setting.design].policies[0]:
-        changed.pop("policy")
-    told = [str(value) for name, value in changed.items() if name == "agreement" or value != fields[name].default]
-    return " ".join([setting.design, *told])
+    told = [setting.design]
+    for holder, always in ((setting.settings, setting.settings.always_told), (setting, frozenset[str]())):
+        for name, field in type(holder).model_fields.items():
+            mine = getattr(holder, name)
+            if name not in _SHOWN and (name in always or mine != field.default) and not _usual_policy(setting, name):
+                told.append(str(mine))
+    return " ".join(told)
+
+
+def _usual_policy(setting: Scenario, name: str) -> bool:
+    """Return whether a name is that of a policy which goes without saying."""
+    return name == "policy" and setting.policy == setting.half.policies[0]
 
 
 def value(name: str, setting: Scenario) -> float:
@@ -109,12 +117,13 @@ def divisor(fit: Fit, setting: Scenario) -> float:
 
 def concerns(fit: Fit, setting: Scenario) -> bool:
     """Return whether a fit is about a setting."""
-    return all(_normal(name, wanted) == getattr(setting, name) for name, wanted in fit.where.items())
+    return all(_normal(name, wanted) == setting.value(name) for name, wanted in fit.where.items())
 
 
 def _normal(name: str, wanted: Any) -> Any:
     if wanted == "default":
-        return Scenario.model_fields[name].default
+        own = Scenario.model_fields.get(name)
+        return (own or all_settings()[name]).default
     if name == "epsilon":
         return parse_epsilon(wanted)
     if name == "like" and isinstance(wanted, str):
@@ -132,7 +141,7 @@ def check_fit(fit: Fit, settings: Sequence[Scenario]) -> None:
         there are fewer than two.
     """
     for name in fit.where:
-        if name not in Scenario.model_fields:
+        if name not in set(Scenario.flat_names()):
             raise InputError(f"fit {fit.name!r}: where names {name!r}, which is no key of a scenario")
     chosen = [setting for setting in settings if concerns(fit, setting)]
     designs = sorted({variant(one) for one in chosen})

@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from coordinator.protocol.arrays import Indices
-from coordinator.rounds import Learner, Round
-from coordinator.server import ServerState
+from coordinator.server.rounds.conductor import Learner, Round
+from coordinator.server.rounds.state import ServerState
 from scenarios.metrics import clustering_scores
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class Standing:
     """Where an adaptive run stood after a round.
 
     Attributes
@@ -31,16 +31,16 @@ class Step:
     wrong: int
 
 
-def steps(rounds: Iterable[Round], learner: Learner, *, devices: int, truth: Indices) -> tuple[Step, ...]:
+def steps(rounds: Iterable[Round], learner: Learner, *, devices: int, truth: Indices) -> tuple[Standing, ...]:
     """Return where a run stood after each of its rounds: they are absorbed again, one by one."""
-    state, found = ServerState(devices=devices), list[Step]()
+    state, found = ServerState(devices=devices), list[Standing]()
     for over in rounds:
         state = learner.absorb(state, over.ask, over.statistic)
         model, posterior = learner.learn(state)
         assert posterior is not None  # adaptive designs have one
         wrong = round((1 - clustering_scores(model.cluster, truth).accuracy) * truth.size)
         found.append(
-            Step(
+            Standing(
                 users=state.answers_asked,
                 pool=truth.size if over.ask.query.pool is None else over.ask.query.pool.size,
                 undecided=int((~posterior.decided(1 - learner.confidence)).sum()),

@@ -11,7 +11,7 @@ import pandas as pd
 from coordinator.protocol.budget import as_float
 from scenarios.bounds import all_bounds, binding
 from scenarios.config import Scenario
-from scenarios.kinds import CURATOR, DESIGNS
+from scenarios.sweep.axes import TOP
 from scenarios.sweep.grid import Grid, fields_of
 from scenarios.sweep.threshold import adapts
 
@@ -93,8 +93,8 @@ def curves(grid: Grid, rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
 
 
 def _bounds(setting: Scenario, criterion: str, share: float) -> dict[str, float]:
-    if DESIGNS[setting.design].trust_model == CURATOR or setting.design == "full-reveal":
-        return {}  # the bounds are about private answers, or one bit each
+    if not setting.half.bounded or criterion == TOP:  # bounds are about labels
+        return {}
     items = setting.items or 0
     found = all_bounds(
         items=items,
@@ -104,6 +104,6 @@ def _bounds(setting: Scenario, criterion: str, share: float) -> dict[str, float]
         mistakes=0 if criterion == "exact" else math.floor((1 - share) * items + 1e-9),
         adaptive_queries=adapts(setting),
     )
-    best = None if setting.rated_items == "public" else binding(found)  # others count on rated items being hidden
+    best = None if setting.settings.rated_public else binding(found)  # others count on rated items being hidden
     capacity = next(bound.users for bound in found if bound.name == "capacity")
     return {"lower bound": best.users if best else 0.0, "lower bound, capacity": capacity}

@@ -5,27 +5,34 @@ from __future__ import annotations
 import numpy as np
 
 from coordinator.protocol.coins import derive
-from coordinator.rounds import Outcome, conduct
-from coordinator.server import Ask
-from coordinator.statistics import ScoreStatistic
-from scenarios.abandoning import stop_if_abandoned
+from coordinator.protocol.errors import InputError
+from coordinator.server.design import EmulatedDesign
+from coordinator.server.rounds.conductor import Outcome, conduct
+from coordinator.server.rounds.state import Ask
+from coordinator.server.statistics.scores import ScoreStatistic
 from scenarios.config import Scenario
 from scenarios.emulation import Emulated
-from scenarios.experiment import asked_epsilon, learner_of
-from scenarios.kept import Kept, Nowhere
-from scenarios.metrics import ClusteringScores
-from scenarios.policies import policy_of
+from scenarios.experiment import learner_of
+from scenarios.metrics import ClusteringScores, clustering_scores
+from scenarios.policies import asked_epsilon, policy_of
 from scenarios.populations import Population, class_shares, populate
-from scenarios.sweep.prefixes import only_query, scores_of
+from scenarios.round_store import Kept, Nowhere
+from scenarios.sweep.prefixes import learned, only_query
+from scenarios.worker_threads import stop_if_abandoned
 
 
 def emulated_devices(population: Population) -> Emulated:
     """Return the transport that draws a population's statistics; its coins follow from the scenario's seed."""
     scenario = population.scenario
     assert population.truth is not None  # sweeps run on the block model
+    design = scenario.asking()
+    if not isinstance(design, EmulatedDesign):
+        raise InputError(f"{scenario.design} has no statistic that can be drawn from exact moments; let devices answer")
     likes = np.array(scenario.like)[:, population.truth]
     coins = np.random.default_rng(int.from_bytes(derive(scenario.seed, "emulation")))
-    return Emulated(likes=likes, class_shares=class_shares(scenario), rated=scenario.rated or 0, coins=coins)
+    return Emulated(
+        design=design, likes=likes, class_shares=class_shares(scenario), rated=scenario.rated or 0, coins=coins
+    )
 
 
 def emulate(population: Population, rounds: Kept | None = None) -> Outcome:
@@ -75,4 +82,4 @@ class EmulatedPrefixes:
         """Return how right the labels are that the first blocks tell."""
         stop_if_abandoned()
         users, statistic = blocks * self._block, self.statistic(blocks)
-        return scores_of(self._learner, self._query, statistic, users=users, truth=self._truth)
+        return clustering_scores(learned(self._learner, self._query, statistic, users=users).cluster, self._truth)

@@ -15,6 +15,11 @@ from scenarios.sweep.curves import curves, panels
 from scenarios.sweep.grid import Grid
 
 _NAMES = {"items": "items N", "rated": "rated items w", "epsilon": "epsilon [nats]"}
+_SUCCESS = {
+    "exact": "all labels right",
+    "share": "{:.4g} of labels right",
+    "top": "{:.4g} of the top 50 right",
+}
 _STYLES = {"predicted": ":", "lower bound": "-", "lower bound, capacity": "--"}
 
 
@@ -32,17 +37,40 @@ def draw(grid: Grid, summary: Mapping[str, Any], out: Path) -> None:
     """
     points = curves(grid, summary["settings"])
     points.to_csv(out / "figure.csv", index=False)
+    figure = Figure()
+    fill(figure, grid, points)
+    figure.savefig(out / "figure.png", dpi=120)
+
+
+def fill(figure: Figure, grid: Grid, points: pd.DataFrame) -> list[Axes]:
+    """Draw all panels: one a name that varies and a criterion.
+
+    Parameters
+    ----------
+    figure : Figure
+        Empty; it gets the size that the panels need.
+    grid : Grid
+        What was measured.
+    points : DataFrame
+        From `scenarios.sweep.curves.curves`.
+
+    Returns
+    -------
+    list of Axes
+        Row by row.
+    """
     names, criteria = panels(grid.settings), list(dict.fromkeys(points["criterion"]))
-    figure = Figure(figsize=(6.4 * len(names), 4.8 * len(criteria)), layout="constrained")
+    figure.set_size_inches(6.4 * len(names), 4.8 * len(criteria))
+    figure.set_layout_engine("constrained")
     grid_of_axes = figure.subplots(len(criteria), len(names), squeeze=False)
     for row, criterion in enumerate(criteria):
         for column, name in enumerate(names):
             axes = grid_of_axes[row, column]
             chosen = points[(points["axis"] == name) & (points["criterion"] == criterion)]
             _panel(axes, chosen, most=max(setting.users or 0 for setting in grid.settings))
-            success = "all labels right" if criterion == "exact" else f"{grid.share:.4g} of labels right"
+            success = _SUCCESS[criterion].format(grid.share)
             axes.set(xlabel=_NAMES[name], ylabel="users U*", title=f"{success}, half of the seeds")
-    figure.savefig(out / "figure.png", dpi=120)
+    return [axes for row in grid_of_axes for axes in row]
 
 
 def _panel(axes: Axes, points: pd.DataFrame, *, most: int) -> None:

@@ -70,7 +70,8 @@ def fit_rows(fit: Fit, grid: Grid, table: pd.DataFrame) -> list[dict[str, Any]]:
     """
     places = [place for place, setting in enumerate(grid.settings) if concerns(fit, setting)]
     decoders = sorted({decoder for place in places for decoder in grid.decoders_of(grid.settings[place])})
-    return [_row(fit, grid, table, places, decoder, criterion) for decoder in decoders for criterion in fit.criteria]
+    criteria = [criterion for criterion in fit.criteria if criterion in grid.criteria]
+    return [_row(fit, grid, table, places, decoder, criterion) for decoder in decoders for criterion in criteria]
 
 
 def _row(fit: Fit, grid: Grid, table: pd.DataFrame, places: list[int], decoder: str, criterion: str) -> dict[str, Any]:

@@ -14,17 +14,19 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from coordinator.protocol.budget import as_json
 from coordinator.protocol.errors import InputError
 from scenarios.config import MOST_USERS, Scenario, load_scenario
-from scenarios.given import brief, read_toml
-from scenarios.populations import cluster_sizes
-from scenarios.sweep.axes import Fit, check_fit, variant
+from scenarios.given import read_toml
+from scenarios.populations import cluster_sizes, populate
+from scenarios.sweep.axes import LABELS, TOP, Criterion, Fit, check_fit, variant
+from scenarios.validation import first_line
 
 BUILT_IN = Path(__file__).parent / "grids"
 SHARE = "rated_share"
 """Key of a setting that is none of a scenario's: ``rated = round(rated_share * items)``."""
 _NOT_HERE = {
     "users": "is what a sweep looks for; leave it out",
-    "ratings": "has no truth to compare with; sweeps run on the block model, leave it out",
 }
+MOST_RESAMPLED = 10**8
+"""Devices that are drawn from a ratings file at most: they are held in memory."""
 _NOT_VARIED = {
     "seed": "cannot vary within a grid; give the first seed in [base] and their number as seeds",
     "decoder": "cannot vary within a grid; list decoders, they all read the same releases",
@@ -38,8 +40,11 @@ class GridFile(BaseModel):
     ----------
     seeds : int
         Runs of every setting; their seeds start at the base's ``seed``.
+    criteria : list of {"exact", "share", "top"}
+        What counts as success; default: all labels right, and a share of them. ``top`` is about the 50 most popular
+        items, and the only one where [base] has ``ratings``: a file has no labels.
     share : float
-        Share of items right that counts as success by the criterion ``share``.
+        Share of items right that counts as success by the criterion ``share``; by ``top`` of those 50.
     resolution : float
         Relative width at which bisection stops.
     probe : float or None
@@ -59,6 +64,7 @@ class GridFile(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     seeds: Annotated[int, Field(ge=1, le=100_000)] = 20
+    criteria: Annotated[tuple[Criterion, ...], Field(min_length=1)] = LABELS
     share: Annotated[float, Field(gt=0, le=1)] = 0.99
     resolution: Annotated[float, Field(gt=0, le=1)] = 0.02
     probe: Annotated[float, Field(gt=0, lt=1)] | None = None
@@ -77,7 +83,7 @@ class Grid:
     ----------
     settings : tuple of Scenario
         Filled in; ``users`` is the most that may be simulated, ``seed`` the first seed.
-    seeds, share, resolution, decoders, probe, fits
+    seeds, criteria, share, resolution, decoders, probe, fits
         As in `GridFile`.
     """
 
@@ -88,6 +94,7 @@ class Grid:
     decoders: tuple[str, ...]
     fits: tuple[Fit, ...]
     probe: float | None = None
+    criteria: tuple[Criterion, ...] = LABELS
 
     def decoders_of(self, setting: Scenario) -> tuple[str, ...]:
         """Return the decoders that a setting's releases are read by."""
@@ -96,7 +103,11 @@ class Grid:
     def content(self) -> dict[str, Any]:
         """Return what results depend on, as JSON values; not the fits, nor how many seeds."""
         settings = [
-            {**setting.model_dump(mode="json"), "epsilon": "inf" if setting.epsilon is None else str(setting.epsilon)}
+            {
+                **setting.model_dump(mode="json"),
+                "epsilon": "inf" if setting.epsilon is None else str(setting.epsilon),
+                **({"design": setting.half.query_name(setting.settings)} if ":" in setting.design else {}),
+            }
             for setting in self.settings
         ]
         return {
@@ -104,6 +115,7 @@ class Grid:
             "resolution": self.resolution,
             "decoders": list(self.decoders),
             "probe": self.probe,
+            **({} if self.criteria == LABELS else {"criteria": list(self.criteria)}),
             "settings": settings,
         }
 
@@ -150,10 +162,13 @@ def read_grid(values: dict[str, Any]) -> Grid:
     try:
         file = GridFile.model_validate(values)
     except ValidationError as error:
-        raise InputError(_first_line(error)) from None
+        held = Fit if error.errors()[0]["loc"][:1] == ("fit",) else GridFile
+        raise InputError(first_line(error, held)) from None
     settings = _settings(file)
     if len(set(file.decoders)) < len(file.decoders):
         raise InputError(f"decoders are {', '.join(file.decoders)}; name each of them once")
+    if len(set(file.criteria)) < len(file.criteria):
+        raise InputError(f"criteria are {', '.join(file.criteria)}; name each of them once")
     for fit in file.fit:
         check_fit(fit, settings)
     return Grid(
@@ -164,6 +179,7 @@ def read_grid(values: dict[str, Any]) -> Grid:
         decoders=file.decoders,
         fits=file.fit,
         probe=file.probe,
+        criteria=file.criteria,
     )
 
 
@@ -203,11 +219,33 @@ def _setting(values: dict[str, Any], varied: dict[str, Any], file: GridFile) -> 
         wanted = {**_with_rated(values), "users": file.most_users}
         for decoder in file.decoders:
             load_scenario(None, {**wanted, "decoder": decoder})
-        setting = load_scenario(None, wanted).complete()
-        cluster_sizes(setting)
+        setting = _filled(load_scenario(None, wanted), file)
     except InputError as error:
         raise InputError(f"setting {_name(varied)}: {error}") from None
     return setting
+
+
+def _filled(setting: Scenario, file: GridFile) -> Scenario:
+    """Return a setting with its numbers filled in, those of its ratings file where it has one."""
+    if TOP in file.criteria and not setting.half.ranks:
+        raise InputError(f"criterion {TOP} is about items ranked by popularity, which {setting.design} does not tell")
+    if setting.ratings is None:
+        setting = setting.complete()
+        cluster_sizes(setting)
+        return setting
+    if file.criteria != (TOP,):
+        raise InputError(
+            f'ratings is {str(setting.ratings)!r}, a file without labels to compare with; say criteria = ["{TOP}"], or '
+            "leave it out: then sweeps run on the block model"
+        )
+    if file.most_users > MOST_RESAMPLED:
+        raise InputError(
+            f"most_users is {file.most_users}, but devices of a ratings file are held in memory; give at most "
+            f"{MOST_RESAMPLED}"
+        )
+    path = setting.ratings.resolve()  # workers may run elsewhere
+    known = populate(setting.model_copy(update={"ratings": path, "users": None})).scenario
+    return known.model_copy(update={"users": file.most_users})
 
 
 def _with_rated(values: dict[str, Any]) -> dict[str, Any]:
@@ -228,16 +266,6 @@ def _name(values: dict[str, Any]) -> str:
     return f"({', '.join(f'{name} = {value}' for name, value in values.items())})"
 
 
-def _first_line(error: ValidationError) -> str:
-    first = error.errors()[0]
-    name = ".".join(str(part) for part in first["loc"])
-    if first["type"] == "extra_forbidden":
-        known = Fit if str(first["loc"][0]) == "fit" else GridFile
-        return f"key {brief(name)} is unknown; known are {', '.join(known.model_fields)}"
-    message = first["msg"]
-    return f"{name} is {brief(first['input'])}: {message[0].lower()}{message[1:]}"
-
-
 def fields_of(setting: Scenario) -> dict[str, Any]:
     """Return the fields of a setting that tables show, as JSON values."""
     return {
@@ -246,6 +274,6 @@ def fields_of(setting: Scenario) -> dict[str, Any]:
         "rated": setting.rated,
         "epsilon": as_json(setting.epsilon),
         "clusters": setting.clusters,
-        "theta": setting.theta,
-        "like": ";".join(",".join(f"{b:g}" for b in row) for row in setting.like),
+        "theta": setting.value("theta"),
+        "like": "" if setting.ratings else ";".join(",".join(f"{b:g}" for b in row) for row in setting.like),
     }

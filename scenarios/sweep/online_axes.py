@@ -7,13 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from coordinator.online.recommenders import RECOMMENDERS
 from coordinator.protocol.errors import InputError
+from coordinator.server.online.recommenders import compared_in, recommender_of
 
 RANDOM, HALVING = "random", "halving"
 
 
-class Setting(NamedTuple):
+class OnlineSetting(NamedTuple):
     """One client's world: T, m, N, P, D, R, and how its votes come about.
 
     ``random`` is the random environment of `blindrec online`, ``halving`` the adversary of Theorem 6.
@@ -46,12 +46,11 @@ class Axis:
         What is the same at all its points.
     values : tuple of int
         Unless others are asked for.
-    recommenders : tuple of str
-        Unless others are asked for.
     at : callable
         (base, value) to the setting.
-    against : tuple of str
-        Recommenders that meet the halving adversary, too, where N/P is a power of two and there are enough rounds.
+    halved : bool
+        Whether recommenders that Theorem 6's adversary is about meet it there, too, where N/P is a power of two and
+        there are enough rounds.
     epsilon : bool
         Whether the panel shows epsilon, and not the loss.
     """
@@ -59,63 +58,62 @@ class Axis:
     label: str
     told: str
     values: tuple[int, ...]
-    recommenders: tuple[str, ...]
-    at: Callable[[Setting, int], Setting]
-    against: tuple[str, ...] = ()
+    at: Callable[[OnlineSetting, int], OnlineSetting]
+    halved: bool = False
     epsilon: bool = False
 
 
-_RIVALS = ("plurality", "multiplicative-weights", "dsybil")
-_AGAINST = ("p-rec", "p-rec-lean", "plurality")
-_PRIVATE = ("p-rec", "p-rec-lean", "p-rec-sharp", "p-rec-sim")
 AXES: dict[str, Axis] = {
     "rounds": Axis(
         label="rounds T",
         told="m = {objects}, N = {voters}, P = {peers}, D = {diversity}, R = {radius}",
         values=(100, 300, 1000, 3000, 10000),
-        recommenders=tuple(name for name in RECOMMENDERS if name != "p-rec-sim"),
         at=lambda base, value: base._replace(rounds=value),
-        against=_AGAINST,
+        halved=True,
     ),
     "ratio": Axis(
         label="voters a peer, N/P",
         told="halving adversary, D = R = 0, m = {objects}, T = {rounds}",
         values=(4, 16, 64, 256),
-        recommenders=("p-rec-sim", "p-rec-sharp", *_RIVALS),
         at=lambda base, value: base._replace(voters=value * base.peers, diversity=0, radius=0, environment=HALVING),
     ),
     "radius": Axis(
         label="radius R",
         told="D = 0, m = {objects}, N = {voters}, P = {peers}, T = {rounds}",
         values=(0, 2, 8, 32),
-        recommenders=("p-rec", "p-rec-lean", "p-rec-sharp", "p-rec-literal", *_RIVALS),
         at=lambda base, value: base._replace(radius=value, diversity=0),
-        against=_AGAINST,
+        halved=True,
     ),
     "diversity": Axis(
         label="diversity D",
         told="R = {radius}, m = {objects}, N = {voters}, P = {peers}, T = {rounds}",
         values=(0, 8, 64),
-        recommenders=("p-rec", "p-rec-lean", *_RIVALS),
         at=lambda base, value: base._replace(diversity=value, objects=3, radius=4, peers=8),
     ),
     "epsilon-rounds": Axis(
         label="rounds T",
-        told="N = {voters}, P = {peers}, D = {diversity}, R = {radius} (p-rec-sim: 0)",
+        told="N = {voters}, P = {peers}, D = {diversity}, R = {radius} ({still}: 0)",
         values=(100, 300, 1000, 3000, 10000),
-        recommenders=_PRIVATE,
         at=lambda base, value: base._replace(rounds=value),
         epsilon=True,
     ),
     "epsilon-peers": Axis(
         label="peers P",
-        told="N/P = {ratio:g}, T = {rounds}, D = {diversity}, R = {radius} (p-rec-sim: 0)",
+        told="N/P = {ratio:g}, T = {rounds}, D = {diversity}, R = {radius} ({still}: 0)",
         values=(4, 8, 16, 32),
-        recommenders=_PRIVATE,
         at=lambda base, value: base._replace(peers=value, voters=round(value * base.voters / base.peers)),
         epsilon=True,
     ),
 }
+
+
+def compared_on(axis: str) -> tuple[str, ...]:
+    """Return the recommenders of an axis unless others are asked for; where epsilon is shown, in equal settings first.
+
+    Those for ``D = R = 0`` only have another setting there than the others.
+    """
+    names = compared_in(axis)
+    return tuple(sorted(names, key=lambda name: not recommender_of(name).promised)) if AXES[axis].epsilon else names
 
 
 def parse_axes(told: str | None) -> dict[str, tuple[int, ...]]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from coordinator.online.recommenders import RECOMMENDERS
 from coordinator.protocol.errors import InputError
+from coordinator.server.online.recommenders import found, recommender_of
 from scenarios.online.adversaries import halving_world
 from scenarios.online.privacy_bounds import epsilon_proved
 from scenarios.sweep.online_axes import HALVING
-from scenarios.sweep.online_settings import SHARP, SIM, OnlineSweep, Point
+from scenarios.sweep.online_settings import OnlineSweep, Point
 
 
 def check_sweep(wanted: OnlineSweep) -> None:
@@ -21,7 +21,9 @@ def check_sweep(wanted: OnlineSweep) -> None:
     check_seeds(wanted.seeds)
     for recommender in wanted.recommenders or ():
         if recommender not in {point.recommender for point in wanted.points}:
-            why = "needs D = R = 0" if recommender == SIM else "has two objects only" if recommender == SHARP else ""
+            named = recommender_of(recommender)
+            why = "" if named.promised else "needs D = R = 0"
+            why = "has two objects only" if named.sharp else why
             raise InputError(
                 f"recommender {recommender} applies on none of the axes {', '.join(wanted.axes)}"
                 f"{f': it {why}' if why else ''}; leave it out, or add an axis"
@@ -63,4 +65,4 @@ def recommenders_of(told: str | None, known: tuple[str, ...]) -> tuple[str, ...]
     for name in names:
         if name not in known:
             raise InputError(f"recommender is {name!r}; choose among {', '.join(known)}")
-    return tuple(name for name in RECOMMENDERS if name in names)
+    return tuple(name for name in found() if name in names)

@@ -9,15 +9,19 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from coordinator.server.online.recommenders import compared_in, still_names
 from scenarios.backends import check_backend, open_session
 from scenarios.files import write_json
 from scenarios.records import STDOUT, check_targets, deliver, versions
+from scenarios.sweep.store import SweepInterruptedError, claim_folder
 
 INTERRUPTED = 130
 WIDTH = 170
 """Columns of tables that no terminal limits."""
 
-HELP = """Compare online recommenders: their loss and what they leak, beside the bounds; or on clients of a file.
+_STILL = ", ".join(still_names())
+_HALVED = compared_in("theorem-6")
+HELP = f"""Compare online recommenders: their loss and what they leak, beside the bounds; or on clients of a file.
 
 Each panel of the figure is an axis; all else is as in --rounds, --objects, --voters, --peers, --diversity, --radius:
 
@@ -26,14 +30,14 @@ Each panel of the figure is an axis; all else is as in --rounds, --objects, --vo
   ratio           loss against N/P, D = R = 0, the halving adversary of Theorem 6
   radius          loss against R, D = 0
   diversity       loss against D, with m = 3, R = 4, P = 8
-  epsilon-rounds  epsilon against T; p-rec-sim with D = R = 0
-  epsilon-peers   epsilon against P at the same N/P; p-rec-sim with D = R = 0
+  epsilon-rounds  epsilon against T; {_STILL} with D = R = 0
+  epsilon-peers   epsilon against P at the same N/P; {_STILL} with D = R = 0
 
 Worlds are random environments. Theorem 6's lower bound holds against its adversary, who halves the voters: on the
-axes rounds and radius p-rec, p-rec-lean and plurality meet that one, too, where N/P is a power of two. Beside the
-loss stand the proved bound (L) and p-REC_sim's exact worst case; beside the exact privacy loss of runs stand epsilon
-as proved, exactly for p-rec-sim (dynamic programme; an upper bound where T < N), and what it is at least, by a
-constructed environment (m = 2) or p-REC's own chain of adjacent voters.
+axes rounds and radius {", ".join(_HALVED[:-1])} and {_HALVED[-1]} meet that one, too, where N/P is a power of two.
+Beside the loss stand the proved bound (L) and p-REC_sim's exact worst case; beside the exact privacy loss of runs
+stand epsilon as proved, exactly for p-rec-sim (dynamic programme; an upper bound where T < N), and what it is at
+least, by a constructed environment (m = 2) or p-REC's own chain of adjacent voters.
 
 Recommenders are chosen an axis each; --recommenders names those for all axes where they apply. A round costs about 25
 microseconds: the default is 9,360 runs, about 5 minutes on 2 idle cores. Axes take values:
@@ -77,9 +81,7 @@ def online(
     json: Annotated[str | None, typer.Option(help="File for the JSON result, or - for standard output.")] = None,
 ) -> None:
     """Compare the recommenders; see `HELP`."""
-    # other commands need not wait for what sweeps load
-    from scenarios.sweep.online_flags import sweep_of  # noqa: PLC0415
-    from scenarios.sweep.store import SweepInterruptedError, claim_folder  # noqa: PLC0415
+    from scenarios.sweep.online_flags import sweep_of  # noqa: PLC0415 (the plotting library, only for this command)
 
     check_backend(backend, workers)
     planted = {"voters": voters, "peers": peers, "diversity": diversity, "radius": radius, "axes": axes}

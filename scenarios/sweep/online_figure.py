@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import colorsys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -9,10 +10,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
-from coordinator.online.recommenders import RECOMMENDERS
+from coordinator.server.online.recommenders import found
 from scenarios.sweep.online_axes import AXES
 from scenarios.sweep.online_points import AGAINST, BOUND, EXACT, LOWER, MEASURED, OWN, points_of
 from scenarios.sweep.online_tables import same
@@ -33,7 +35,8 @@ _TOLD = {
     LOWER: "no algorithm below, Theorem 6's adversary",
     OWN: "epsilon at least that (constructed)",
 }
-_COLOURS = dict(zip(RECOMMENDERS, ("C0", "C1", "C2", "C3", "navy", "C5", "C6", "C4", "C8", "C9", "0.6"), strict=True))
+_COLOURS = ("C0", "C1", "C2", "C3", "navy", "C5", "C6", "C4", "C8", "C9", "0.6")
+_GOLDEN = (5**0.5 - 1) / 2
 
 
 def draw(summary: Mapping[str, Any], out: Path) -> None:
@@ -102,8 +105,16 @@ def _hidden(points: pd.DataFrame) -> dict[tuple[str, str], int]:
 
 
 def colour_of(recommender: str) -> str:
-    """Return a recommender's colour, the same in all panels; black for what is about all of them."""
-    return _COLOURS.get(recommender, "black")
+    """Return a recommender's colour, by its place among all: the same in all panels; black for what is about all.
+
+    Beyond the colours that are named, hues go round by the golden section, so that there is one for any number.
+    """
+    if recommender not in found():
+        return "black"
+    place = list(found()).index(recommender)
+    if place < len(_COLOURS):
+        return _COLOURS[place]
+    return to_hex(colorsys.hsv_to_rgb(place * _GOLDEN % 1, 0.75, 0.65))
 
 
 def _legend(figure: Figure, points: pd.DataFrame) -> None:
@@ -111,7 +122,7 @@ def _legend(figure: Figure, points: pd.DataFrame) -> None:
     panel = figure.axes[0]
     drawn = set(points["recommender"])
     handles = [
-        panel.plot([], [], color=colour_of(name), linewidth=3, label=name)[0] for name in RECOMMENDERS if name in drawn
+        panel.plot([], [], color=colour_of(name), linewidth=3, label=name)[0] for name in found() if name in drawn
     ]
     kinds = dict.fromkeys(points["kind"])
     handles += [

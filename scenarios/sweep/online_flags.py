@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from coordinator.online.recommenders import RECOMMENDERS
 from coordinator.protocol.errors import InputError
+from coordinator.server.online.recommenders import compared_in, found
 from scenarios.datasets import three_columns
+from scenarios.given import ratings_sha256
 from scenarios.online.config import OnlineScenario
 from scenarios.sweep import (
     online_figure,
@@ -20,9 +21,9 @@ from scenarios.sweep import (
     online_tables,
     online_units,
 )
-from scenarios.sweep.online_axes import Setting, parse_axes
+from scenarios.sweep.online_axes import OnlineSetting, parse_axes
 from scenarios.sweep.online_checks import check_sweep, recommenders_of
-from scenarios.sweep.online_ratings import COMPARED, RatingsSweep, check_ratings_sweep, sha256_of
+from scenarios.sweep.online_ratings import RATINGS, RatingsSweep, check_ratings_sweep
 from scenarios.sweep.online_settings import OnlineSweep
 from scenarios.validation import validated
 
@@ -31,7 +32,7 @@ CLIENTS = 50
 
 
 @dataclass(frozen=True, kw_only=True)
-class Kind:
+class CheckedSweep:
     """A checked sweep, and what is done with it."""
 
     wanted: OnlineSweep | RatingsSweep
@@ -45,7 +46,7 @@ class Kind:
 
 def sweep_of(
     ratings: Path | None, *, planted: Mapping[str, Any], of_file: Mapping[str, Any], shared: Mapping[str, Any]
-) -> Kind:
+) -> CheckedSweep:
     """Return the sweep that flags ask for, checked; None stands for what was not said.
 
     Parameters
@@ -73,17 +74,17 @@ def sweep_of(
     return _planted(planted, shared) if ratings is None else _of_file(ratings, of_file, shared)
 
 
-def _planted(planted: Mapping[str, Any], shared: Mapping[str, Any]) -> Kind:
-    named = {name: value for name, value in {**planted, **shared}.items() if name in Setting._fields}
+def _planted(planted: Mapping[str, Any], shared: Mapping[str, Any]) -> CheckedSweep:
+    named = {name: value for name, value in {**planted, **shared}.items() if name in OnlineSetting._fields}
     base = validated(OnlineScenario, None, named)
     wanted = OnlineSweep(
-        base=Setting(**{name: getattr(base, name) for name in Setting._fields if name != "environment"}),
+        base=OnlineSetting(**{name: getattr(base, name) for name in OnlineSetting._fields if name != "environment"}),
         axes=parse_axes(planted["axes"]),
-        recommenders=recommenders_of(shared["recommenders"], tuple(RECOMMENDERS)),
+        recommenders=recommenders_of(shared["recommenders"], tuple(found())),
         seeds=SEEDS if shared["seeds"] is None else shared["seeds"],
     )
     check_sweep(wanted)
-    return Kind(
+    return CheckedSweep(
         wanted=wanted,
         run=online_units.run_sweep,
         units_table=online_units.units_table,
@@ -94,20 +95,20 @@ def _planted(planted: Mapping[str, Any], shared: Mapping[str, Any]) -> Kind:
     )
 
 
-def _of_file(ratings: Path, of_file: Mapping[str, Any], shared: Mapping[str, Any]) -> Kind:
+def _of_file(ratings: Path, of_file: Mapping[str, Any], shared: Mapping[str, Any]) -> CheckedSweep:
     wanted = RatingsSweep(
-        ratings=ratings,
-        sha256=sha256_of(ratings),
+        ratings=ratings.absolute(),  # tasks of Ray run in another directory
+        sha256=ratings_sha256(ratings),
         columns=three_columns(of_file["columns"]),
         like_from=of_file["like_from"],
         clients=CLIENTS if of_file["clients"] is None else of_file["clients"],
         rounds=shared["rounds"],
         objects=2 if shared["objects"] is None else shared["objects"],
-        recommenders=recommenders_of(shared["recommenders"], COMPARED),
+        recommenders=recommenders_of(shared["recommenders"], compared_in(RATINGS)),
         seeds=1 if shared["seeds"] is None else shared["seeds"],
     )
     check_ratings_sweep(wanted)
-    return Kind(
+    return CheckedSweep(
         wanted=wanted,
         run=online_ratings.run_sweep,
         units_table=online_ratings.units_table,

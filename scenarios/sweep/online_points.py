@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from coordinator.server.online.recommenders import recommender_of
 from scenarios.sweep.online_axes import AXES, HALVING
 
 MEASURED, AGAINST, BOUND, EXACT = "measured", "measured, halving", "upper bound", "exact worst case"
 LOWER, OWN = "lower bound, any algorithm", "lower bound, itself"
 _COLUMNS = ("axis", "kind", "recommender", "x", "y", "low", "high")
-LEFT_OUT = ("p-rec-wide", "p-rec-literal")
-"""Not drawn, but in the table: they lie on p-rec, or kick peers out."""
 
 
 def points_of(summary: Mapping[str, Any]) -> pd.DataFrame:
@@ -29,7 +28,7 @@ def points_of(summary: Mapping[str, Any]) -> pd.DataFrame:
     """
     points: list[dict[str, Any]] = []
     for row in summary["points"]:
-        if row["recommender"] in LEFT_OUT:
+        if not recommender_of(row["recommender"]).drawn:
             continue
         points += _leaks(row) if AXES[row["axis"]].epsilon else _losses(row)
     table = pd.DataFrame(points, columns=list(_COLUMNS)).drop_duplicates(ignore_index=True)
@@ -40,7 +39,7 @@ def points_of(summary: Mapping[str, Any]) -> pd.DataFrame:
 
 def _losses(row: Mapping[str, Any]) -> list[dict[str, Any]]:
     own = {"axis": row["axis"], "x": row["x"], "recommender": row["recommender"]}
-    bound = None if row["recommender"] == "random" else row["loss_bound"]  # the measured line hides it
+    bound = row["loss_bound"] if recommender_of(row["recommender"]).bound_drawn else None
     measured = AGAINST if row["environment"] == HALVING else MEASURED
     return [
         {**own, "kind": measured, "y": row["loss"], "low": row["loss_low"], "high": row["loss_high"]},

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,20 +11,20 @@ from typing import Any, NamedTuple
 import pandas as pd
 from rich.console import Console
 
-from coordinator.protocol.errors import InputError
-from scenarios.abandoning import stop_if_abandoned
-from scenarios.given import a_file
-from scenarios.online.config import OnlineScenario
+from coordinator.server.online.recommenders import compared_in, recommender_of
+from scenarios.online.config import REFERENCE, OnlineScenario
 from scenarios.online.results import client_record
 from scenarios.online.run import build_world, proved, run_online
 from scenarios.online.worlds import World
 from scenarios.session import InProcess, Session
 from scenarios.sweep.online_checks import check_seeds
-from scenarios.sweep.online_settings import SHARP, digest_of
+from scenarios.sweep.online_settings import digest_of
 from scenarios.sweep.store import measure_units
 from scenarios.validation import validated
+from scenarios.worker_threads import stop_if_abandoned
 
-COMPARED = ("p-rec", "p-rec-lean", SHARP, "plurality", "multiplicative-weights", "dsybil", "naive", "random")
+RATINGS = "ratings"
+"""What recommenders that are compared on ratings files say in `NamedRecommender.compared`."""
 KEPT = ["client", "rounds", "voters", "peers", "diversity", "radius", "skipped", "loss", "loss_random", "loss_bound"]
 KEPT += ["epsilon_proved", "privacy_loss_of_run", "privacy_loss_of_peers", "peers_alive", "peers_kicked"]
 
@@ -59,7 +58,9 @@ class RatingsSweep:
     @property
     def names(self) -> tuple[str, ...]:
         """The recommenders that are compared."""
-        return self.recommenders or tuple(name for name in COMPARED if name != SHARP or self.objects == 2)
+        return self.recommenders or tuple(
+            name for name in compared_in(RATINGS) if not recommender_of(name).sharp or self.objects == 2
+        )
 
     def scenario(self, recommender: str, seed: int) -> OnlineScenario:
         """Return what is run."""
@@ -77,20 +78,6 @@ class RatingsSweep:
     def digest(self) -> str:
         """Digest of `content`: sweeps with the same one share their finished units."""
         return digest_of(self.content())
-
-
-def sha256_of(ratings: Path) -> str:
-    """Return the digest of a file.
-
-    Raises
-    ------
-    InputError
-        If it cannot be read.
-    """
-    try:
-        return hashlib.sha256(a_file(ratings, "ratings file", "name another").read_bytes()).hexdigest()
-    except OSError as error:
-        raise InputError(f"ratings file {ratings} cannot be read ({error.strerror}); name another") from None
 
 
 class Key(NamedTuple):
@@ -121,7 +108,7 @@ def check_ratings_sweep(wanted: RatingsSweep) -> None:
     check_seeds(wanted.seeds)
     for recommender in wanted.names:
         scenario = wanted.scenario(recommender, 0)
-        for client in world_of(scenario.model_copy(update={"recommender": "p-rec"})).clients:
+        for client in world_of(scenario.model_copy(update={"recommender": REFERENCE})).clients:
             proved(scenario, client, recommender)
 
 
@@ -134,7 +121,7 @@ def world_of(scenario: OnlineScenario) -> World:
 def measure(scenario: OnlineScenario) -> Measured:
     """Measure one unit, in this process."""
     begin = time.perf_counter()
-    world = world_of(scenario.model_copy(update={"recommender": "p-rec"}))
+    world = world_of(scenario.model_copy(update={"recommender": REFERENCE}))
     run = run_online(scenario, InProcess(1), world=world, over=lambda _: stop_if_abandoned())
     rows = [client_record(run, client) for client in run.clients]
     kept = tuple({name: row[name] for name in KEPT} for row in rows)

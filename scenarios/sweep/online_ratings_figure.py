@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from coordinator.server.online.recommenders import compared_in, recommender_of
 from scenarios.sweep.online_figure import colour_of
+from scenarios.sweep.online_ratings import RATINGS
 from scenarios.sweep.online_tables import interval, number
 
 DIFFERENCE, EPSILON = "difference to random", "epsilon"
@@ -94,7 +97,8 @@ def points_of(summary: Mapping[str, Any], units: pd.DataFrame) -> pd.DataFrame:
         ends = {"low": None if low is None else 100 * low, "high": None if high is None else 100 * high}
         own = {"panel": DIFFERENCE, "recommender": row["recommender"], "kind": "mean"}
         points.append({**own, "x": 100 * x, "y": -len(points), **ends})
-    for name, kind in ((name, kind) for name in ("p-rec", "p-rec-lean", "p-rec-sharp") for kind in _KINDS):
+    bounded = [name for name in compared_in(RATINGS) if recommender_of(name).bounded]
+    for name, kind in itertools.product(bounded, _KINDS):
         values = units.loc[units["recommender"] == name, _KINDS[kind]].to_numpy(np.float64)
         every = np.sort(values[np.isfinite(values) & (values > 0)])
         shares = (np.arange(every.size) + 1 + values.size - every.size) / max(values.size, 1)

@@ -14,6 +14,8 @@ from scenarios.sweep.online_summary import standard_error, told
 
 WORLD = ("rounds", "skipped", "voters", "peers", "diversity", "radius", "loss_random", "radius_share", "random_share")
 """What is measured of each client."""
+BESIDE = "plurality"
+"""Whose loss is set beside every other's, client by client: ``to_plurality`` is a key of the result."""
 _SIZES = {
     "epsilon": "epsilon_proved",
     "privacy_loss": "privacy_loss_of_run",
@@ -66,8 +68,8 @@ def _row(name: str, means: pd.DataFrame, every: pd.DataFrame) -> dict[str, Any]:
     row |= _interval("share", mine["share"])
     row |= _interval("to_random", mine["loss"] - mine["loss_random"])
     row |= _interval("to_random_share", mine["share"] - mine["random_share"])
-    if "plurality" in means.index.get_level_values("recommender"):
-        other = means.loc["plurality"]
+    if BESIDE in means.index.get_level_values("recommender"):
+        other = means.loc[BESIDE]
         row |= _interval("to_plurality", mine["loss"] - other["loss"])
         row |= _interval("to_plurality_share", mine["share"] - other["share"])
     row["loss_bound"] = told(float(mine["loss_bound"].mean(skipna=False)))

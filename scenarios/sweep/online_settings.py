@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from coordinator.server.online.recommenders import compared_in, recommender_of
 from scenarios.online.config import OnlineScenario
-from scenarios.sweep.online_axes import AXES, HALVING, Setting
+from scenarios.sweep.online_axes import AXES, HALVING, OnlineSetting, compared_on
 from scenarios.validation import validated
 
-SIM, SHARP = "p-rec-sim", "p-rec-sharp"
-BY_WEIGHT = ("p-rec", "p-rec-wide", "p-rec-lean", SHARP, SIM)
-"""Recommenders whose epsilon depends on the setting; others have none, or one that they are given."""
+THEOREM_6 = "theorem-6"
+"""Recommenders that say they are compared there meet the halving adversary on axes that are halved."""
 
 
 class Point(NamedTuple):
@@ -24,7 +24,7 @@ class Point(NamedTuple):
     axis: str
     x: int
     recommender: str
-    setting: Setting
+    setting: OnlineSetting
 
     def scenario(self, seed: int) -> OnlineScenario:
         """Return what is run."""
@@ -39,7 +39,7 @@ class OnlineSweep:
 
     Attributes
     ----------
-    base : Setting
+    base : OnlineSetting
         What an axis does not vary.
     axes : dict of str to tuple of int
         Values of each axis of `AXES` that is wanted.
@@ -49,7 +49,7 @@ class OnlineSweep:
         Runs of every recommender and setting, seeds 0 and up.
     """
 
-    base: Setting
+    base: OnlineSetting
     axes: dict[str, tuple[int, ...]]
     recommenders: tuple[str, ...] | None
     seeds: int
@@ -61,7 +61,7 @@ class OnlineSweep:
             Point(name, value, recommender, setting)
             for name, values in self.axes.items()
             for value in values
-            for recommender in self.recommenders or AXES[name].recommenders
+            for recommender in self.recommenders or compared_on(name)
             for setting in _settings(self.base, name, value, recommender)
             if _applies(recommender, name, setting)
         )
@@ -81,25 +81,25 @@ def digest_of(content: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def _settings(base: Setting, axis: str, value: int, recommender: str) -> Iterator[Setting]:
+def _settings(base: OnlineSetting, axis: str, value: int, recommender: str) -> Iterator[OnlineSetting]:
     """Yield a recommender's setting there, and the same one with the halving adversary where it meets that, too."""
     setting = AXES[axis].at(base, value)
-    alike = recommender == SIM and AXES[axis].epsilon
+    alike = AXES[axis].epsilon and not recommender_of(recommender).promised
     yield setting._replace(diversity=0, radius=0) if alike else setting
-    if recommender in AXES[axis].against and _halves(setting):
+    if AXES[axis].halved and recommender in compared_in(THEOREM_6) and _halves(setting):
         yield setting._replace(diversity=0, environment=HALVING)
 
 
-def _halves(setting: Setting) -> bool:
+def _halves(setting: OnlineSetting) -> bool:
     """Return whether Theorem 6's adversary fits: N = P 2^k, and T >= R + k."""
     ratio, rest = divmod(setting.voters, setting.peers)
     power = rest == 0 and ratio > 0 and ratio & (ratio - 1) == 0
     return power and setting.radius + ratio.bit_length() - 1 <= setting.rounds
 
 
-def _applies(recommender: str, axis: str, setting: Setting) -> bool:
-    if recommender == SIM and setting.diversity + setting.radius > 0:
+def _applies(recommender: str, axis: str, setting: OnlineSetting) -> bool:
+    """Return whether a recommender is for such a setting; epsilon is shown where it depends on the setting."""
+    named = recommender_of(recommender)
+    if not named.serves(setting.diversity, setting.radius) or (named.sharp and setting.objects != 2):
         return False
-    if recommender == SHARP and setting.objects != 2:
-        return False
-    return recommender in BY_WEIGHT or not AXES[axis].epsilon
+    return named.bounded or not AXES[axis].epsilon

@@ -9,15 +9,16 @@ from typing import Any
 
 import numpy as np
 
+from coordinator.server.online.recommenders import recommender_of
 from scenarios.online.constructive import attack
 from scenarios.online.exact import epsilon_exact
 from scenarios.online.loss_bounds import loss_bound, loss_lower_bound
 from scenarios.online.loss_worst_case import worst_loss_sim
 from scenarios.online.privacy_bounds import epsilon_proved
-from scenarios.online.privacy_lower_bounds import own_lower_bound
+from scenarios.online.privacy_lower_bounds import epsilon_needed, own_lower_bound
 from scenarios.sweep.intervals import CONFIDENCE, mean_interval
-from scenarios.sweep.online_axes import HALVING, RANDOM, Setting
-from scenarios.sweep.online_settings import BY_WEIGHT, SHARP, SIM, OnlineSweep, Point
+from scenarios.sweep.online_axes import HALVING, RANDOM, OnlineSetting
+from scenarios.sweep.online_settings import OnlineSweep, Point
 from scenarios.sweep.online_units import Measured, Units
 
 MOST_STEPS = 2e9
@@ -39,7 +40,8 @@ def summarize(wanted: OnlineSweep, units: Units) -> dict[str, Any]:
     ``loss_bound`` is (L) or what is sharper, ``loss_exact`` the worst case over all worlds, ``loss_lower_bound`` what
     the adversary of Theorem 6 costs any algorithm. ``epsilon_exact`` is exact from N rounds on and an upper bound
     before (``exact_is_bound``); ``epsilon_lower`` is the most that a constructed environment leaks, or p-REC's own
-    chain of voters. ``privacy_loss`` is the mean over runs, with ``privacy_loss_most``; ``peers_alive`` the mean,
+    chain of voters; ``epsilon_needed`` is what any algorithm needs whose loss is at most ``loss_bound`` (Theorems 7 and
+    15). ``privacy_loss`` is the mean over runs, with ``privacy_loss_most``; ``peers_alive`` the mean,
     ``peers_kicked`` the sum.
     """
     rows = [_row(point, _of(units, point)) for point in wanted.points]
@@ -73,39 +75,43 @@ def _row(point: Point, every: Sequence[Measured]) -> dict[str, Any]:
     }
 
 
-def _bounds(recommender: str, setting: Setting) -> dict[str, Any]:
+def _bounds(recommender: str, setting: OnlineSetting) -> dict[str, Any]:
     shape = setting.shape()
     radius = {name: number for name, number in shape.items() if name != "diversity"}
+    named = recommender_of(recommender)
     proved = epsilon_proved(recommender, **shape)
-    if recommender == "naive":  # it is given what is proved of p-rec
-        proved = epsilon_proved("p-rec", **shape)
+    if named.epsilon_of is not None:
+        proved = epsilon_proved(named.epsilon_of, **shape)
     exact = epsilon_exact(recommender, **shape)
+    bound = loss_bound(recommender, **shape)
     return {
-        "loss_bound": loss_bound(recommender, **shape),
+        "loss_bound": bound,
         "loss_exact": _worst_loss(recommender, setting),
         "loss_lower_bound": loss_lower_bound(**radius),
         "epsilon_proved": proved,
         "epsilon_exact": exact,
-        "exact_is_bound": recommender == SIM and exact is not None and setting.rounds < setting.voters,
+        "exact_is_bound": "epsilon" in named.exact and exact is not None and setting.rounds < setting.voters,
         "epsilon_lower": _lower(recommender, setting._replace(environment=RANDOM)),
+        "epsilon_needed": epsilon_needed(**shape, loss=bound),
     }
 
 
-def _worst_loss(recommender: str, setting: Setting) -> float | None:
+def _worst_loss(recommender: str, setting: OnlineSetting) -> float | None:
     """Return p-REC_sim's exact worst case where the adversary of that very setting is played against."""
+    named = recommender_of(recommender)
     easy = setting.rounds * setting.voters**2 / 2 <= MOST_STEPS
-    if setting.environment != HALVING or recommender not in (SIM, SHARP) or setting.objects != 2 or not easy:
+    if setting.environment != HALVING or "loss" not in named.exact or setting.objects != 2 or not easy:
         return None
     if setting.diversity + setting.radius > 0:
         return None
-    return worst_loss_sim(setting.voters, setting.peers, setting.rounds, sharp=recommender == SHARP)
+    return worst_loss_sim(setting.voters, setting.peers, setting.rounds, sharp=named.sharp)
 
 
 @functools.cache
-def _lower(recommender: str, setting: Setting) -> float | None:
+def _lower(recommender: str, setting: OnlineSetting) -> float | None:
     """Return what epsilon is at least where D + R > 0: by p-REC's own chain, or a worse environment if it is found."""
     both = setting.diversity + setting.radius
-    if recommender not in BY_WEIGHT or not 0 < both <= setting.rounds:
+    if not recommender_of(recommender).bounded or not 0 < both <= setting.rounds:
         return None
     chain = own_lower_bound(**setting.shape()) if setting.voters >= 2 * setting.peers else None
     if setting.objects > 2:

@@ -11,7 +11,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from scenarios.sweep.online_axes import AXES, Setting
+from coordinator.server.online.recommenders import still_names
+from scenarios.sweep.online_axes import AXES, OnlineSetting
 
 _COLUMNS = ["recommender", "loss", "s.e.", "95 %", "bound (L)", "Theorem 6", "epsilon", "exact", "at least"]
 _COLUMNS += ["run leaks", "most", "peers alive", "kicked"]
@@ -59,8 +60,8 @@ def _table(axis: str, rows: list[dict[str, Any]]) -> Table:
 
 def same(axis: str, rows: list[dict[str, Any]]) -> str:
     """Return what all points of an axis share."""
-    shared = {name: max(row[name] for row in rows) for name in Setting._fields}
-    return AXES[axis].told.format(**shared, ratio=shared["voters"] / shared["peers"])
+    shared = {name: max(row[name] for row in rows) for name in OnlineSetting._fields}
+    return AXES[axis].told.format(**shared, ratio=shared["voters"] / shared["peers"], still=", ".join(still_names()))
 
 
 def _cells(row: Mapping[str, Any]) -> list[str]:

@@ -11,16 +11,16 @@ import numpy as np
 import pandas as pd
 from rich.console import Console
 
-from scenarios.abandoning import stop_if_abandoned
 from scenarios.online.adversaries import halving_world
 from scenarios.online.config import OnlineScenario
 from scenarios.online.results import digest
 from scenarios.online.run import build_world, privacy_losses, run_online
 from scenarios.online.worlds import World
 from scenarios.session import InProcess, Session
-from scenarios.sweep.online_axes import HALVING, RANDOM, Setting
+from scenarios.sweep.online_axes import HALVING, RANDOM, OnlineSetting
 from scenarios.sweep.online_settings import OnlineSweep
 from scenarios.sweep.store import measure_units
+from scenarios.worker_threads import stop_if_abandoned
 
 WORLDS: dict[str, Callable[[OnlineScenario], World]] = {RANDOM: build_world, HALVING: halving_world}
 
@@ -29,7 +29,7 @@ class Key(NamedTuple):
     """A unit's name."""
 
     recommender: str
-    setting: Setting
+    setting: OnlineSetting
     seed: int
 
 
@@ -114,7 +114,7 @@ def units_table(units: Units) -> pd.DataFrame:
 
 def _read(line: dict[str, Any]) -> tuple[Key, Measured]:
     recommender, seed = str(line.pop("recommender")), int(line.pop("seed"))
-    setting = Setting(**{name: line.pop(name) for name in Setting._fields})
+    setting = OnlineSetting(**{name: line.pop(name) for name in OnlineSetting._fields})
     return Key(recommender, setting, seed), Measured(**{**line, "privacy_loss": float(line["privacy_loss"])})
 
 

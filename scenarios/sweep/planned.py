@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaincinv
 
+from scenarios.block_world import settle
 from scenarios.config import Scenario
 from scenarios.planner.needs import Target
 from scenarios.predictors import predictor
-from scenarios.questions import settle
-from scenarios.sweep.axes import Fit, divisor, value
+from scenarios.sweep.axes import LABELS, TOP, Fit, divisor, value
 from scenarios.sweep.fitting import slope
 from scenarios.sweep.grid import Grid, fields_of
-from scenarios.sweep.threshold import CRITERIA, Measured, adapts, predicted_users
+from scenarios.sweep.threshold import Measured, adapts, predicted_users
 
 Predictions = dict[tuple[int, str, str], float | None]
 """Users by setting, decoder and criterion; None where nothing is predicted."""
@@ -31,20 +31,22 @@ def target_of(criterion: str, share: float, items: int) -> Target:
     Poisson, ``P(Poisson(m) <= k) = 1/2``. Without any it is all right with probability 1/2.
     """
     allowed = math.floor((1 - share) * items + 1e-9)
-    if criterion == CRITERIA[0] or allowed == 0:
+    if criterion == LABELS[0] or allowed == 0:
         return Target(success=0.5, accuracy=None)
     return Target(success=None, accuracy=1 - float(gammaincinv(allowed + 1, 0.5)) / items)
 
 
 def predictions(grid: Grid) -> Predictions:
-    """Return the planner's U* by setting, decoder and criterion."""
+    """Return the planner's U* by setting, decoder and criterion; it says nothing of lists by popularity."""
     return {
-        (place, decoder, criterion): predicted_users(
+        (place, decoder, criterion): None
+        if criterion == TOP
+        else predicted_users(
             setting.model_copy(update={"decoder": decoder}), target_of(criterion, grid.share, setting.items or 0)
         )
         for place, setting in enumerate(grid.settings)
         for decoder in grid.decoders_of(setting)
-        for criterion in CRITERIA
+        for criterion in grid.criteria
     }
 
 

@@ -9,20 +9,21 @@ from functools import cache
 import numpy as np
 
 from actors.device import Cohort
-from coordinator.aggregation import Statistic, aggregate, merge, no_release
-from coordinator.layout import cut
-from coordinator.protocol.arrays import Indices
 from coordinator.protocol.coins import derive
-from coordinator.protocol.messages import Query
-from coordinator.rounds import Learner
-from coordinator.server import Ask, ServerState
-from scenarios.abandoning import stop_if_abandoned
+from coordinator.protocol.messages import Model, Query
+from coordinator.server.aggregation import aggregate, no_release
+from coordinator.server.fleet.layout import cut
+from coordinator.server.rounds.conductor import Learner
+from coordinator.server.rounds.state import Ask, ServerState
+from coordinator.server.statistics.statistic import Statistic, merge
+from scenarios.block_world import settled
 from scenarios.config import Scenario
-from scenarios.experiment import asked_epsilon, learner_of
+from scenarios.experiment import learner_of, own_of
 from scenarios.metrics import ClusteringScores, clustering_scores
-from scenarios.policies import policy_of
+from scenarios.policies import asked_epsilon, policy_of
+from scenarios.popularity import liked_share, top_share
 from scenarios.populations import populate
-from scenarios.questions import settled
+from scenarios.worker_threads import stop_if_abandoned
 
 BLOCK = 1 << 15
 """Devices that one call asks."""
@@ -41,22 +42,21 @@ class Prefixes:
     Parameters
     ----------
     scenario : Scenario
-        A block model whose policy asks everybody once; ``users`` is the most that can be asked for.
+        One whose policy asks everybody once; ``users`` is the most that can be asked for. With a ratings file they
+        are drawn from it first, so that a smaller population is the first of these devices.
     """
 
     def __init__(self, scenario: Scenario) -> None:
         population = settled(populate(scenario))
-        filled, self._truth = population.scenario, population.truth
-        if self._truth is None:
-            raise ValueError("a ratings file has no truth to compare with")
-        self._filled = filled
+        filled, self._population = population.scenario, population
+        own_of(filled)  # one's own is checked and admitted before anybody is asked
         self.query = only_query(filled)
         secret, everybody = derive(filled.seed, "devices"), population.ratings.users
         self._cohort = Cohort(population.ratings, secret, 0, everybody, asked_epsilon(filled))
         self._kept: dict[int, Statistic] = {0: aggregate(self.query, no_release(self.query))}
         self._sizes = [0]
         self._keep = max(FEWEST_KEPT, KEEP_BYTES // _bytes_of(self._kept[0]))
-        self.scores = cache(self._scores)
+        self.scores, self.top = cache(self._scores), cache(self._top)
         self.simulated = 0
 
     def statistic(self, users: int) -> Statistic:
@@ -82,10 +82,19 @@ class Prefixes:
 
     def _scores(self, users: int, decoder: str) -> ClusteringScores:
         """Return how right the labels are that a decoder finds from the first ``users`` devices."""
+        if self._population.truth is None:
+            raise ValueError("a ratings file has no truth to compare labels with")
+        return clustering_scores(self._learned(users, decoder).cluster, self._population.truth)
+
+    def _top(self, users: int, decoder: str) -> float:
+        """Return the share of the list that a decoder finds which is right; see `popularity.top_share`."""
+        return top_share(self._learned(users, decoder).score, liked_share(self._population, users))
+
+    def _learned(self, users: int, decoder: str) -> Model:
+        """Return the item model that a decoder finds from the first ``users`` devices."""
         stop_if_abandoned()
-        assert self._truth is not None  # checked at the start
-        learner = learner_of(self._filled.model_copy(update={"decoder": decoder}))
-        return scores_of(learner, self.query, self.statistic(users), users=users, truth=self._truth)
+        learner = learner_of(self._population.scenario.model_copy(update={"decoder": decoder}))
+        return learned(learner, self.query, self.statistic(users), users=users)
 
 
 def only_query(filled: Scenario) -> Query:
@@ -103,10 +112,10 @@ def only_query(filled: Scenario) -> Query:
     return ask.query
 
 
-def scores_of(learner: Learner, query: Query, statistic: Statistic, *, users: int, truth: Indices) -> ClusteringScores:
-    """Return how right the labels are that a learner finds from one round with these ``users``."""
+def learned(learner: Learner, query: Query, statistic: Statistic, *, users: int) -> Model:
+    """Return the item model that a learner finds from one round with these ``users``."""
     state = learner.absorb(ServerState(devices=users), Ask(query=query, first=0, stop=users), statistic)
-    return clustering_scores(learner.learn(state)[0].cluster, truth)
+    return learner.learn(state)[0]
 
 
 def _bytes_of(statistic: Statistic) -> int:

@@ -23,7 +23,7 @@ def counted(console: Console, done: int, total: int) -> Iterator[Callable[[int],
     """
     if done:
         console.print(f"{done} of {total} units were done before; going on", highlight=False)
-    if console.is_terminal:
+    if report.shows_bars(console):
         columns = (
             TextColumn("units"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("left:"),
             TimeRemainingColumn(),

@@ -29,6 +29,7 @@ def units_of(grid: Grid) -> dict[Key, Unit]:
             share=grid.share,
             resolution=grid.resolution,
             start=0,
+            criteria=grid.criteria,
         )
         for turn in range(grid.seeds)
         for place, setting in enumerate(grid.settings)

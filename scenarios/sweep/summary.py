@@ -11,9 +11,12 @@ import pandas as pd
 from scipy import stats
 
 from coordinator.protocol.arrays import Floats
+from scenarios.block_world import settle
+from scenarios.config import Scenario
+from scenarios.experiment import own_of
 from scenarios.sweep.fitting import fit_rows
 from scenarios.sweep.grid import Grid, fields_of
-from scenarios.sweep.threshold import CRITERIA, Measured
+from scenarios.sweep.threshold import Measured
 
 CONFIDENCE = 0.95
 PAIR = ("paper", "centred")
@@ -117,13 +120,15 @@ def summarize(grid: Grid, table: pd.DataFrame) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``settings``: U* of every setting, decoder and criterion; ``fits``: exponents; ``ratios``: paper over centred.
+        ``settings``: U* of every setting, decoder and criterion, and of one's own designs how far their ``channel``
+        was checked; ``fits``: exponents; ``ratios``: paper over centred.
     """
     settings = [
-        {"setting": place, **fields_of(setting), "decoder": decoder, "criterion": criterion, **median_interval(users)}
+        {"setting": place, **told, "decoder": decoder, "criterion": criterion, **median_interval(users)}
         for place, setting in enumerate(grid.settings)
+        for told in [fields_of(setting) | _channel(setting)]
         for decoder in grid.decoders_of(setting)
-        for criterion in CRITERIA
+        for criterion in grid.criteria
         if len(users := _of(table, place, decoder, criterion))
     ]
     ratios = [row for place in range(len(grid.settings)) for row in _ratios(grid, table, place)]
@@ -145,6 +150,11 @@ def settings_table(summary: Mapping[str, Any]) -> pd.DataFrame:
     return table
 
 
+def _channel(setting: Scenario) -> dict[str, str]:
+    own = own_of(settle(setting.complete()))
+    return {"channel": own[1].how} if own else {}
+
+
 def _of(table: pd.DataFrame, place: int, decoder: str, criterion: str) -> Floats:
     chosen = table[
         (table["setting"] == place) & (table["decoder"] == decoder) & (table["criterion"] == criterion)
@@ -156,7 +166,7 @@ def _ratios(grid: Grid, table: pd.DataFrame, place: int) -> list[dict[str, Any]]
     if not set(PAIR) <= set(grid.decoders_of(grid.settings[place])):
         return []
     rows: list[dict[str, Any]] = []
-    for criterion in CRITERIA:
+    for criterion in grid.criteria:
         over, under = (_of(table, place, decoder, criterion) for decoder in PAIR)
         rows.append(
             {

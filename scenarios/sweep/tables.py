@@ -18,10 +18,12 @@ def show(console: Console, summary: Mapping[str, Any], title: str) -> None:
     """Print U* of every setting, the exponents, and what the paper's decoder costs."""
     settings: Sequence[Mapping[str, Any]] = summary["settings"]
     names = _told(settings)
-    table = _table(f"{title}: users U*, success in half of the seeds", [*names, "success", "U*", "95 %", "planned"])
+    own = ["channel"] if any("channel" in row for row in settings) else []
+    columns = [*names, "success", "U*", "95 %", "planned", *own]
+    table = _table(f"{title}: users U*, success in half of the seeds", columns)
     for row in settings:
         told: list[str | Text] = [_success(row, summary["share"]), _number(row["users"]), _interval(row), _planned(row)]
-        table.add_row(*_fields(row, names), *told)
+        table.add_row(*_fields(row, names), *told, *(Text(row.get(name, "")) for name in own))
     console.print(table)
     if any(row.get("inside") is False for row in settings):
         console.print("! the measured interval does not hold the planner's number")
@@ -98,7 +100,7 @@ def _fields(row: Mapping[str, Any], names: Sequence[str]) -> list[Text]:
 
 def _success(row: Mapping[str, Any], share: float) -> str:
     """Return decoder and criterion in words."""
-    told = "all right" if row["criterion"] == "exact" else f"{share:.4g} right"
+    told = {"exact": "all right", "share": f"{share:.4g} right", "top": f"{share:.4g} of the top 50"}[row["criterion"]]
     return ", ".join(filter(None, [row["decoder"], told]))
 
 

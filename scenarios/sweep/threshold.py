@@ -7,23 +7,24 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import product
 
 import numpy as np
 
+from scenarios.block_world import block_parameters, settle
 from scenarios.config import Scenario
-from scenarios.experiment import run
+from scenarios.experiment import Run, run
 from scenarios.metrics import ClusteringScores, clustering_scores
 from scenarios.planner.needs import Target
 from scenarios.planner.needs import predicted_users as needed_users
+from scenarios.popularity import liked_share, top_share
 from scenarios.predictors import predictor
-from scenarios.questions import settle
-from scenarios.separability import block_parameters, inseparable
+from scenarios.separability import inseparable
 from scenarios.session import InProcess
+from scenarios.sweep.axes import LABELS, TOP, Criterion
 from scenarios.sweep.prefixes import Prefixes
 from scenarios.toy_prediction import query_users
 
-CRITERIA = ("exact", "share")
-"""All labels right (the paper's), or a share of them."""
 STEP = math.sqrt(2)
 """Factor between populations while a bracket is sought: overshooting costs devices, evaluations cost little."""
 STOPPING = ("eliminate", "item-by-item", "until-learned")
@@ -46,6 +47,8 @@ class Unit:
         As in `scenarios.sweep.grid.GridFile`.
     start : int
         Population to start from.
+    criteria : tuple of str
+        Which successes are looked for.
     probes : tuple of int
         Users at which accuracy is looked at, one a decoder, 0 for none.
     """
@@ -56,6 +59,7 @@ class Unit:
     share: float
     resolution: float
     start: int
+    criteria: tuple[Criterion, ...] = LABELS
     probes: tuple[int, ...] = ()
 
 
@@ -162,11 +166,14 @@ def _crossings(unit: Unit, prefixes: Prefixes) -> dict[tuple[str, str], int | No
 
     def threshold(decoder: str, criterion: str) -> int | None:
         def success(users: int) -> bool:
+            if criterion == TOP:
+                return prefixes.top(users, decoder) >= unit.share
             return succeeds(prefixes.scores(users, decoder), criterion, unit.share)
 
         return crossing(success, start=unit.start, most=most, resolution=unit.resolution)
 
-    return {(decoder, criterion): threshold(decoder, criterion) for decoder in unit.decoders for criterion in CRITERIA}
+    pairs = product(unit.decoders, unit.criteria)
+    return {(decoder, criterion): threshold(decoder, criterion) for decoder, criterion in pairs}
 
 
 def _answered_at_stop(unit: Unit) -> tuple[dict[tuple[str, str], int | None], int]:
@@ -175,13 +182,20 @@ def _answered_at_stop(unit: Unit) -> tuple[dict[tuple[str, str], int | None], in
     devices = 0
     for decoder in unit.decoders:
         finished = run(unit.scenario.model_copy(update={"decoder": decoder}), InProcess(1))
-        truth, answered = finished.population.truth, finished.statistic.answered
-        assert truth is not None  # sweeps run on the block model
-        scores = clustering_scores(finished.outcome.model.cluster, truth)
         devices += finished.statistic.asked
-        for criterion in CRITERIA:
-            found[decoder, criterion] = answered if succeeds(scores, criterion, unit.share) else None
+        for criterion in unit.criteria:
+            enough = _enough(finished, criterion, unit.share)
+            found[decoder, criterion] = finished.statistic.answered if enough else None
     return found, devices
+
+
+def _enough(finished: Run, criterion: str, share: float) -> bool:
+    """Return whether a run's labels, or its list, count as right."""
+    model, truth = finished.outcome.model, finished.population.truth
+    if criterion == TOP:
+        return top_share(model.score, liked_share(finished.population)) >= share
+    assert truth is not None  # sweeps of labels run on the block model
+    return succeeds(clustering_scores(model.cluster, truth), criterion, share)
 
 
 @lru_cache(maxsize=1024)
@@ -190,9 +204,11 @@ def predicted_users(scenario: Scenario, target: Target | None = None) -> float |
 
     None where nothing is predicted, or no number of users is enough. For item queries the expected number asked.
     """
+    if scenario.ratings is not None:
+        return None
     settled = settle(scenario.complete())
-    if settled.design == "item-query":
-        return query_users(block_parameters(settled), answers=settled.answers_per_item)
+    if settled.half.learns_all:
+        return query_users(block_parameters(settled), answers=settled.value("answers_per_item"))
     if inseparable(settled) or (found := predictor(settled)) is None:
         return None
     users = needed_users(found, target or Target(success=0.5, accuracy=None))

@@ -26,7 +26,7 @@ def check_shape(*, items: int, rated: int) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
+class LearningProblem:
     """One learning problem, as every lower bound reads it.
 
     The clustering is uniform over the `clusters ** items` labellings; the learner succeeds if, for some

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from fractions import Fraction
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -17,13 +16,14 @@ import numpy as np
 from actors.second_order.cohort import PrivateCohort
 from actors.second_order.consent import Consent
 from actors.second_order.ratings import PrivateRatings
+from coordinator.protocol import second_order_mechanisms as public
 from coordinator.protocol.arrays import Floats
-from coordinator.protocol.budget import Epsilon, as_json
+from coordinator.protocol.budget import Epsilon, as_json, parse_epsilon
 from coordinator.protocol.coins import derive
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import ItemFeatures, residuals_many
 from coordinator.protocol.second_order import SecondOrderQuery
-from coordinator.protocol.second_order_mechanisms import MECHANISMS
+from coordinator.server.completion import mechanisms as server
 from scenarios.two_tier.clues import Dealt, Singles, deal, seen
 from scenarios.two_tier.guessing import Lesson, Scores, Spy
 from scenarios.two_tier.sparse import Rows
@@ -31,19 +31,19 @@ from scenarios.two_tier.sparse import Rows
 NONE = "none"
 KNOWN = (0, 1, 5, 20)
 """Ratings of the target's user that the server knows."""
-SIDED = ("pmd", "pmc", "pmc-rr")
-"""Mechanisms whose release may lie on either side."""
 Asked: TypeAlias = tuple[str, Epsilon]
 """A mechanism and its epsilon."""
-ATTACKED: tuple[Asked, ...] = (
-    (NONE, None),
-    ("pmc", None),
-    ("pmd", None),
-    ("pmc-rr", Fraction(2)),
-    ("pmc-rr", Fraction(1)),
-    ("laplace", Fraction(5)),
-    ("laplace", Fraction(1)),
-)
+
+
+def _attacked() -> tuple[Asked, ...]:
+    """Return what mechanisms are attacked at: those without an epsilon first, then those that have sides."""
+    halves = server.found()
+    order = sorted(halves, key=lambda name: (public.half_of(name).takes_epsilon, not halves[name].sided, name))
+    tried = [(name, epsilon) for name in order for epsilon in halves[name].attacked or ()]
+    return (NONE, None), *((name, parse_epsilon(epsilon) if epsilon else None) for name, epsilon in tried)
+
+
+ATTACKED = _attacked()
 """Releases that are attacked: mechanism and epsilon; ``"none"`` is what the server guesses without any."""
 PLAYED, TARGETS = 1000, 40
 """Releases of public users that the server plays, at least; targets a user, at most."""
@@ -133,7 +133,8 @@ def attack(
     for mechanism, epsilon in attacked:
         practice = _lesson(features, own, total, (mechanism, epsilon), derive(seed, "attack devices"))
         target = _lesson(features, other, total, (mechanism, epsilon), derive(seed, "devices"))
-        spy = Spy(features=features, popularity=popularity, played=practice, sided=mechanism in SIDED)
+        sided = mechanism != NONE and server.half_of(mechanism).sided
+        spy = Spy(features=features, popularity=popularity, played=practice, sided=sided)
         auc = spy.tells_rated(target)
         found += [
             Guessed(
@@ -170,8 +171,9 @@ def _released(features: ItemFeatures, rows: Rows, asked: Asked, secret: bytes) -
     told = np.zeros((rows.users, features.items), np.float32)
     if mechanism == NONE:
         return told
-    if (kind := MECHANISMS.get(mechanism)) is not None and kind.moment:
-        raise InputError(f"mechanism {mechanism} releases no vector; attack one of {', '.join(SIDED)}, laplace, exact")
+    if (half := public.found().get(mechanism)) is not None and half.moment:
+        others = ", ".join(name for name, one in server.found().items() if one.attacked is not None)
+        raise InputError(f"mechanism {mechanism} releases no vector; attack one of {others}")
     query = SecondOrderQuery(model=features.digest, mechanism=mechanism, epsilon=epsilon)
     consent = Consent(mechanisms=frozenset({mechanism}), epsilon=epsilon)
     ratings = PrivateRatings(starts=rows.starts, items=rows.items, values=rows.values, count=rows.count)

@@ -4,32 +4,46 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from coordinator.completion.fitting import Fitting
 from coordinator.protocol.budget import Epsilon, as_float, parse_epsilon
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.second_order_mechanisms import MECHANISMS, check_mechanism
+from coordinator.protocol.second_order_mechanisms import check_mechanism, found, half_of
+from coordinator.server.completion import mechanisms
+from coordinator.server.completion.reading import HALF
 from scenarios.given import GivenPath, brief
 from scenarios.two_tier.scale import read_scale
+from scenarios.validation import validated
 
-FULL, NONE = "full", "none"
+if TYPE_CHECKING:
+    from coordinator.server.completion.fitting import Fitting
+
+RIVALS = FULL, NONE = "full", "none"
 """Rivals in which no private device answers: their ratings become public, or nothing of them is used."""
 GUARANTEES = {
     FULL: "none: private users' ratings themselves are released",
     NONE: "private devices let nothing out",
-    **{name: kind.guarantee for name, kind in MECHANISMS.items()},
+    **{name: half.promise for name, half in found().items()},
 }
 """What a private device is promised, by mechanism."""
 PRIVATE = 400
 """Private devices that answer, as in the paper."""
-WEIGHTS_SET = {"pmd": 0.5, "pmc": 0.5, "exact": 0.5, FULL: 0.5, NONE: 0.5}
-"""Weight of a release against a public user's row: the paper's 1/2. Others' weight is validated."""
+DEFAULT_MECHANISM = "pmc"
 DEFAULT_EPSILON = "1"
 MOST_PLANTED = {"users": (2, 10**8), "items": (2, 10**7), "ratings": (1, 10**10)}
 """Numbers of planted users, items and ratings, from and to; the largest are more than a machine holds."""
+
+
+def takes_epsilon(mechanism: str) -> bool:
+    """Return whether a mechanism, or rival, has an epsilon."""
+    return mechanism not in RIVALS and half_of(mechanism).takes_epsilon
+
+
+def needs_scale(mechanism: str) -> bool:
+    """Return whether a mechanism, or rival, needs ratings of a finite set S."""
+    return mechanism not in RIVALS and half_of(mechanism).needs_scale
 
 
 def _share(value: Any) -> Any:
@@ -39,11 +53,11 @@ def _share(value: Any) -> Any:
     try:
         number = float(text.removesuffix("%")) / (100 if percent else 1)
     except ValueError:
-        raise ValueError(f"{brief(value)} is neither a number of users, nor a share like 0.05 or 5%") from None
+        raise ValueError(f"public is {brief(value)}, neither a number of users, nor a share like 0.05 or 5%") from None
     if percent and number >= 1:
-        raise ValueError(f"{brief(value)}; give less than 100%, or all users by their number")
+        raise ValueError(f"public is {brief(value)}; give less than 100%, or all users by their number")
     if not math.isfinite(number) or number <= 0 or (number > 1 and number != round(number)):
-        raise ValueError(f"{brief(value)}; give a whole number from 1, or a share above 0 and below 1")
+        raise ValueError(f"public is {brief(value)}; give a whole number from 1, or a share above 0 and below 1")
     return number if number < 1 and not text.isdigit() else round(number)
 
 
@@ -55,10 +69,10 @@ def _shape(value: Any) -> Any:
     try:
         users, items, ratings = (int(part) for part in value.split(","))
     except ValueError:
-        raise ValueError(f"{brief(value)}; {like}") from None
+        raise ValueError(f"planted is {brief(value)}; {like}") from None
     for name, count, (fewest, most) in zip(MOST_PLANTED, (users, items, ratings), MOST_PLANTED.values(), strict=True):
         if not fewest <= count <= most:
-            raise ValueError(f"{brief(value)}, with {count} {name}; {name} must be {fewest} to {most}")
+            raise ValueError(f"planted is {brief(value)}, with {count} {name}; {name} must be {fewest} to {most}")
     return users, items, ratings
 
 
@@ -84,16 +98,16 @@ class TwoTier(BaseModel):
     public_by, private_by : {"most", "random"}
         Users with most ratings first, or in random order.
     mechanism : str
-        One of `MECHANISMS`, or full, or none.
+        One of `GUARANTEES`.
     epsilon : Fraction or None
         The mechanism's privacy parameter [nats], where it has one.
     rank, regularisation, weight
         r, kap, and the weight of a release against a public user's row; chosen on held-out public users where None
-        (or see `WEIGHTS_SET`).
+        (or see `weight_set`).
     norm : {"uniform", "weighted"}
         Trace norm.
     m_step : {"keep", "prox"}
-        See `coordinator.completion.fitting.Fitting`.
+        See `coordinator.server.completion.fitting.Fitting`.
     scale : tuple of float or None
         The set S of ratings; None: the ratings that public users gave, where there are at most 32 different ones.
     round_ratings : bool
@@ -115,7 +129,7 @@ class TwoTier(BaseModel):
     private: Annotated[int, Field(ge=0)] | None = None
     public_by: Literal["most", "random"] = "most"
     private_by: Literal["most", "random"] = "most"
-    mechanism: str = "pmc"
+    mechanism: str = DEFAULT_MECHANISM
     epsilon: Exact = None
     rank: Annotated[int, Field(ge=1)] | None = None
     regularisation: Positive | None = None
@@ -138,12 +152,12 @@ class TwoTier(BaseModel):
             raise InputError("ratings and planted: give one of them, a file or users,items,ratings of planted data")
         if self.columns is not None and self.ratings is None:
             raise InputError(f"columns is {self.columns!r}, which is about ratings files; give --ratings too")
-        kind = MECHANISMS.get(self.mechanism)
-        if self.epsilon is not None and not (kind and kind.takes_epsilon):
+        if self.epsilon is not None and not takes_epsilon(self.mechanism):
             raise InputError(f"epsilon is {as_float(self.epsilon):g}, but {self.mechanism} has none; leave it out")
         if "epsilon" in self.model_fields_set and self.epsilon is None:
-            raise InputError(f"epsilon is inf for {self.mechanism}; give a finite one, or ask for exact")
-        if kind is not None:  # refuses an epsilon that devices could not answer with
+            bare = next(name for name, half in found().items() if not half.private)
+            raise InputError(f"epsilon is inf for {self.mechanism}; give a finite one, or ask for {bare}")
+        if self.mechanism not in RIVALS:  # refuses an epsilon that devices could not answer with
             check_mechanism(self.mechanism, self.asked_epsilon)
         if self.round_ratings and self.scale is None:
             raise InputError("round_ratings is True, but no scale is declared; give --scale")
@@ -152,11 +166,19 @@ class TwoTier(BaseModel):
     @property
     def asked_epsilon(self) -> Epsilon:
         """The epsilon that devices are asked with."""
-        kind = MECHANISMS.get(self.mechanism)
-        return (self.epsilon or parse_epsilon(DEFAULT_EPSILON)) if kind and kind.takes_epsilon else None
+        return (self.epsilon or parse_epsilon(DEFAULT_EPSILON)) if takes_epsilon(self.mechanism) else None
+
+    @property
+    def weight_set(self) -> float | None:
+        """The weight of a release against a public user's row: as given, or the mechanism's; None: to be validated."""
+        if self.weight is not None:
+            return self.weight
+        return HALF if self.mechanism in RIVALS else mechanisms.half_of(self.mechanism).weight
 
     def fitting(self, rank: int, kappa: float) -> Fitting:
         """Return how features are fitted at a rank and kappa."""
+        from coordinator.server.completion.fitting import Fitting  # noqa: PLC0415 (reading settings compiles nothing)
+
         return Fitting(rank=rank, kappa=kappa, mstep=self.m_step, weighted=self.norm == "weighted")
 
 
@@ -168,12 +190,4 @@ def two_tier_of(flags: Mapping[str, Any]) -> TwoTier:
     InputError
         One line for the first thing that is wrong: its name, its value and the remedy.
     """
-    try:
-        return TwoTier.model_validate({name: value for name, value in flags.items() if value is not None})
-    except ValidationError as error:
-        first = error.errors()[0]
-        name = ".".join(str(part) for part in first["loc"] if not str(part).startswith(("constrained", "function")))
-        message = first["msg"].removeprefix("Value error, ")
-        if first["type"] == "value_error":
-            raise InputError(f"{name} is {message}" if name else message) from None
-        raise InputError(f"{name} is {brief(first['input'])}: {message[0].lower()}{message[1:]}") from None
+    return validated(TwoTier, None, dict(flags))

@@ -11,12 +11,12 @@ import numpy as np
 
 from actors.second_order.consent import Consent
 from actors.second_order.crowd import Devices
-from coordinator.completion.announcing import announced
-from coordinator.completion.cohorts import Crowd
-from coordinator.completion.fitting import Fitting, Model, begin, centre, iterate
-from coordinator.completion.folding import ReleaseBook
 from coordinator.protocol.features import ItemFeatures
 from coordinator.protocol.second_order import SecondOrderQuery
+from coordinator.server.completion.announcing import announced
+from coordinator.server.completion.cohorts import Crowd
+from coordinator.server.completion.fitting import FittedModel, Fitting, begin, centre, iterate
+from coordinator.server.completion.folding import ReleaseBook
 from scenarios.session import Session
 from scenarios.two_tier.config import FULL, NONE, TwoTier
 from scenarios.two_tier.places import open_crowd, open_devices
@@ -31,7 +31,7 @@ GROWTH = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class CoursePlan:
     """What a course needs to know.
 
     Attributes
@@ -67,7 +67,7 @@ class Course:
     ----------
     features : ItemFeatures
         The final model.
-    model : Model
+    model : FittedModel
         With its iterations.
     points : list of (int, float)
         Private devices so far, and the score.
@@ -84,7 +84,7 @@ class Course:
     """
 
     features: ItemFeatures
-    model: Model
+    model: FittedModel
     points: list[tuple[int, float]]
     announced: list[bytes]
     answered: int
@@ -94,19 +94,19 @@ class Course:
     validation_users: int | None
 
 
-def start(plan: Plan, crowd: Crowd) -> Model:
+def start(plan: CoursePlan, crowd: Crowd) -> FittedModel:
     """Fit the public users alone."""
     scale = plan.scale
     model = begin(crowd, plan.fitting, lowest=scale.lowest, highest=scale.highest, scale=scale.levels)
     return iterate(model, crowd, plan.fitting, plan.wanted.iterations)
 
 
-def follow(plan: Plan, session: Session, score: Score, crowd: Crowd | None = None) -> Course:
+def follow(plan: CoursePlan, session: Session, score: Score, crowd: Crowd | None = None) -> Course:
     """Run a mechanism, or its rival ``full`` or ``none``.
 
     Parameters
     ----------
-    plan : Plan
+    plan : CoursePlan
     session : Session
         Where cohorts and devices are.
     score : callable
@@ -140,7 +140,7 @@ class _Walk:
     are all of them, it is the same model.
     """
 
-    def __init__(self, plan: Plan, crowd: Crowd, told: Crowd, devices: Devices | None, score: Score) -> None:
+    def __init__(self, plan: CoursePlan, crowd: Crowd, told: Crowd, devices: Devices | None, score: Score) -> None:
         self._plan, self._crowd, self._told, self._devices, self._score = plan, crowd, told, devices, score
         self._book = ReleaseBook(crowd.items)
         self._digest, self._announced = hashlib.sha256(), list[bytes]()
@@ -188,7 +188,7 @@ class _Walk:
             self._digest.update(release.payload)
         self._book.absorb(query, features, releases)
 
-    def _weigh(self, alone: Model, *, last: bool) -> None:
+    def _weigh(self, alone: FittedModel, *, last: bool) -> None:
         """Take the weight of what is in the book, chosen from the model that announced users alone give."""
         weight, devices = self._plan.weight, self._book.devices
         if not isinstance(weight, Weighing):
@@ -196,12 +196,12 @@ class _Walk:
         elif self._weighed == 0 or devices >= GROWTH * self._weighed or last:
             self._weight, self._weighed = weight.choose(alone, self._told, self._book), devices
 
-    def _iterate(self, model: Model, crowd: Crowd) -> Model:
+    def _iterate(self, model: FittedModel, crowd: Crowd) -> FittedModel:
         plan = self._plan
         return iterate(model, crowd, plan.fitting, plan.wanted.batch_iterations, book=self._book, weight=self._weight)
 
 
-def _follow_full(plan: Plan, session: Session, score: Score) -> Course:
+def _follow_full(plan: CoursePlan, session: Session, score: Score) -> Course:
     """Let the private users' ratings join the public ones batch by batch, means included: full EM, not private."""
     with open_crowd(plan.public, session) as crowd:
         model = start(plan, crowd)
@@ -210,7 +210,7 @@ def _follow_full(plan: Plan, session: Session, score: Score) -> Course:
         with open_crowd(stacked((plan.public, plan.private.block(0, stop))), session) as crowd:
             mean, first_order = centre(crowd)
             degree = None if model.features.mean_degree is None else crowd.ratings / crowd.users
-            model = Model(
+            model = FittedModel(
                 features=replace(model.features, mean=mean, mean_degree=degree),
                 counts=first_order.counts.astype(np.float64),
                 near=model.near,

@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from coordinator.completion.fitting import Fitting
 from coordinator.protocol.budget import as_json
 from coordinator.protocol.coins import derive
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import ItemFeatures
+from coordinator.server.completion.fitting import Fitting
 from scenarios.datasets import RatingTable, read_ratings
 from scenarios.session import Session
 from scenarios.two_tier.advice import MOST_DEVICES, advice_scores
-from scenarios.two_tier.config import GUARANTEES, NONE, WEIGHTS_SET, TwoTier
-from scenarios.two_tier.course import Course, Plan, follow
+from scenarios.two_tier.config import GUARANTEES, NONE, TwoTier, needs_scale
+from scenarios.two_tier.course import Course, CoursePlan, follow
 from scenarios.two_tier.memory import peak_memory
 from scenarios.two_tier.places import open_crowd
 from scenarios.two_tier.planted import FEWEST, Shape, planted_ratings
@@ -27,7 +27,7 @@ from scenarios.two_tier.scoring import baseline_errors, rmse, squared_errors
 from scenarios.two_tier.sparse import Rows
 from scenarios.two_tier.split import UserSplit, split_users
 from scenarios.two_tier.validation import Fold, choose_fitting, folds_of
-from scenarios.two_tier.weighing import Weighing, weighing_of
+from scenarios.two_tier.weighing import weighing_of
 
 TRUST_MODEL = "two-tier"
 
@@ -54,13 +54,14 @@ class World:
 
 
 def read_table(wanted: TwoTier) -> RatingTable:
-    """Read the file of ratings, or draw the planted table."""
+    """Read the file of ratings, or draw the planted table; round them, where that is wanted."""
     if wanted.planted is not None:
         users, items, ratings = wanted.planted
         shape = Shape(users=users, items=items, ratings=ratings, fewest=min(FEWEST, max(items // 2, 1)))
-        return planted_ratings(shape, wanted.seed)
-    assert wanted.ratings is not None  # checked by the config
-    table = read_ratings(wanted.ratings, columns=wanted.columns)
+        table = planted_ratings(shape, wanted.seed)
+    else:
+        assert wanted.ratings is not None  # checked by the config
+        table = read_ratings(wanted.ratings, columns=wanted.columns)
     return onto_scale(table, wanted.scale) if wanted.round_ratings and wanted.scale else table
 
 
@@ -88,8 +89,8 @@ def world_of(wanted: TwoTier, table: RatingTable) -> World:
         raise InputError(f"the {public.users} public users have no training rating; make more users public")
     declared = wanted.scale or PUBLISHED.get(table.source)
     scale = scale_of(declared, public.values)
-    if wanted.mechanism == "pmd":
-        check_levels(table, scale.levels, declared=declared is not None)
+    if needs_scale(wanted.mechanism):
+        check_levels(table, scale.levels, wanted.mechanism, declared=declared is not None)
     return World(wanted=wanted, split=split, scale=scale)
 
 
@@ -102,25 +103,19 @@ def settle(world: World, session: Session) -> tuple[Fitting, list[tuple[int, flo
     return choose_fitting(world.folds, fitting, world.scale, session, rank=wanted.rank, kappa=wanted.regularisation)
 
 
-def plan_of(world: World, fitting: Fitting, *, every: int = 0) -> Plan:
+def plan_of(world: World, fitting: Fitting, *, every: int = 0) -> CoursePlan:
     """Return what a course needs, the weight of releases included: given, the paper's, or validated on the way."""
     wanted = world.wanted
     public = world.split.public_rows
-    weight: float | Weighing
-    if wanted.weight is not None:
-        weight = wanted.weight
-    elif wanted.mechanism in WEIGHTS_SET:
-        weight = WEIGHTS_SET[wanted.mechanism]
-    else:
-        weight = weighing_of(public, fitting, wanted.seed)
-    return Plan(
+    weight = wanted.weight_set
+    return CoursePlan(
         wanted=wanted,
         fitting=fitting,
         scale=world.scale,
         public=public,
         private=world.split.private_rows,
         secret=derive(wanted.seed, "devices"),
-        weight=weight,
+        weight=weighing_of(public, fitting, wanted.seed) if weight is None else weight,
         every=every,
     )
 

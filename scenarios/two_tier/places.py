@@ -12,9 +12,9 @@ from typing import TypeVar
 from actors.second_order.consent import Consent
 from actors.second_order.crowd import Devices, LocalDevices, cohort_bounds
 from actors.second_order.ratings import PrivateRatings
-from coordinator.completion.cohorts import Crowd, LocalCrowd
 from coordinator.protocol.features import ItemFeatures
 from coordinator.protocol.second_order import SecondOrderQuery, SecondOrderRelease
+from coordinator.server.completion.cohorts import Crowd, LocalCrowd
 from scenarios.session import Session
 from scenarios.two_tier.sparse import Rows
 
@@ -28,7 +28,7 @@ def open_crowd(rows: Rows, session: Session) -> Iterator[Crowd]:
     if session.name == "inprocess":
         yield LocalCrowd(rows.starts, rows.items, rows.values, rows.count, session.workers)
         return
-    from coordinator.completion.remote import crowd_on_ray  # noqa: PLC0415 (importing Ray takes a second)
+    from coordinator.server.completion.cohort_actors import crowd_on_ray  # noqa: PLC0415 (importing Ray takes a second)
     from scenarios.cluster import quiet  # noqa: PLC0415 (importing Ray takes a second)
 
     with ExitStack() as stack:
@@ -44,7 +44,7 @@ def open_devices(rows: Rows, secret: bytes, consent: Consent, session: Session) 
     if session.name == "inprocess":
         yield LocalDevices(ratings, secret, consent, session.workers)
         return
-    from actors.second_order.remote import devices_on_ray  # noqa: PLC0415 (importing Ray takes a second)
+    from actors.second_order.private_host import devices_on_ray  # noqa: PLC0415 (importing Ray takes a second)
     from scenarios.cluster import quiet  # noqa: PLC0415 (importing Ray takes a second)
 
     with ExitStack() as stack:
@@ -80,7 +80,7 @@ class Recovering:
         return self._again(lambda: self._devices.answer(query, features, first, stop))
 
     def _again(self, call: Callable[[], T]) -> T:
-        from coordinator.retrying import again  # noqa: PLC0415 (importing Ray takes a second)
+        from coordinator.server.fleet.retrying import again  # noqa: PLC0415 (importing Ray takes a second)
 
         tries = itertools.count()
 

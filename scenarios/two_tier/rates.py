@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from coordinator.completion.cohorts import LocalCrowd
-from coordinator.completion.fitting import Fitting, begin, iterate
 from coordinator.protocol.arrays import Floats, Floats2, Indices, Ints
 from coordinator.protocol.checked import LARGEST
 from coordinator.protocol.coins import as_words, derive
+from coordinator.protocol.directions import basis_of
 from coordinator.protocol.features import ItemFeatures, tastes
-from coordinator.protocol.second_order import basis_of
+from coordinator.server.completion.cohorts import LocalCrowd
+from coordinator.server.completion.fitting import Fitting, begin, iterate
 from scenarios.two_tier.sparse import Rows
 
 MOST_RANK = 24

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.errors import InputError
-from scenarios.datasets import RatingTable
 from scenarios.given import brief
 
-MOST_LEVELS = 32
+if TYPE_CHECKING:
+    from scenarios.datasets import RatingTable
+
+MOST_UNDECLARED = 32
 """More different ratings than this are no scale that was meant as one."""
 MOST_DECLARED = 256
 
@@ -46,11 +48,11 @@ def read_scale(value: Any) -> Any:
         else:
             levels = tuple(float(part) for part in value.split(","))
     except (ValueError, ZeroDivisionError, OverflowError):
-        raise ValueError(f"{brief(value)}; write it like 1,2,3,4,5 or 0.5:5:0.5") from None
+        raise ValueError(f"scale is {brief(value)}; write it like 1,2,3,4,5 or 0.5:5:0.5") from None
     if not np.isfinite(levels).all() or any(b <= a for a, b in itertools.pairwise(levels)):
-        raise ValueError(f"{brief(value)}; give finite ratings, ascending")
+        raise ValueError(f"scale is {brief(value)}; give finite ratings, ascending")
     if not 1 <= len(levels) <= MOST_DECLARED:
-        raise ValueError(f"{brief(value)}; give 1 to {MOST_DECLARED} ratings")
+        raise ValueError(f"scale is {brief(value)}; give 1 to {MOST_DECLARED} ratings")
     return levels
 
 
@@ -64,7 +66,7 @@ def scale_of(declared: tuple[float, ...] | None, public: Floats) -> Scale:
     if declared is not None:
         return Scale(lowest=declared[0], highest=declared[-1], levels=declared)
     levels = np.unique(public)
-    few = tuple(float(level) for level in levels) if levels.size <= MOST_LEVELS else None
+    few = tuple(float(level) for level in levels) if levels.size <= MOST_UNDECLARED else None
     return Scale(lowest=float(levels[0]), highest=float(levels[-1]), levels=few)
 
 
@@ -75,8 +77,8 @@ def onto_scale(table: RatingTable, levels: tuple[float, ...]) -> RatingTable:
     return replace(table, values=sorted_levels[np.searchsorted(middles, table.values)])
 
 
-def check_levels(table: RatingTable, levels: tuple[float, ...] | None, *, declared: bool) -> None:
-    """Refuse a scale that PMD has no choice on, or ratings that are not on it.
+def check_levels(table: RatingTable, levels: tuple[float, ...] | None, mechanism: str, *, declared: bool) -> None:
+    """Refuse a scale that a mechanism has no choice on, or ratings that are not on it.
 
     Raises
     ------
@@ -84,11 +86,13 @@ def check_levels(table: RatingTable, levels: tuple[float, ...] | None, *, declar
     """
     if levels is None:
         raise InputError(
-            f"scale is not declared and ratings have more than {MOST_LEVELS} different values; pmd needs a scale S, "
-            "give --scale, and --round-ratings if ratings are continuous"
+            f"scale is not declared and ratings have more than {MOST_UNDECLARED} different values; "
+            f"{mechanism} needs a scale S, give --scale, and --round-ratings if ratings are continuous"
         )
     if len(levels) < 2:
-        raise InputError(f"scale has K = {len(levels)} rating, {levels[0]:g}; pmd needs at least 2 to choose from")
+        raise InputError(
+            f"scale has K = {len(levels)} rating, {levels[0]:g}; {mechanism} needs at least 2 to choose from"
+        )
     name = "declared scale" if declared else "scale of public ratings"
     off = ~np.isin(table.values, levels)
     if off.any():

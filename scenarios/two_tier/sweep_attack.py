@@ -10,7 +10,7 @@ import numpy as np
 from coordinator.protocol.arrays import Floats
 from scenarios.session import Session
 from scenarios.two_tier.attack import ATTACKED, Asked, attack
-from scenarios.two_tier.config import NONE, TwoTier
+from scenarios.two_tier.config import NONE, TwoTier, needs_scale
 from scenarios.two_tier.course import follow
 from scenarios.two_tier.experiment import plan_of, read_table, settle, world_of
 
@@ -28,6 +28,6 @@ def attack_sweep(base: TwoTier, session: Session) -> list[dict[str, Any]]:
 
 
 def _attacked(levels: tuple[float, ...] | None, ratings: Floats) -> Sequence[Asked]:
-    """Return what can be attacked; PMD needs a scale with all ratings on it."""
+    """Return what can be attacked: some mechanisms need a scale with all ratings on it."""
     on_scale = levels is not None and len(levels) > 1 and bool(np.isin(ratings, levels).all())
-    return [one for one in ATTACKED if one[0] != "pmd" or on_scale]
+    return [one for one in ATTACKED if on_scale or not needs_scale(one[0])]

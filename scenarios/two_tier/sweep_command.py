@@ -20,10 +20,10 @@ from scenarios.files import write_bytes, write_json
 from scenarios.records import STDOUT, check_targets, deliver, versions
 from scenarios.session import Session
 from scenarios.sweep.store import SweepInterruptedError, claim_folder, measure_units
-from scenarios.two_tier.config import TwoTier, two_tier_of
+from scenarios.two_tier.config import NONE, TwoTier, needs_scale, two_tier_of
 from scenarios.two_tier.experiment import read_table, world_of
 from scenarios.two_tier.sweep_plan import ASKED, SweepPlan, plan_sweep
-from scenarios.two_tier.sweep_units import ATTACK, Key, Measured, Unit, measure, read_unit, write_unit
+from scenarios.two_tier.sweep_units import ATTACK, SECOND, Key, Measured, Unit, measure, read_unit, write_unit
 
 INTERRUPTED = 130
 WIDTH = 120
@@ -68,7 +68,7 @@ def two_tier_sweep(
 ) -> None:
     """See `HELP`."""
     flags = {name: value for name, value in locals().items() if name in TwoTier.model_fields}
-    base = two_tier_of({**flags, "columns": three_columns(columns), "mechanism": "none"})
+    base = two_tier_of({**flags, "columns": three_columns(columns), "mechanism": NONE})
     check_targets(None, json)
     wanted = _plan(base, figures=figures, seeds=seeds, curves=mechanisms.split(","), every=every)
     content = {"sweep": "two-tier", "base": base.model_dump(mode="json", exclude={"seed"})}
@@ -120,8 +120,9 @@ def _plan(base: TwoTier, *, figures: str, seeds: int, curves: list[str], every: 
     table = read_table(base)
     users, ratings = table.users, table.ratings - table.users * base.holdout
     plan = plan_sweep(base, figures=figures, seeds=seeds, curves=curves, users=users, ratings=ratings, every=every)
-    asked = {"mechanism": "pmd"} if "2" in plan.figures and "pmd" in plan.curves else {}
-    world_of(base.model_copy(update=asked if "2" in plan.figures else {"private": 0, "public": 2}), table)
+    choosy = [{"mechanism": curve} for curve in plan.curves if needs_scale(curve.partition(":")[0])]
+    for update in (choosy or [{}]) if SECOND in plan.figures else [{"private": 0, "public": 2}]:
+        world_of(base.model_copy(update=update), table)
     return plan
 
 

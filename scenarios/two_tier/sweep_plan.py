@@ -5,16 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from coordinator.protocol import second_order_mechanisms as public
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.second_order_mechanisms import MECHANISMS
-from scenarios.two_tier.config import FULL, GUARANTEES, NONE, TwoTier, two_tier_of
+from coordinator.server.completion import mechanisms as server
+from scenarios.two_tier.config import FULL, GUARANTEES, NONE, TwoTier, takes_epsilon, two_tier_of
 from scenarios.two_tier.sweep_units import FIGURES, LEFT, RIGHT, SECOND, SETTINGS, Key, Measured, Unit
 
-ASKED = (NONE, FULL, "exact", "pmd", "pmc", "pmc-rr:2", "laplace:5", "laplace:1", "sslp:5", "privunit:5")
-"""Curves of Figure 2: a mechanism, and its epsilon where it has one."""
 FIRST_PUBLIC = 15
 SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.4)
 """Figure 1 right: shares of all training ratings that public users have."""
+
+
+def _asked() -> tuple[str, ...]:
+    """Return the rivals, then what every mechanism is shown at: what has no privacy first."""
+    order = sorted(server.found(), key=lambda name: public.half_of(name).private)
+    shown = [(name, epsilon) for name in order for epsilon in server.half_of(name).swept]
+    return NONE, FULL, *(f"{name}:{epsilon}" if epsilon else name for name, epsilon in shown)
+
+
+ASKED = _asked()
+"""Curves of Figure 2: a mechanism, and its epsilon where it has one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +122,7 @@ def plan_sweep(
             raise InputError(
                 f"mechanism is {name!r}; choose some of {', '.join(GUARANTEES)}, with :epsilon if it has one"
             )
-        if (name in MECHANISMS and MECHANISMS[name].takes_epsilon) != (epsilon is not None):
+        if takes_epsilon(name) != (epsilon is not None):
             raise InputError(f"mechanism is {curve!r}; write {name}:5 if it has an epsilon, {name} if not")
     return SweepPlan(
         base=base, figures=wanted, seeds=seeds, curves=tuple(curves), users=users, ratings=ratings, every=every

@@ -12,12 +12,12 @@ from functools import partial
 
 import numpy as np
 
-from coordinator.completion.cohorts import LocalCrowd
-from coordinator.completion.fitting import Fitting, begin, iterate
 from coordinator.protocol.arrays import Floats, Ints
 from coordinator.protocol.coins import as_words, derive
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.grid import significant
+from coordinator.server.completion.cohorts import LocalCrowd
+from coordinator.server.completion.fitting import Fitting, begin, iterate
 from scenarios.session import Session
 from scenarios.two_tier.scale import Scale
 from scenarios.two_tier.scoring import squared_errors

@@ -14,13 +14,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from coordinator.completion.cohorts import Crowd
-from coordinator.completion.fitting import Fitting, Model, iterate
-from coordinator.completion.folding import ReleaseBook
 from coordinator.protocol.arrays import Floats, Floats2
 from coordinator.protocol.coins import as_words, derive
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import ItemFeatures
+from coordinator.server.completion.cohorts import Crowd
+from coordinator.server.completion.fitting import FittedModel, Fitting, iterate
+from coordinator.server.completion.folding import ReleaseBook
 from scenarios.two_tier.scoring import squared_errors
 from scenarios.two_tier.sparse import Rows
 from scenarios.two_tier.validation import Fold, fold_of
@@ -57,12 +57,12 @@ class Weighing:
         """The public users that announced models are fitted to."""
         return self.folds[0].train
 
-    def choose(self, start: Model, crowd: Crowd, book: ReleaseBook) -> float:
+    def choose(self, start: FittedModel, crowd: Crowd, book: ReleaseBook) -> float:
         """Choose the weight of the releases in a book.
 
         Parameters
         ----------
-        start : Model
+        start : FittedModel
             Of the users in the crowd alone, without releases; every trial starts from it.
         crowd : Crowd
             Public users that announced models are fitted to.

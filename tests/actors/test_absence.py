@@ -12,8 +12,8 @@ import worlds
 
 from actors.absence import PRESENT, Absence
 from actors.device import Cohort
-from coordinator.aggregation import aggregate
-from coordinator.pool_designs import MaxSense
+from coordinator.server.aggregation import aggregate
+from coordinator.server.mechanisms.maxsense import MaxSense
 
 USERS = 40_000
 QUERY = MaxSense(items=40, rated=5).query(round_number=0, public_seed=worlds.PUBLIC, epsilon=Fraction(1))

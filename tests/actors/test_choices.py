@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from statistical import chi_square_fits
 
 from actors.choices import choose
+from actors.coins import Coins
 from coordinator.protocol.channels import ChoiceChannel, bit_channel, choice_channel
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.signs import from_bits, to_bits
@@ -75,6 +76,8 @@ def test_no_sums_at_all_give_away_more(vectors: int) -> None:
         wide = 3 if vectors < 4 else 1
         sums = itertools.product(range(-wide, wide + 1), repeat=vectors)
         rows = {one: worlds.row_of(one, channel) for one in sums}
+        for one, row in rows.items():  # the oracle's order is +0, -0, +1, ...; bits name the sign first
+            assert channel.chances(np.array(one, np.int32)) == [*row[1::2], *row[::2]]
         assert largest_ratio(set(rows.values())) == channel.probabilities[0] / channel.probabilities[1]
         assert set(rows[(0,) * vectors]) == {Fraction(1, 2 * vectors)}
 
@@ -100,7 +103,7 @@ def counted(sums: Sequence[int], channel: ChoiceChannel, seed: int) -> list[int]
     """How often each signed vector is named by devices that all hold the same sums."""
     query = worlds.sign_query([0], items=1, vectors=len(sums), kept=channel.kept, round_number=seed)
     held = np.tile(np.array(sums, np.int32), (DEVICES, 1))
-    positive, vector = choose(held, query, channel, MASTER, 1000 * seed)
+    positive, vector = choose(held, channel, Coins(MASTER, 1000 * seed, DEVICES, query.words))
     return [int(count) for count in np.bincount(2 * vector + ~positive, minlength=2 * len(sums))]
 
 
@@ -150,13 +153,13 @@ def test_choices_are_the_oracles(data: st.DataObject, power: int, first: int) ->
     query = worlds.sign_query([0], items=1, vectors=vectors, kept=kept, epsilon=epsilon)
     channel = choice_channel(epsilon, choices=2 * vectors, kept=kept)
     before = sums.copy()
-    bits = to_bits(*choose(sums, query, channel, MASTER, first), vectors)
+    bits = to_bits(*choose(sums, channel, Coins(MASTER, first, len(sums), query.words)), vectors)
     assert bits.tolist() == [
         worlds.named_bits(query, worlds.SECRET, first + k, one) for k, one in enumerate(sums.tolist())
     ]
     np.testing.assert_array_equal(sums, before)
     for k in range(len(sums)):
-        alone = to_bits(*choose(sums[k : k + 1], query, channel, MASTER, first + k), vectors)
+        alone = to_bits(*choose(sums[k : k + 1], channel, Coins(MASTER, first + k, 1, query.words)), vectors)
         assert alone.tolist() == bits[k : k + 1].tolist()
 
 
@@ -179,5 +182,5 @@ def test_a_named_vector_comes_back(data: st.DataObject, power: int) -> None:
 def test_no_device_names_nothing() -> None:
     query = worlds.sign_query([0], items=1, vectors=2)
     channel = choice_channel(None, choices=4, kept=1)
-    positive, vector = choose(np.empty((0, 2), np.int32), query, channel, MASTER, 0)
+    positive, vector = choose(np.empty((0, 2), np.int32), channel, Coins(MASTER, 0, 0, query.words))
     assert to_bits(positive, vector, 2).shape == (0, 2)

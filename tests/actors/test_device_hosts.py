@@ -13,7 +13,7 @@ import worlds
 from forging import forged
 
 from actors.device import Cohort
-from actors.remote import DeviceHost, advice_permit
+from actors.host import DeviceHost, advice_permit
 from coordinator.protocol.errors import ForgottenError, InputError
 from coordinator.protocol.messages import Model
 

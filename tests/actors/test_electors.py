@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors.electors import VoterCohort
-from actors.online_remote import ClientHost, VoterHost
+from actors.voter_host import ClientHost, VoterHost
 from actors.voters import PlantedVoters, TableVoters, Voters
 from coordinator.protocol.ballots import Ballot, Service
 from coordinator.protocol.budget import Epsilon

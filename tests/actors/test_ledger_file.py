@@ -13,9 +13,10 @@ from actors.device import Cohort
 from actors.ledger import Ledger
 from actors.ledger_file import Entry, owner_of, read_entries
 from actors.log import Log
-from coordinator.pool_designs import MaxSense
+from actors.mechanisms import half_of
 from coordinator.protocol.errors import LedgerError
 from coordinator.protocol.messages import Query
+from coordinator.server.mechanisms.maxsense import MaxSense
 
 WORLD = worlds.world(items=40, rated=5)
 BUDGET = Fraction(1)
@@ -64,9 +65,10 @@ def test_it_is_booked_before_it_is_answered(tmp_path: Path, monkeypatch: pytest.
         seen.append(len(list(read_entries(tmp_path, 0, 60))))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Cohort, "_sketch", sketched)
+    devices, half = cohort(tmp_path), half_of(query(0).design)
+    monkeypatch.setattr(type(half), "sketch", sketched)
     with pytest.raises(KeyboardInterrupt):
-        cohort(tmp_path).answer(query(0), 0, 60)
+        devices.answer(query(0), 0, 60)
     assert seen == [1]
 
 

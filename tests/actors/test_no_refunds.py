@@ -15,10 +15,10 @@ from nasty import COSTS
 
 from actors.device import Cohort
 from actors.electors import VoterCohort
+from actors.host import DeviceHost, advice_permit
 from actors.ledger import Ledger
 from actors.ledger_file import SUFFIX, Entry, owner_of
 from actors.log import Log
-from actors.remote import DeviceHost, advice_permit
 from actors.voters import PlantedVoters, TableVoters
 from coordinator.protocol.ballots import Ballot, Service
 from coordinator.protocol.errors import InputError, LedgerError

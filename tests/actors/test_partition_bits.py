@@ -15,11 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors.device import Cohort, Device
-from coordinator.designs import MultiMaxSense
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.errors import BudgetError
 from coordinator.protocol.messages import Query
+from coordinator.server.mechanisms.multi_maxsense import MultiMaxSense
 
 MANY = ((0.9, 0.1, 0.5), (0.0, 1.0, 0.25))
 ITEMS = 11

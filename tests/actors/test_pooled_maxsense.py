@@ -15,9 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors.device import Cohort, Device
-from coordinator.aggregation import aggregate, merge
-from coordinator.pool_designs import MaxSense
 from coordinator.protocol.messages import Query, Release
+from coordinator.server.aggregation import aggregate
+from coordinator.server.mechanisms.maxsense import MaxSense
+from coordinator.server.statistics.statistic import merge
 
 TWO_CLASSES = ((0.9, 0.1, 0.5), (0.0, 1.0, 0.25))
 WORLDS = {

@@ -17,8 +17,9 @@ from statistical import hoeffding_radius, normal_radius
 from actors import seeds
 from actors.seeds import RELEASE, device_secrets, private_coins, ratings_streams
 from coordinator.protocol.arrays import Floats, Words
-from coordinator.protocol.coins import as_words, derive, device_streams, round_key
+from coordinator.protocol.coins import as_words, derive, round_key
 from coordinator.protocol.messages import Query
+from coordinator.protocol.streams import device_streams
 
 MANY = 1 << 16
 

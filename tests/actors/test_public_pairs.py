@@ -16,15 +16,16 @@ from statistical import chi_square_fits, rate_fits
 
 from actors.device import Cohort, Device
 from actors.ratings import Ratings
-from coordinator.aggregation import aggregate, merge, no_release
-from coordinator.designs import Pairwise
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import BudgetError
+from coordinator.protocol.mechanisms.pairwise import AGREEMENTS
 from coordinator.protocol.messages import Query, Release
-from coordinator.transcript import digest
+from coordinator.server.aggregation import aggregate, no_release
+from coordinator.server.mechanisms.pairwise import Pairwise
+from coordinator.server.rounds.transcript import digest
+from coordinator.server.statistics.statistic import merge
 
 ITEMS = 9
-AGREEMENTS = ["rated-equal", "equal", "positive"]
 USERS = st.lists(st.dictionaries(st.integers(0, ITEMS - 1), st.booleans(), max_size=ITEMS), min_size=1, max_size=6)
 
 

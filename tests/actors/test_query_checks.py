@@ -8,55 +8,44 @@ import numpy as np
 import pytest
 import worlds
 from forging import forged
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors.device import Cohort
 from actors.questions import check
-from actors.sketches import SKETCHES
-from coordinator.aggregation import AGGREGATIONS, aggregate, no_release
-from coordinator.designs import Design, MultiMaxSense, Pairwise
-from coordinator.open_designs import ItemQuery, Reveal
-from coordinator.pool_designs import MaxSense, SignSensing
 from coordinator.protocol.errors import InputError
+from coordinator.protocol.mechanisms import found
+from coordinator.protocol.mechanisms.pairwise import AGREEMENTS
 from coordinator.protocol.messages import Query
-from coordinator.protocol.questions import KINDS
+from coordinator.protocol.one_item import OneItem
+from coordinator.server.aggregation import aggregate, no_release
+from coordinator.server.mechanisms import found as servers_know
+from coordinator.server.mechanisms.pairwise import Pairwise
+from scenarios.conformance.finding import subjects
+from scenarios.conformance.subject import Size
 
 ITEMS = 12
-DESIGNS: list[Design] = [
-    MaxSense(items=ITEMS, rated=4),
-    SignSensing(items=ITEMS, rated=4, vectors=2),
-    MultiMaxSense(items=ITEMS, rated=4, questions=3),
-    *(
-        Pairwise(items=ITEMS, agreement=name, rated_public=public)
-        for name in ("rated-equal", "equal", "positive")
-        for public in (False, True)
-    ),
-    ItemQuery(items=ITEMS),
-    *(Reveal(name=name, items=ITEMS, most=4) for name in ("full-reveal", "curator-items", "curator-pairs")),
-]
-OPEN = ("item-query", "full-reveal", "curator-items", "curator-pairs")
+OPEN = tuple(name for name, half in found().items() if not half.private)
 RATINGS = worlds.block_ratings(worlds.world(items=ITEMS, rated=4))
 USERS = st.lists(st.dictionaries(st.integers(0, ITEMS - 1), st.booleans(), max_size=ITEMS), min_size=1, max_size=8)
 
 
-def asked(design: Design) -> Query:
-    query = design.query(round_number=0, public_seed=worlds.PUBLIC, epsilon=None)
-    return query if query.design in OPEN else forged(query, epsilon=Fraction(1))
-
-
-QUERIES = {query.design: query for query in map(asked, DESIGNS)}
-
-
-def test_every_design_is_known_on_both_sides_and_asked_here() -> None:
-    assert set(QUERIES) == set(SKETCHES) == set(AGGREGATIONS) == set(KINDS)
+QUERIES = {
+    query.design: query
+    for query in (
+        subject.query(Size(ITEMS, 4, 1000), Fraction(1))
+        for name in servers_know()
+        for subject in subjects(name)
+        if subject.scenario
+    )
+}
+"""One of every design that a mechanism which is found asks."""
 
 
 def test_a_server_cannot_have_private_rated_items_named() -> None:
     """Sixty questions at next to no epsilon would tell all that a device rated; nothing is charged for refusing."""
     ratings = forged(worlds.block_ratings(worlds.world(items=20, rated=5)), rated_public=False)
     cohort = Cohort(ratings, bytes(16), 0, 8, Fraction(1))
-    for agreement in ("rated-equal", "equal", "positive"):
+    for agreement in AGREEMENTS:
         design = Pairwise(items=20, agreement=agreement, rated_public=True)
         with pytest.raises(InputError, match="private here"):
             cohort.answer(design.query(round_number=0, public_seed=bytes(16), epsilon=Fraction(1, 10**6)), 0, 8)
@@ -83,37 +72,6 @@ def refused(query: Query, *, items: int = ITEMS) -> str:
     line = str(caught.value)
     assert "\n" not in line
     return line
-
-
-UNFIT_POOLS = {"item-query": None, "sign": None, "maxsense": np.array([1, 0], np.int32)}
-"""Designs that must name a pool, and one that may; all others must not."""
-
-
-@pytest.mark.parametrize("name", QUERIES)
-def test_what_no_design_is_asked(name: str) -> None:
-    query = QUERIES[name]
-    for change in (
-        {"design": name + "x"},
-        {"items": ITEMS + 1},
-        {"epsilon": Fraction(0)},
-        {"epsilon": Fraction(-1)},
-        {"questions": 0},
-        {"questions": -1},
-        {"questions": query.questions + (10 if name == "multi-maxsense" else 1)},
-        {"parameters": {**query.parameters, "more": 1.0}},
-        {"answer_bits": query.answer_bits + 1},
-        {"answer_bits": query.answer_bits - 1},
-        {"pool": UNFIT_POOLS.get(name, np.array([0, 1], np.int32))},
-    ):
-        refused(forged(query, **change))
-    for missing in query.parameters:
-        refused(forged(query, parameters={key: value for key, value in query.parameters.items() if key != missing}))
-
-
-@pytest.mark.parametrize("name", OPEN)
-@pytest.mark.parametrize("epsilon", [Fraction(1), Fraction(1, 10**9), Fraction(10**400)])
-def test_what_is_not_private_promises_no_epsilon(name: str, epsilon: Fraction) -> None:
-    assert "not private" in refused(forged(QUERIES[name], epsilon=epsilon))
 
 
 @pytest.mark.parametrize("name", sorted(set(QUERIES) - set(OPEN)))
@@ -224,15 +182,8 @@ def test_centres_that_do_not_fit_are_refused(name: str) -> None:
         assert Cohort(RATINGS, worlds.SECRET, 0, 5, None).answer(asked_from, 0, 5).refused == 0
 
 
-@pytest.mark.parametrize("name", sorted(set(QUERIES) - {"sign"}))
-def test_designs_that_count_nothing_bring_no_centres(name: str) -> None:
-    query = QUERIES[name]
-    size = ITEMS if query.pool is None else query.pool.size
-    assert "centres" in refused(forged(query, centres=np.zeros(size, np.int32)))
-
-
 @pytest.mark.parametrize("pool", POOLS)
-@pytest.mark.parametrize("name", ["maxsense", "sign"])
+@pytest.mark.parametrize("name", [name for name, half in found().items() if half.pooled is not False])
 def test_no_pool_reaches_compiled_code_unchecked(name: str, pool: str) -> None:
     assert "pool" in refused(forged(QUERIES[name], pool=POOLS[pool]))
 
@@ -250,28 +201,14 @@ def test_a_catalogue_of_one_item_has_no_pair(name: str) -> None:
     refused(forged(QUERIES[name], items=1), items=1)
 
 
-@settings(max_examples=30, deadline=None)
-@given(users=USERS, name=st.sampled_from(sorted(name for name in QUERIES if not name.endswith("-of-rated"))))
-def test_where_rated_items_are_private_nobody_is_silent(users: list[dict[int, bool]], name: str) -> None:
-    """Whatever was rated, or nothing at all: every device answers, and all but the bits is the same for everybody."""
-    query, count = QUERIES[name], len(users)
-    release = Cohort(
-        worlds.stored_ratings([*users, {0: True}], range(count), ITEMS), worlds.SECRET, 0, count, None
-    ).answer(query, 0, count)
-    everybody = Cohort(RATINGS, worlds.SECRET, 0, count, None).answer(query, 0, count)
-    assert forged(release, bits=b"") == forged(everybody, bits=b"")
-    assert len(release.bits) == len(everybody.bits)
-    assert (release.answered, release.refused, release.pairs) == (None, 0, None)
-
-
-@pytest.mark.parametrize("name", [name for name in QUERIES if not name.endswith("-of-rated")])
+@pytest.mark.parametrize("name", [name for name in QUERIES if not found()[name].names_rated])
 def test_devices_without_any_rating_answer_all_the_same(name: str) -> None:
-    """A whole block of them; without noise their bits are those of nothing rated, or, of signs, a fair coin's."""
+    """A whole block of them; without noise their bits are those of nothing rated, or "none", or a fair coin's."""
     query = forged(QUERIES[name], epsilon=None)
     release = Cohort(worlds.stored_ratings([{}, {}], [0, 1, 1, 0], ITEMS), worlds.SECRET, 0, 4, None).answer(
         query, 0, 4
     )
     assert release.answered is None
-    if name != "sign":
+    if name != "sign" and not isinstance(found()[name], OneItem):
         assert release.unpacked().all() == (name == "pairwise-equal")
         assert release.unpacked().any() == (name == "pairwise-equal")

@@ -10,8 +10,9 @@ import reference
 import worlds
 from statistical import rate_fits
 
+from actors.coins import Coins
 from actors.device import Cohort
-from actors.randomizers import flip
+from actors.mechanisms import half_of
 from coordinator.protocol.arrays import Bits2
 from coordinator.protocol.channels import BitChannel, bit_channel
 from coordinator.protocol.coins import as_words
@@ -52,19 +53,25 @@ def test_releases_follow_the_channel_matrix(epsilon: Fraction) -> None:
 
 def many_questions(epsilon: Fraction | None, questions: int, round_number: int = 0) -> Query:
     return Query(
-        design="any",
-        items=2,
+        design="multi-maxsense",
+        items=questions,
         round=round_number,
         public_seed=worlds.PUBLIC,
         epsilon=epsilon,
         questions=questions,
+        parameters={"set_size": 1},
     )
+
+
+def flip(bits: Bits2, query: Query, first: int = 0) -> None:
+    """Flip private bits, as the design's half does."""
+    half_of(query.design).randomize(bits, query, Coins(MASTER, first, len(bits), query.words))
 
 
 def test_every_question_has_the_oracles_coin_under_its_share_of_epsilon() -> None:
     query = many_questions(Fraction(3), 4)
     bits = np.tile(np.array([0, 1, 0, 1], np.uint8), (40, 1))
-    flip(bits, query, MASTER, 1000)
+    flip(bits, query, 1000)
     flips = reference.flips(Fraction(3, 4))
     expected = [
         [
@@ -80,7 +87,7 @@ def test_every_question_has_the_oracles_coin_under_its_share_of_epsilon() -> Non
 def test_each_of_many_questions_is_flipped_at_its_share() -> None:
     """Six questions under epsilon 3: flip rate 1 / (1 + e^(1/2)) each; false alarm 1e-6 each. Twin: e^(0.55)."""
     bits = np.zeros((100_000, 6), np.uint8)
-    flip(bits, many_questions(Fraction(3), 6), MASTER, 0)
+    flip(bits, many_questions(Fraction(3), 6))
     for question in range(6):
         ones = int(bits[:, question].sum())
         assert rate_fits(ones, 100_000, float(bit_channel(Fraction(1, 2)).flip_probability))
@@ -90,21 +97,21 @@ def test_each_of_many_questions_is_flipped_at_its_share() -> None:
 def test_no_noise_changes_nothing() -> None:
     bits = np.array([[0, 1], [1, 1], [0, 0]], np.uint8)
     kept = bits.copy()
-    flip(bits, many_questions(None, 2), MASTER, 0)
+    flip(bits, many_questions(None, 2))
     np.testing.assert_array_equal(bits, kept)
 
 
 def test_a_share_that_cannot_be_expressed_is_refused() -> None:
     bits = np.zeros((3, 1), np.uint8)
     with pytest.raises(InputError, match="epsilon 31"):
-        flip(bits, many_questions(Fraction(31), 1), MASTER, 0)
+        flip(bits, many_questions(Fraction(31), 1))
     assert not bits.any()
-    flip(np.zeros((3, 2), np.uint8), many_questions(Fraction(31), 2), MASTER, 0)
+    flip(np.zeros((3, 2), np.uint8), many_questions(Fraction(31), 2))
 
 
 def test_flips_do_not_depend_on_the_private_bit() -> None:
     zeros, ones = np.zeros((5_000, 3), np.uint8), np.ones((5_000, 3), np.uint8)
     query = many_questions(Fraction(1), 3)
-    flip(zeros, query, MASTER, 0)
-    flip(ones, query, MASTER, 0)
+    flip(zeros, query)
+    flip(ones, query)
     np.testing.assert_array_equal(zeros, 1 - ones)

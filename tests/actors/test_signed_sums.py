@@ -14,11 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors.block_model import list_rated, mark_subset
+from actors.coins import Coins
 from actors.device import Cohort, Device
+from actors.mechanisms import half_of
 from actors.ratings import Ratings
 from actors.seeds import ratings_streams
 from actors.sign_kernels import OUTSIDE, places_in
-from actors.sketches import SKETCHES
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.messages import Query
 
@@ -45,7 +46,7 @@ def pools(items: int) -> dict[str, list[int]]:
 
 def sums_of(ratings: Ratings, query: Query, first: int, count: int) -> list[list[int]]:
     """What the project's devices add up."""
-    private = SKETCHES["sign"].sketch(query, ratings, MASTER, first, count).private
+    private = half_of("sign").sketch(query, ratings, Coins(MASTER, first, count, query.words)).private
     assert private.dtype == np.int32
     rows: list[list[int]] = private.tolist()
     return rows

@@ -19,9 +19,9 @@ from typer.testing import CliRunner
 from benchmarks.rivals import __main__ as command
 from benchmarks.rivals import environments, figures, ours
 from benchmarks.rivals.inside.one_bit import OneBit
-from coordinator.moments import BlockParameters, maxsense_moments
 from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.errors import InputError
+from coordinator.server.moments.blocks import BlockParameters, maxsense_moments
 
 JOB = OneBit(items=1000, rated=30, epsilon=1.0)
 FLOWER = {"clients": 100, "version": "1", "seconds": [0.5, 0.4], "start_seconds": 1.6, "answered": 200, "ones": 90}
@@ -88,7 +88,7 @@ def test_what_runs_elsewhere_imports_nothing_of_blindrec() -> None:
 
 
 def test_every_package_of_a_rival_is_pinned() -> None:
-    for name in ("flower", "hadamard"):
+    for name in ("flower", "hadamard", "opendp"):
         lines = environments.pinned(name).read_text(encoding="utf-8").splitlines()
         assert all(line.count("==") == 1 and "://" not in line for line in lines)
 
@@ -186,7 +186,7 @@ def test_the_command_runs_all_three_and_writes_the_figures(tmp_path: Path, monke
     monkeypatch.setattr(command, "outside", outside)
     monkeypatch.setattr(ours, "measure", lambda scenarios, _: rows(float(scenarios[-1].users)))
     found = tmp_path / "figures.json"
-    ran = CliRunner().invoke(cli(), ["--devices", "4000", "--workers", "2", "--json", str(found)])
+    ran = CliRunner().invoke(cli(), ["--part", "bit", "--devices", "4000", "--workers", "2", "--json", str(found)])
     assert ran.exit_code == 0, ran.output
     assert "| Flower 1 | 100 | 0.40 | 250 | 16 |" in ran.output
     assert '"flower": 16.0' in found.read_text(encoding="utf-8")

@@ -15,16 +15,19 @@ import worlds
 
 from actors.device import Cohort
 from actors.ledger import Ledger
-from coordinator.aggregation import Statistic, aggregate
-from coordinator.designs import Pairwise
-from coordinator.elimination import Eliminate, ItemByItem
-from coordinator.pool_designs import MaxSense, SignSensing
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Release
-from coordinator.rounds import POSTERIOR, Learner, Outcome, conduct
-from coordinator.schedules import Fixed
-from coordinator.server import Ask, Policy, ServerState, absorb
-from coordinator.setting import Setting
+from coordinator.server.aggregation import aggregate
+from coordinator.server.mechanisms.maxsense import MaxSense
+from coordinator.server.mechanisms.pairwise import Pairwise
+from coordinator.server.mechanisms.sign import SignSensing
+from coordinator.server.rounds.conductor import Learner, Outcome, conduct
+from coordinator.server.rounds.elimination import Eliminate, ItemByItem
+from coordinator.server.rounds.schedules import Fixed
+from coordinator.server.rounds.setting import Setting
+from coordinator.server.rounds.state import Ask, Policy, ServerState, absorb
+from coordinator.server.server_half import POSTERIOR
+from coordinator.server.statistics.statistic import Statistic
 from scenarios.emulation import Emulated
 
 SURE = 1 - 1e-6
@@ -77,7 +80,9 @@ def emulated(
     assert isinstance(setting.design, SignSensing)
     truth = np.arange(setting.design.items) % len(like)
     likes, coins = np.array(like)[truth], np.random.default_rng(seed)
-    transport = Emulated(likes=likes[None, :], class_shares=np.ones(1), rated=setting.design.rated, coins=coins)
+    transport = Emulated(
+        design=setting.design, likes=likes[None, :], class_shares=np.ones(1), rated=setting.design.rated, coins=coins
+    )
     outcome = conduct(policy, learner_of(setting), transport, devices=users, budget=setting.epsilon, most_rounds=most)
     return outcome, (outcome.model.cluster == truth).tolist()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -12,18 +13,22 @@ import pytest
 import worlds
 
 from actors.device import Cohort
-from coordinator.aggregation import Statistic, aggregate
-from coordinator.asking import complaint_about, next_ask, whose
-from coordinator.pool_designs import MaxSense, SignSensing
 from coordinator.protocol.errors import PolicyError
 from coordinator.protocol.messages import Release
-from coordinator.rounds import POSTERIOR, Learner, Outcome, conduct
-from coordinator.server import Ask, ServerState
-from coordinator.setting import Setting
+from coordinator.server.aggregation import aggregate
+from coordinator.server.mechanisms.maxsense import MaxSense
+from coordinator.server.mechanisms.sign import SignSensing
+from coordinator.server.rounds.asking import complaint_about, next_ask, whose
+from coordinator.server.rounds.conductor import Learner, Outcome, conduct
+from coordinator.server.rounds.setting import Setting
+from coordinator.server.rounds.state import Ask, ServerState
+from coordinator.server.server_half import POSTERIOR
+from coordinator.server.statistics.statistic import Statistic
 
 ITEMS, USERS = 20, 400
 DESIGN = SignSensing(items=ITEMS, rated=5)
 SETTING = Setting(design=DESIGN, epsilon=Fraction(1), public_seed=worlds.PUBLIC)
+TICKS = itertools.count(1)
 LEARNER = Learner(clusters=2, decoder=POSTERIOR, design=DESIGN)
 
 
@@ -87,6 +92,18 @@ class Unspeakable:
         raise RuntimeError("no words")
 
 
+def of_setting(**given: Any) -> Callable[[Ask, ServerState], Ask | None]:
+    """Asks by its setting, with these arguments."""
+    return lambda _, state: SETTING.ask(state, **{"users": 100, **given})
+
+
+def writes(ask: Ask, state: ServerState) -> Ask:
+    """Writes into what the server knows."""
+    assert state.estimates is not None
+    state.estimates.information[:] = 0
+    return ask
+
+
 def of_maxsense(ask: Ask, state: ServerState) -> Ask:
     """A good query of another design."""
     other = MaxSense(items=ITEMS, rated=5)
@@ -96,11 +113,14 @@ def of_maxsense(ask: Ask, state: ServerState) -> Ask:
 STRAY: dict[str, tuple[Callable[[Ask, ServerState], Any], list[str]]] = {
     "raises": (fails(KeyError("mood")), ["it raised KeyError", "mood"]),
     "raises in two lines": (fails(ValueError("first\nsecond")), ["it raised ValueError", "first", "second"]),
-    "returns text": (lambda *_: "the next one", ["'the next one'", "coordinator.server.Ask", "None to stop"]),
-    "returns a query": (lambda ask, _: ask.query, ["Query(", "coordinator.server.Ask"]),
-    "returns an array": (lambda *_: np.zeros((4, 4)), ["array(", "coordinator.server.Ask"]),
-    "returns what cannot be shown": (lambda *_: Unspeakable(), ["Unspeakable", "coordinator.server.Ask"]),
-    "an ask of text": (changed(query="sign"), ["coordinator.server.Ask"]),
+    "returns text": (
+        lambda *_: "the next one",
+        ["'the next one'", "blindrec.Ask", "None to stop"],
+    ),
+    "returns a query": (lambda ask, _: ask.query, ["Query(", "blindrec.Ask"]),
+    "returns an array": (lambda *_: np.zeros((4, 4)), ["array(", "blindrec.Ask"]),
+    "returns what cannot be shown": (lambda *_: Unspeakable(), ["Unspeakable", "blindrec.Ask"]),
+    "an ask of text": (changed(query="sign"), ["blindrec.Ask"]),
     "unknown design": (query(design="oracle"), ["design 'oracle'", "maxsense", "sign"]),
     "design of no name": (query(design=["sign"]), ["design"]),
     "items outside": (pool(3, ITEMS), ["pool", "0 to 19"]),
@@ -122,12 +142,27 @@ STRAY: dict[str, tuple[Callable[[Ask, ServerState], Any], list[str]]] = {
     "devices below": (changed(first=-1), ["devices -1", "there are 400"]),
     "nobody": (lambda ask, _: replace(ask, stop=ask.first), ["devices"]),
     "backwards": (changed(first=9, stop=3), ["devices 9 to 3"]),
-    "half a device": (changed(stop=50.5), ["devices", ".5"]),
+    "half a device": (changed(stop=50.5), ["stop of the devices", "50.5", "give an int"]),
+    "devices counted by NumPy": (changed(first=np.int64(0)), ["first of the devices", "int64", "give an int"]),
+    "ends the process": (fails(SystemExit(3)), ["it raised SystemExit in line ", "3"]),
+    "asks by chance": (
+        lambda ask, _: replace(ask, stop=ask.first + next(TICKS)),
+        ["made anew it would go on otherwise"],
+    ),
+    "an item of another catalogue": (of_setting(pool=[3, ITEMS]), ["pool names items 3 to 20", "0 to 19"]),
+    "an item that wraps": (of_setting(pool=[2**33 + 1]), ["pool names items 8589934593", "0 to 19"]),
+    "an unsorted list": (of_setting(pool=[5, 3]), ["pool does not ascend", "np.unique"]),
+    "a mask": (of_setting(pool=np.ones(ITEMS, bool)), ["pool holds bool", "np.flatnonzero"]),
+    "no number of users": (of_setting(users=float("nan")), ["users is nan", "at least 1"]),
+    "users in words": (of_setting(users="100"), ["users is '100'", "at least 1"]),
+    "expectations of all": (of_setting(pool=[1, 2], expected=np.zeros(ITEMS)), ["expected has shape (20,)", "2 items"]),
+    "no expectations": (of_setting(expected=np.full(ITEMS, np.nan)), ["expected has shape (20,)", "finite"]),
 }
 LATER: dict[str, tuple[Callable[[Ask, ServerState], Any], list[str]]] = {
     "another design": (of_maxsense, ["maxsense", "sign"]),
     "another catalogue": (query(items=21), ["21 items", "20"]),
     "the same question again": (lambda _, state: state.asked[-1], ["round"]),
+    "writes into the state": (writes, ["it raised ValueError in line ", "read-only"]),
     "a round that was": (query(round=0), ["round"]),
 }
 REFUSED: dict[str, tuple[Callable[[Ask, ServerState], Any], list[str]]] = {
@@ -242,6 +277,29 @@ class Unlimited(Devices):
     def __init__(self) -> None:
         ratings = worlds.block_ratings(worlds.world(items=ITEMS, rated=5), USERS)
         self.cohort = Cohort(ratings, worlds.SECRET, 0, USERS, None)
+
+
+def test_a_policy_that_remembers_is_told_so() -> None:
+    """It counts its rounds itself: resumed after the first it would ask three more."""
+
+    class Counting:
+        asked = 0
+
+        def next_query(self, state: ServerState) -> Ask | None:
+            self.asked += 1
+            return SETTING.ask(state, users=50) if self.asked <= 3 else None
+
+    outcome = conduct(Counting(), LEARNER, Devices(), devices=USERS, budget=Fraction(1))
+    assert outcome.failure is not None
+    assert outcome.failure.startswith("policy Counting, round 3: made anew it would go on otherwise")
+    assert len(outcome.state.asked) == 3
+
+    class Held(Counting):
+        def __deepcopy__(self, _: object) -> None:
+            raise TypeError("a file")
+
+    with pytest.raises(PolicyError, match="policy Held cannot be copied: TypeError: a file; keep"):
+        conduct(Held(), LEARNER, Devices(), devices=USERS, budget=Fraction(1))
 
 
 def test_a_policy_may_stop_at_the_cap() -> None:

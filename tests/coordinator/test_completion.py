@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from completions import Planted, equation_2, features_of, fitted, planted, soft_impute
 
-from coordinator.completion import spectrum
-from coordinator.completion.announcing import announced
-from coordinator.completion.cohorts import cut_users
-from coordinator.completion.fitting import Fitting, Model, centre
 from coordinator.protocol.arrays import Floats2
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import ItemFeatures, complete, complete_many, residuals, tastes
+from coordinator.server.completion import spectrum
+from coordinator.server.completion.announcing import announced
+from coordinator.server.completion.cohorts import cut_users
+from coordinator.server.completion.fitting import FittedModel, Fitting, centre
 
 KAPPA = 2.0
 PROX = Fitting(rank=30, kappa=KAPPA, mstep="prox")
@@ -27,7 +27,7 @@ def ratings() -> Planted:
 
 
 @pytest.fixture(scope="module")
-def optimum(ratings: Planted) -> Model:
+def optimum(ratings: Planted) -> FittedModel:
     return fitted(ratings, PROX, 400)
 
 
@@ -54,14 +54,14 @@ def test_equation_4_in_low_rank_is_the_dense_one(count: int, mean_degree: float 
     assert np.abs(residuals(features, items, values) - (expected - mean)).max() < 1e-8
 
 
-def test_many_users_are_completed_as_each_alone(ratings: Planted, optimum: Model) -> None:
+def test_many_users_are_completed_as_each_alone(ratings: Planted, optimum: FittedModel) -> None:
     together = complete_many(optimum.features, ratings.starts, ratings.items, ratings.values)
     for user, (low, high) in enumerate(pairwise(ratings.starts)):
         alone = complete(optimum.features, ratings.items[low:high], ratings.values[low:high])
         assert np.array_equal(alone, together[user])
 
 
-def test_em_prox_never_rises_and_ends_at_the_optimum_of_equation_2(ratings: Planted, optimum: Model) -> None:
+def test_em_prox_never_rises_and_ends_at_the_optimum_of_equation_2(ratings: Planted, optimum: FittedModel) -> None:
     objectives = np.array([step.objective for step in optimum.steps])
     assert np.diff(objectives).max() <= 1e-9 * objectives[0]
     mean = optimum.features.mean
@@ -70,7 +70,7 @@ def test_em_prox_never_rises_and_ends_at_the_optimum_of_equation_2(ratings: Plan
     assert equation_2(ratings, mean, fit_of(ratings, optimum.features), KAPPA) == pytest.approx(best, abs=1e-6)
 
 
-def test_the_optimum_has_its_certificates(ratings: Planted, optimum: Model) -> None:
+def test_the_optimum_has_its_certificates(ratings: Planted, optimum: FittedModel) -> None:
     mean = optimum.features.mean
     fit = fit_of(ratings, optimum.features)
     error = np.where(ratings.seen, ratings.dense(mean) - fit, 0)
@@ -85,7 +85,7 @@ def test_the_optimum_has_its_certificates(ratings: Planted, optimum: Model) -> N
 
 
 def test_corrected_equation_3_is_stationary_in_scale_and_the_printed_one_is_not(
-    ratings: Planted, optimum: Model
+    ratings: Planted, optimum: FittedModel
 ) -> None:
     features = optimum.features
     square = features.vectors @ features.vectors.T
@@ -147,7 +147,7 @@ def test_all_three_ways_to_the_spectrum_agree(mstep: str, monkeypatch: pytest.Mo
 def test_two_workers_give_the_model_of_one(norm: str, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spectrum, "MOMENT_ITEMS", 0)
     monkeypatch.setattr(spectrum, "ROWS", rows)
-    monkeypatch.setattr("coordinator.completion.cohorts.RATINGS_A_COHORT", 100)
+    monkeypatch.setattr("coordinator.server.completion.cohorts.RATINGS_A_COHORT", 100)
     of = planted(50, 40, rank=2, share=0.5)
     assert len(cut_users(of.starts)) > 5
     fitting = Fitting(rank=4, kappa=1.0, weighted=norm == "weighted")
@@ -157,7 +157,7 @@ def test_two_workers_give_the_model_of_one(norm: str, rows: int, monkeypatch: py
 
 
 def test_cohorts_hold_every_user_once(ratings: Planted, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("coordinator.completion.cohorts.RATINGS_A_COHORT", 50)
+    monkeypatch.setattr("coordinator.server.completion.cohorts.RATINGS_A_COHORT", 50)
     bounds = cut_users(ratings.starts)
     assert [bound[0] for bound in bounds[1:]] == [bound[1] for bound in bounds[:-1]]
     assert (bounds[0][0], bounds[-1][1]) == (0, 30)

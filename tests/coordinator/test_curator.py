@@ -12,7 +12,9 @@ import statistical
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coordinator.curator import (
+from coordinator.protocol.arrays import Ints
+from coordinator.protocol.errors import InputError
+from coordinator.server.decoding.curator import (
     LARGEST_SCALE,
     DiscreteLaplace,
     item_sensitivity,
@@ -20,8 +22,6 @@ from coordinator.curator import (
     noisy_totals,
     pair_sensitivity,
 )
-from coordinator.protocol.arrays import Ints
-from coordinator.protocol.errors import InputError
 
 SEED = bytes(range(16))
 RATES = st.fractions(min_value=Fraction(1, 100), max_value=20, max_denominator=1000)

@@ -11,14 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors.device import Cohort
-from coordinator.aggregation import aggregate
-from coordinator.curator import item_sensitivity, noisy_symmetric, noisy_totals, pair_sensitivity
-from coordinator.open_designs import Reveal
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.messages import Model
-from coordinator.rating_decoders import Curator
-from coordinator.rounds import Learner
-from coordinator.server import Ask, ServerState, absorb, learn, total
+from coordinator.server.aggregation import aggregate
+from coordinator.server.decoding.curator import item_sensitivity, noisy_symmetric, noisy_totals, pair_sensitivity
+from coordinator.server.decoding.told_ratings import Curator
+from coordinator.server.design import Decoding
+from coordinator.server.mechanisms.reveal import Reveal
+from coordinator.server.rounds.conductor import Learner
+from coordinator.server.rounds.state import Ask, ServerState, absorb, learn, total
 
 ITEMS, RATED = 6, 3
 SEED = bytes(range(16))
@@ -36,7 +37,7 @@ def state_of(name: str, users: Users) -> ServerState:
 
 def published(name: str, users: Users, *, epsilon: Epsilon = Fraction(1), seed: bytes = SEED) -> Model:
     curator = Curator(epsilon=epsilon, rated=RATED, seed=seed)
-    return learn(state_of(name, users), clusters=2, decoder="totals", curator=curator)
+    return learn(state_of(name, users), Decoding(clusters=2, decoder="totals", curator=curator))
 
 
 def same(one: Model, other: Model) -> bool:

@@ -14,12 +14,12 @@ from reference import World
 from statistical import variance_fits
 
 from actors.device import Cohort
-from coordinator.decoders import DECODERS, decode, kmeans_on_line
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import InputError
-from coordinator.statistics import ScoreStatistic
-from coordinator.statistics import aggregate_scores as aggregate
+from coordinator.server.decoding.line import DECODERS, decode, kmeans_on_line
+from coordinator.server.statistics.scores import ScoreStatistic
+from coordinator.server.statistics.scores import aggregate_scores as aggregate
 
 
 def statistic_of(world: World, sensing: float, epsilon: Epsilon, devices: int, round_number: int = 0) -> ScoreStatistic:

@@ -11,10 +11,10 @@ import worlds
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coordinator.designs import Design
-from coordinator.pool_designs import MaxSense
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.sensing import sensing_table
+from coordinator.server.design import Design
+from coordinator.server.mechanisms.maxsense import MaxSense
 
 
 def test_maxsense_asks_one_bit_about_items_sensed_at_theta_over_w() -> None:

@@ -14,16 +14,16 @@ from reference import World
 from statistical import normal_radius, variance_fits
 
 from actors.device import Cohort
-from coordinator.aggregation import aggregate
-from coordinator.estimates import Estimates, read_sets, read_signs
-from coordinator.pool_designs import MaxSense
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.messages import Query
-from coordinator.sign_moments import best_kept
-from coordinator.statistics import ScoreStatistic
-from coordinator.subsets import mean_product
+from coordinator.server.aggregation import aggregate
+from coordinator.server.decoding.estimates import Estimates, read_sets, read_signs
+from coordinator.server.mechanisms.maxsense import MaxSense
+from coordinator.server.moments.signs import best_kept
+from coordinator.server.moments.subsets import mean_product
+from coordinator.server.statistics.scores import ScoreStatistic
 
 EPSILON = Fraction(4)
 CLASSES = worlds.world(items=20, rated=8, like=((0.9, 0.2), (0.6, 0.05)), shares=(0.3, 0.7))

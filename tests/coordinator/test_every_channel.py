@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import itertools
 import math
 import pkgutil
 from collections.abc import Callable
@@ -20,7 +21,23 @@ from numpy.lib.stride_tricks import sliding_window_view
 import coordinator.protocol
 from coordinator.protocol import channels, grid_noise
 from coordinator.protocol.caps import CapChannel, cap_channel
-from coordinator.protocol.channels import BitChannel, ChoiceChannel, bit_channel, choice_channel
+from coordinator.protocol.channels import (
+    BitChannel,
+    ChoiceChannel,
+    IndependentBits,
+    KaryChannel,
+    Likelihood,
+    MatrixChannel,
+    SubsetChannel,
+    UnaryChannel,
+    bit_channel,
+    choice_channel,
+    independent_bits,
+    kary_channel,
+    matrix_channel,
+    subset_channel,
+    unary_channel,
+)
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.grid_noise import GridLaplace, grid_laplace
 
@@ -46,8 +63,65 @@ def choice_odds(choices: int, kept: int) -> Callable[[Fraction], Odds]:
     return lambda epsilon: of_choice(choice_channel(epsilon, choices=choices, kept=kept))
 
 
+def kary_odds(values: int) -> Callable[[Fraction], Odds]:
+    def odds(epsilon: Fraction) -> Odds:
+        channel = kary_channel(epsilon, values=values)
+        assert channel.own + (values - 1) * channel.other == channels.COIN
+        return [channel.own], [channel.other]
+
+    return odds
+
+
 def cap_odds(dimension: int) -> Callable[[Fraction], Odds]:
     return lambda epsilon: of_choice(cap_channel(epsilon, dimension).choice)
+
+
+def enumerated(rows: list[list[Fraction]], unit: int) -> Odds:
+    """Every release's largest and smallest chance over all private sketches, in whole parts of ``unit``."""
+    assert all(sum(row) == 1 for row in rows)
+    columns = [[int(chance * unit) for chance in column] for column in zip(*rows, strict=True)]
+    return [max(column) for column in columns], [min(column) for column in columns]
+
+
+def taken(epsilon: Fraction) -> Fraction:
+    """The odds of an epsilon that is taken; of others any."""
+    return channels.odds_within(min(max(epsilon, TINY), Fraction(40)))
+
+
+def unary_odds(epsilon: Fraction) -> Odds:
+    """All sketches of three bits with at most one 1, and all releases."""
+    channel = independent_bits(
+        count=3, if_one=Fraction(1, 2), if_zero=1 / (taken(epsilon) + 1), epsilon=epsilon, ones=1
+    )
+    sketches = np.concatenate([np.zeros((1, 3), np.int64), np.eye(3, dtype=np.int64)])
+    return enumerated([channel.chances(sketch) for sketch in sketches], channels.COIN**3)
+
+
+def one_of_four_odds(epsilon: Fraction) -> Odds:
+    """All values, and all releases, of unary encoding."""
+    channel = unary_channel(epsilon, values=4)
+    return enumerated([channel.chances(np.array([value])) for value in range(4)], channels.COIN**4)
+
+
+def subset_odds(values: int, padded: int, chosen: int) -> Callable[[Fraction], Odds]:
+    """All sets, and all subsets that can be released."""
+
+    def odds(epsilon: Fraction) -> Odds:
+        channel = subset_channel(epsilon, values=values, padded=padded, chosen=chosen)
+        rows = [channel.chances(np.array(own)) for own in itertools.combinations(range(values), padded)]
+        told = [place for place, chance in enumerate(rows[0]) if chance]
+        unit = math.lcm(*{row[place].denominator for row in rows for place in told})
+        return enumerated([[row[place] for place in told] for row in rows], unit)
+
+    return odds
+
+
+def matrix_odds(epsilon: Fraction) -> Odds:
+    """Generalized randomized response of five values."""
+    odds = taken(epsilon)
+    rows = [[(odds if told == private else Fraction(1)) / (odds + 4) for told in range(5)] for private in range(5)]
+    channel = matrix_channel(rows, epsilon)
+    return enumerated([channel.chances(np.array([private])) for private in range(5)], channels.COIN)
 
 
 def grid_odds(epsilon: Fraction) -> Odds:
@@ -84,6 +158,13 @@ CHANNELS = {
     "choice of 128": Channel(ChoiceChannel, choice_odds(128, 45), TINY, 30, MILLIONTH),
     "choice of 2 m": Channel(ChoiceChannel, choice_odds(16384, 1), TINY, 30, MILLIONTH),
     "choice of 6": Channel(ChoiceChannel, choice_odds(6, 2), Fraction(1, 10**15), 30, MILLIONTH),
+    "one of 16": Channel(KaryChannel, kary_odds(16), TINY, 30, MILLIONTH),
+    "one of 5": Channel(KaryChannel, kary_odds(5), Fraction(1, 10**15), 30, MILLIONTH),
+    "unary": Channel(IndependentBits, unary_odds, TINY, 30, MILLIONTH),
+    "one of four": Channel(UnaryChannel, one_of_four_odds, TINY, 30, MILLIONTH),
+    "subset of six": Channel(SubsetChannel, subset_odds(6, 1, 2), Fraction(1, 10**12), 30, MILLIONTH),
+    "set of seven": Channel(SubsetChannel, subset_odds(7, 3, 2), Fraction(1, 10**12), 30, MILLIONTH),
+    "matrix": Channel(MatrixChannel, matrix_odds, Fraction(1, 10**12), 30, MILLIONTH),
     "cap": Channel(CapChannel, cap_odds(55), Fraction(1, 10**12), 30, MILLIONTH),
     "grid": Channel(GridLaplace, grid_odds, Fraction(1, 1000), 20, MILLIONTH),
 }
@@ -119,14 +200,22 @@ def exponents(channel: Channel) -> st.SearchStrategy[Fraction]:
     )
 
 
+def is_protocol(kind: type) -> bool:
+    return getattr(kind, "_is_protocol", False)
+
+
 def test_no_channel_is_forgotten() -> None:
-    """Whatever in the protocol has an epsilon that is computed is in the list."""
+    """Whatever in the protocol has an epsilon that is computed is in the list; a likelihood's is claimed."""
     found = set()
     for module in pkgutil.walk_packages(coordinator.protocol.__path__, "coordinator.protocol."):
         for _, one in inspect.getmembers(importlib.import_module(module.name), inspect.isclass):
-            if one.__module__.startswith("coordinator.protocol") and isinstance(vars(one).get("epsilon"), property):
+            if (
+                one.__module__.startswith("coordinator.protocol")
+                and isinstance(vars(one).get("epsilon"), property)
+                and not is_protocol(one)
+            ):
                 found.add(one)
-    assert found == {channel.of for channel in CHANNELS.values()}
+    assert found - {Likelihood} == {channel.of for channel in CHANNELS.values()}
 
 
 @pytest.mark.parametrize("name", CHANNELS)
@@ -162,7 +251,15 @@ def test_other_epsilons_are_refused_in_one_line(name: str, wrong: Fraction) -> N
 
 @pytest.mark.parametrize(
     ("name", "wrong"),
-    [("choice of 6", Fraction(1, 10**21)), ("grid", Fraction(999, 10**6)), ("grid", TINY), ("cap", TINY)],
+    [
+        ("choice of 6", Fraction(1, 10**21)),
+        ("one of 5", Fraction(1, 10**21)),
+        ("grid", Fraction(999, 10**6)),
+        ("grid", TINY),
+        ("cap", TINY),
+        ("subset of six", Fraction(1, 10**25)),
+        ("matrix", Fraction(1, 10**25)),
+    ],
 )
 def test_too_small_for_the_coins_is_refused_with_the_remedy(name: str, wrong: Fraction) -> None:
     with pytest.raises(InputError, match=r"^epsilon \S+ of one .*; raise it"):

@@ -8,8 +8,9 @@ import reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coordinator.protocol.coins import as_words, derive, device_streams, round_key
+from coordinator.protocol.coins import as_words, derive, round_key
 from coordinator.protocol.hashing import draw
+from coordinator.protocol.streams import device_streams
 
 KEY = bytes(range(16))
 PUBLISHED = {

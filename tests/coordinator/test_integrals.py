@@ -9,10 +9,10 @@ import pytest
 from scipy.special import softmax
 from worlds import Planted, Sample, draw
 
-from coordinator.climbing import climb, height
-from coordinator.integral import PRIOR, integrated
-from coordinator.mixture import Mixture, fits, joint
 from coordinator.protocol.arrays import Floats, Floats2
+from coordinator.server.decoding.climbing import climb, height
+from coordinator.server.decoding.integral import PRIOR, integrated
+from coordinator.server.decoding.mixture import Mixture, fits, joint
 
 WORLDS = {
     "halves": (Planted((0.8, -0.8), (0.5, 0.5)), 12, 5.0),

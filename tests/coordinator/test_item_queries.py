@@ -17,16 +17,17 @@ from statistical import chi_square_fits
 
 from actors.device import Cohort, Device
 from actors.ratings import Ratings
-from coordinator.aggregation import Statistic, aggregate, merge, no_release
-from coordinator.open_designs import ItemQuery
 from coordinator.protocol.arrays import Indices
 from coordinator.protocol.coins import round_key
 from coordinator.protocol.item_queries import item_queries
 from coordinator.protocol.messages import Query, Release
-from coordinator.rounds import Learner, Outcome, conduct
-from coordinator.schedules import PATIENCE, UntilLearned, round_users
-from coordinator.server import Ask
-from coordinator.statistics import ScoreStatistic
+from coordinator.server.aggregation import aggregate, no_release
+from coordinator.server.mechanisms.item_query import ItemQuery
+from coordinator.server.rounds.conductor import Learner, Outcome, conduct
+from coordinator.server.rounds.schedules import PATIENCE, UntilLearned, round_users
+from coordinator.server.rounds.state import Ask
+from coordinator.server.statistics.scores import ScoreStatistic
+from coordinator.server.statistics.statistic import Statistic, merge
 
 ITEMS = 10
 USERS = st.lists(st.dictionaries(st.integers(0, ITEMS - 1), st.booleans(), max_size=ITEMS), min_size=1, max_size=5)

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coordinator.layout import LARGEST_BLOCK, MOST_BITS, SMALLEST_BLOCK, Layout, cut, plan_layout
 from coordinator.protocol.errors import InputError
+from coordinator.server.fleet.layout import LARGEST_BLOCK, MOST_BITS, SMALLEST_BLOCK, Layout, cut, plan_layout
 
 
 @settings(deadline=None)

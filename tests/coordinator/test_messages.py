@@ -56,6 +56,7 @@ CHANGES: list[dict[str, object]] = [
     {"pool": np.array([1], np.int32), "centres": np.array([0], np.int32)},
     {"answer_bits": 2},
     {"answer_bits": 2, "questions": 2},
+    {"arrays": {"anchors": np.array([0, 1], np.int32)}},
 ]
 
 

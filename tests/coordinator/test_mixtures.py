@@ -10,8 +10,8 @@ from scipy.special import logsumexp
 from statistical import normal_radius, variance_fits
 from worlds import Planted, Sample, draw
 
-from coordinator.mixture import Mixture, fit, fits, joint
 from coordinator.protocol.arrays import Floats, Ints
+from coordinator.server.decoding.mixture import Mixture, fit, fits, joint
 
 
 def likelihood(levels: Floats, shares: Floats, sample: Sample) -> float:

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2, norm
 
-from coordinator.moments import BlockParameters, SketchMoments, maxsense_moments
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.errors import InputError
-from coordinator.subsets import mean_product
+from coordinator.server.moments.blocks import BlockParameters, SketchMoments, maxsense_moments
+from coordinator.server.moments.subsets import mean_product
 
 SPLIT = np.array([[0.9, 0.1]])
 

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from scipy.stats import chi2, hypergeom
 
-from coordinator.moments import BlockParameters, SketchMoments, maxsense_moments
-from coordinator.multi_moments import multi_maxsense_moments
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.errors import InputError
-from coordinator.subsets import mean_product_in_a_set
+from coordinator.server.moments.blocks import BlockParameters, SketchMoments, maxsense_moments
+from coordinator.server.moments.partitions import multi_maxsense_moments
+from coordinator.server.moments.subsets import mean_product_in_a_set
 
 TWO_CLASSES = np.array([[0.9, 0.3, 0.0], [0.2, 1.0, 0.6]])
 

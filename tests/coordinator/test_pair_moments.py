@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from scipy.stats import poisson
 
-from coordinator.moments import BlockParameters
-from coordinator.pair_moments import curator_signal, nearest_root, pair_agreement, pair_signal
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.questions import AGREEMENTS
+from coordinator.protocol.mechanisms.pairwise import AGREEMENTS
+from coordinator.server.moments.blocks import BlockParameters
+from coordinator.server.moments.pairs import curator_signal, nearest_root, pair_agreement, pair_signal
 
 SIZES = np.array([2, 3])
 CLUSTER = (0, 0, 1, 1, 1)

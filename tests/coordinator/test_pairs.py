@@ -12,18 +12,19 @@ import statistical
 import worlds
 
 from actors.device import Cohort
-from coordinator.aggregation import aggregate, merge
-from coordinator.designs import Pairwise
-from coordinator.moments import BlockParameters
-from coordinator.pair_moments import pair_agreement
-from coordinator.pair_statistics import PairStatistic
 from coordinator.protocol.budget import Epsilon, as_float
 from coordinator.protocol.coins import round_key
 from coordinator.protocol.errors import InputError
+from coordinator.protocol.mechanisms.pairwise import AGREEMENTS
 from coordinator.protocol.messages import Query
 from coordinator.protocol.pairs import random_pairs
-from coordinator.protocol.questions import AGREEMENTS
-from coordinator.spectral import decode_pairs
+from coordinator.server.aggregation import aggregate
+from coordinator.server.decoding.spectral import decode_pairs
+from coordinator.server.mechanisms.pairwise import Pairwise
+from coordinator.server.moments.blocks import BlockParameters
+from coordinator.server.moments.pairs import pair_agreement
+from coordinator.server.statistics.pairs import PairStatistic
+from coordinator.server.statistics.statistic import merge
 
 LIKE = ((0.9, 0.3), (0.2, 0.8))
 SHARES = (0.25, 0.75)

@@ -16,17 +16,20 @@ from hypothesis import strategies as st
 from statistical import chi_square_fits, normal_radius
 
 from actors.device import Cohort
-from coordinator.aggregation import aggregate, merge, no_release
-from coordinator.decoders import decode
-from coordinator.designs import MultiMaxSense
-from coordinator.moments import BlockParameters, SketchMoments
-from coordinator.multi_moments import multi_maxsense_moments
 from coordinator.protocol.arrays import Counts, Floats
-from coordinator.protocol.coins import device_streams, round_key
+from coordinator.protocol.coins import round_key
+from coordinator.protocol.mechanisms.multi_maxsense import partition_size
 from coordinator.protocol.messages import Query, Release, pack
-from coordinator.protocol.partition import partition_size, random_order
+from coordinator.protocol.partition import random_order
+from coordinator.protocol.streams import device_streams
 from coordinator.protocol.uniform import below
-from coordinator.statistics import ScoreStatistic
+from coordinator.server.aggregation import aggregate, no_release
+from coordinator.server.decoding.line import decode
+from coordinator.server.mechanisms.multi_maxsense import MultiMaxSense
+from coordinator.server.moments.blocks import BlockParameters, SketchMoments
+from coordinator.server.moments.partitions import multi_maxsense_moments
+from coordinator.server.statistics.scores import ScoreStatistic
+from coordinator.server.statistics.statistic import merge
 
 STREAMS = device_streams(round_key(worlds.PUBLIC, 0), 0, 120_000)
 

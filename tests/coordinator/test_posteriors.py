@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from statistical import binomial_bounds, normal_radius
 from worlds import Planted, Sample, draw
 
-from coordinator.estimates import Estimates
-from coordinator.integral import integrated
-from coordinator.mixture import fits
-from coordinator.posterior import Posterior, believe
 from coordinator.protocol.arrays import Bools, Floats
+from coordinator.server.decoding.estimates import Estimates
+from coordinator.server.decoding.integral import integrated
+from coordinator.server.decoding.mixture import fits
+from coordinator.server.decoding.posterior import Posterior, believe
 
 PLANTED = {
     "halves": Planted((0.8, -0.8), (0.5, 0.5)),

@@ -9,22 +9,17 @@ import numpy as np
 import pytest
 from completions import features_of, planted
 
-from coordinator.completion.fitting import Fitting, begin, iterate
-from coordinator.completion.folding import ReleaseBook
 from coordinator.protocol.arrays import Floats, Floats2
 from coordinator.protocol.candidates import candidate
 from coordinator.protocol.caps import cap_channel
+from coordinator.protocol.directions import basis_of, pack_moment, unpack_moment
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import ItemFeatures
-from coordinator.protocol.second_order import (
-    SecondOrderQuery,
-    SecondOrderRelease,
-    basis_of,
-    pack_moment,
-    pmd_factors,
-    sslp_bound,
-    unpack_moment,
-)
+from coordinator.protocol.second_order import SecondOrderQuery, SecondOrderRelease
+from coordinator.protocol.second_order_mechanisms.pmd import pmd_factors
+from coordinator.protocol.second_order_mechanisms.sslp import sslp_bound
+from coordinator.server.completion.fitting import Fitting, begin, iterate
+from coordinator.server.completion.folding import ReleaseBook
 
 ITEMS = 11
 FEATURES = features_of(np.random.default_rng(0).standard_normal((ITEMS, 2)), np.linspace(2, 4, ITEMS), common_h=0.4)
@@ -63,8 +58,8 @@ def test_order_of_arrival_is_forgotten_and_rows_that_do_not_fit_are_decoded_anew
     told = [exact(query, device, rows[device]) for device in range(5)]
     one, other = ReleaseBook(ITEMS), ReleaseBook(ITEMS)
     one.absorb(query, FEATURES, told)
-    monkeypatch.setattr("coordinator.completion.folding.KEPT_BYTES", 0)
-    monkeypatch.setattr("coordinator.completion.folding.CHUNK", 2)
+    monkeypatch.setattr("coordinator.server.completion.folding.KEPT_BYTES", 0)
+    monkeypatch.setattr("coordinator.server.completion.reading.CHUNK", 2)
     other.absorb(query, FEATURES, told[::-1])
     assert [len(block) for block in other.blocks()] == [2, 2, 1]
     assert np.array_equal(stacked(one), stacked(other))
@@ -117,6 +112,11 @@ def test_moments_keep_their_inner_product_and_come_back_as_rows() -> None:
     assert np.allclose(pack_moment(other), candidate(query.id, 5, 0, 3) / channel.length)
     with pytest.raises(ValueError, match="answer that names a candidate is 128; give a whole number, 0 to 127"):
         releases[3].as_moment(FEATURES, query)
+    with pytest.raises(InputError, match="mechanism privunit releases no vector; read its moment"):
+        releases[0].as_vector(FEATURES, query)
+    bare = asked("exact")
+    with pytest.raises(InputError, match="mechanism exact releases no moment; read its vector"):
+        exact(bare, 0, np.zeros(ITEMS)).as_moment(FEATURES, bare)
     book = ReleaseBook(ITEMS)
     book.absorb(query, FEATURES, [releases[0], releases[2]])
     rows = stacked(book)

@@ -14,14 +14,16 @@ from statistical import chi_square_fits, rate_fits
 
 from actors.device import Cohort, Device
 from actors.ratings import Ratings
-from coordinator.aggregation import aggregate, merge, no_release
-from coordinator.open_designs import Reveal, toy_share
-from coordinator.pair_statistics import PairStatistic
-from coordinator.protocol.coins import device_streams, round_key
+from coordinator.protocol.coins import round_key
 from coordinator.protocol.messages import Query, Release
 from coordinator.protocol.reveal import kept, reveals
-from coordinator.rating_decoders import decode_shares
-from coordinator.statistics import ScoreStatistic
+from coordinator.protocol.streams import device_streams
+from coordinator.server.aggregation import aggregate, no_release
+from coordinator.server.decoding.told_ratings import decode_shares
+from coordinator.server.mechanisms.reveal import Reveal, toy_share
+from coordinator.server.statistics.pairs import PairStatistic
+from coordinator.server.statistics.scores import ScoreStatistic
+from coordinator.server.statistics.statistic import merge
 
 ITEMS = 8
 NAMES = ["full-reveal", "curator-items", "curator-pairs"]
@@ -75,6 +77,7 @@ def test_bits_and_totals_of_stored_users_are_the_oracles(
         assert statistic.sensed.tolist() == [sum(item in row for row in rows) for item in range(ITEMS)]
         assert statistic.scores.tolist() == [sum(row.get(item, False) for row in rows) for item in range(ITEMS)]
     else:
+        assert isinstance(statistic, PairStatistic)
         check_pairs(statistic, rows)
 
 

@@ -13,19 +13,20 @@ import numpy as np
 import pytest
 import worlds
 
-from coordinator.aggregation import aggregate as aggregate_any
-from coordinator.aggregation import no_release
-from coordinator.decoders import decode
-from coordinator.designs import Pairwise
-from coordinator.pool_designs import MaxSense
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Release
-from coordinator.rounds import Learner, Round, conduct
-from coordinator.schedules import OneRound
-from coordinator.server import Ask, ServerState, absorb, learn, total
-from coordinator.statistics import ScoreStatistic
-from coordinator.statistics import aggregate_scores as aggregate
-from coordinator.transcript import chain, digest
+from coordinator.server.aggregation import aggregate as aggregate_any
+from coordinator.server.aggregation import no_release
+from coordinator.server.decoding.line import decode
+from coordinator.server.design import Decoding
+from coordinator.server.mechanisms.maxsense import MaxSense
+from coordinator.server.mechanisms.pairwise import Pairwise
+from coordinator.server.rounds.conductor import Learner, Round, conduct
+from coordinator.server.rounds.schedules import OneRound
+from coordinator.server.rounds.state import Ask, ServerState, absorb, learn, total
+from coordinator.server.rounds.transcript import chain, digest
+from coordinator.server.statistics.scores import ScoreStatistic
+from coordinator.server.statistics.scores import aggregate_scores as aggregate
 
 WORLD = worlds.world(items=12, rated=6, like=((1.0, 0.0),))
 DESIGN = MaxSense(items=12, rated=6)
@@ -155,7 +156,7 @@ def test_what_the_server_holds_does_not_grow_with_its_rounds() -> None:
 
 def test_nothing_asked_is_nothing_learned() -> None:
     with pytest.raises(ValueError, match="asked nothing"):
-        learn(ServerState(devices=10), clusters=2, decoder="centred")
+        learn(ServerState(devices=10), Decoding(clusters=2, decoder="centred"))
 
 
 def test_a_wrong_learner_is_an_input_error() -> None:

@@ -11,10 +11,10 @@ import worlds
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coordinator.aggregation import no_release
 from coordinator.protocol.messages import Query
-from coordinator.statistics import ScoreStatistic
-from coordinator.statistics import aggregate_scores as aggregate
+from coordinator.server.aggregation import no_release
+from coordinator.server.statistics.scores import ScoreStatistic
+from coordinator.server.statistics.scores import aggregate_scores as aggregate
 
 
 def brute_force(query: Query, bits: list[int], silent: set[int], first: int) -> dict[str, object]:

@@ -20,7 +20,7 @@ from coordinator.protocol.arrays import Bools, Ints
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query
 from coordinator.protocol.sensing import sensing_table
-from coordinator.statistics import aggregate_scores as aggregate
+from coordinator.server.statistics.scores import aggregate_scores as aggregate
 
 PROBABILITIES = st.one_of(
     st.floats(0, 1, exclude_min=True), st.floats(1e-5, 0.2), st.integers(1, 5000).map(lambda w: 1 / w)

@@ -12,13 +12,15 @@ import worlds
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coordinator.aggregation import aggregate, merge, no_release
 from coordinator.protocol.arrays import Bits2, Bools, Ints
-from coordinator.protocol.coins import device_streams, round_key
+from coordinator.protocol.coins import round_key
 from coordinator.protocol.messages import Query, Release, pack
 from coordinator.protocol.signs import sign_words
-from coordinator.sign_statistics import count_agreements
-from coordinator.statistics import ScoreStatistic
+from coordinator.protocol.streams import device_streams
+from coordinator.server.aggregation import aggregate, no_release
+from coordinator.server.statistics.scores import ScoreStatistic
+from coordinator.server.statistics.signs import count_agreements
+from coordinator.server.statistics.statistic import merge
 
 
 def query_about(pool: int, vectors: int, *, items: int = 300) -> Query:

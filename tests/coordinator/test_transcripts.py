@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coordinator.protocol.messages import Query, Release, pack
-from coordinator.transcript import chain
-from coordinator.transcript import digest as digest_of
+from coordinator.server.rounds.transcript import chain
+from coordinator.server.rounds.transcript import digest as digest_of
 
 QUERY = worlds.maxsense_query(items=4, sensing=0.5)
 NEXT = worlds.maxsense_query(items=4, sensing=0.5, round_number=1)

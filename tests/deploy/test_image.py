@@ -11,6 +11,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import NormalizedName, canonicalize_name
 
+import blindrec
+
 ROOT = Path(__file__).parents[2]
 LINES = (ROOT / "deploy" / "Dockerfile").read_text(encoding="utf-8").splitlines()
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -77,7 +79,7 @@ def test_it_installs_what_is_pinned_and_runs_as_nobody_special() -> None:
 
 @pytest.mark.parametrize("name", ["raycluster.yaml", "rayjob.yaml", "README.md"])
 def test_the_image_is_called_the_same_everywhere(name: str) -> None:
-    wanted = f"blindrec:{PROJECT['project']['version']}"
+    wanted = f"blindrec:{blindrec.__version__}"
     text = (ROOT / "deploy" / name).read_text(encoding="utf-8")
     assert set(re.findall(r"\bblindrec:[0-9][\w.]*", text)) == {wanted}
     assert wanted in LINES[0]

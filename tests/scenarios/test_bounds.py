@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from coordinator.protocol.errors import InputError
 from scenarios.bounds import Bound, all_bounds, binding, bounds_table
 from scenarios.theory import information, lower_bounds, scarce_bounds
-from scenarios.theory.hypotheses import Setting
+from scenarios.theory.hypotheses import LearningProblem
 
 
 def by_name(bounds: list[Bound]) -> dict[str, Bound]:
@@ -22,8 +22,8 @@ def by_name(bounds: list[Bound]) -> dict[str, Bound]:
 
 def test_fano_solves_the_inequality() -> None:
     """At the returned number of users Fano's bound on the error is exactly the failure asked for."""
-    setting = Setting(items=50, rated=5, epsilon=0.5, clusters=3, failure=0.2, mistakes=4)
-    users = lower_bounds.capacity(setting)
+    problem = LearningProblem(items=50, rated=5, epsilon=0.5, clusters=3, failure=0.2, mistakes=4)
+    users = lower_bounds.capacity(problem)
     told = users * information.capacity_information(epsilon=0.5) / math.log(2)
     hypotheses = 3**50 / 6
     ball = sum(math.comb(50, i) * 2**i for i in range(5))
@@ -31,26 +31,26 @@ def test_fano_solves_the_inequality() -> None:
 
 
 def test_paper_closed_form_and_its_range() -> None:
-    setting = Setting(items=100, rated=5, epsilon=2.0, clusters=2, failure=0.25, mistakes=10)
-    assert lower_bounds.distortion_paper(setting) == pytest.approx(0.75 * 100 * 2 * 0.4**2 / 6)
-    assert lower_bounds.distortion_paper(setting) < lower_bounds.distortion(setting)
+    problem = LearningProblem(items=100, rated=5, epsilon=2.0, clusters=2, failure=0.25, mistakes=10)
+    assert lower_bounds.distortion_paper(problem) == pytest.approx(0.75 * 100 * 2 * 0.4**2 / 6)
+    assert lower_bounds.distortion_paper(problem) < lower_bounds.distortion(problem)
     for clusters, mistakes in ((3, 0), (2, 50), (2, 60)):
         with pytest.raises(InputError, match="distortion-paper"):
             lower_bounds.distortion_paper(
-                Setting(items=100, rated=5, epsilon=2.0, clusters=clusters, mistakes=mistakes)
+                LearningProblem(items=100, rated=5, epsilon=2.0, clusters=clusters, mistakes=mistakes)
             )
-    assert lower_bounds.distortion_paper(Setting(items=99, rated=5, epsilon=2.0, clusters=3, mistakes=33)) > 0
+    assert lower_bounds.distortion_paper(LearningProblem(items=99, rated=5, epsilon=2.0, clusters=3, mistakes=33)) > 0
 
 
 def test_adaptive_bound_against_its_recursion() -> None:
     """Users that the recursion `delta += C/N max(1, delta)` takes to the needed nats: at least the bound."""
-    setting = Setting(items=300, rated=1, epsilon=0.2)
+    problem = LearningProblem(items=300, rated=1, epsilon=0.2)
     growth = 40 * math.expm1(0.2) ** 2 / 300
     target, delta, steps = ((1 - 0.5) * 299 - 1) * math.log(2), 0.0, 0
     while delta < target:
         delta += growth * max(1.0, delta)
         steps += 1
-    bound = scarce_bounds.adaptive(setting)
+    bound = scarce_bounds.adaptive(problem)
     assert bound == pytest.approx(math.log(target) / math.log1p(growth))
     assert steps - 1 / growth - 2 < bound <= steps
 
@@ -63,19 +63,19 @@ def test_adaptive_bound_against_its_recursion() -> None:
         (scarce_bounds.scarce, "scarce bound at epsilon 1.0"),
     ],
 )
-def test_out_of_range_raises_one_line(function: Callable[[Setting], float], text: str) -> None:
+def test_out_of_range_raises_one_line(function: Callable[[LearningProblem], float], text: str) -> None:
     with pytest.raises(InputError, match=text) as caught:
-        function(Setting(items=1000, rated=2, epsilon=1.0))
+        function(LearningProblem(items=1000, rated=2, epsilon=1.0))
     assert "\n" not in str(caught.value)
 
 
 def test_edges_of_ranges() -> None:
-    assert scarce_bounds.scarce(Setting(items=28, rated=3, epsilon=0.693)) > 0
+    assert scarce_bounds.scarce(LearningProblem(items=28, rated=3, epsilon=0.693)) > 0
     for items, epsilon in ((27, 0.5), (28, math.log(2))):
         with pytest.raises(InputError, match="scarce bound"):
-            scarce_bounds.scarce(Setting(items=items, rated=3, epsilon=epsilon))
+            scarce_bounds.scarce(LearningProblem(items=items, rated=3, epsilon=epsilon))
     with pytest.raises(InputError, match="weak-scarce bound at rated 9 of 9"):
-        scarce_bounds.weak_scarce(Setting(items=9, rated=9, epsilon=1.0))
+        scarce_bounds.weak_scarce(LearningProblem(items=9, rated=9, epsilon=1.0))
 
 
 @pytest.mark.parametrize(

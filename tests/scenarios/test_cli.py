@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import zipfile
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,6 @@ from runs import Command, Rating, here, planted_ratings, small, write_movielens
 from scenarios import cli
 from scenarios.config import Scenario
 from scenarios.experiment import Run, run
-from scenarios.planner.shape import learnable
 
 SMALL = ["--backend", "inprocess", "--workers", "1", "--users", "2000", "--items", "40", "--rated", "5"]
 ROWS = planted_ratings(users=25, items=12, each=6)
@@ -68,7 +66,7 @@ def test_the_folder_of_a_run_opens_with_pandas(blindrec: Command, tmp_path: Path
     assert json.loads((out / "result.json").read_text()) == told
     assert json.loads((out / "scenario.json").read_text())["users"] == 2000
     items = pd.read_parquet(out / "items.parquet")
-    assert list(items.columns) == ["item", "score", "standard_error", "cluster"]
+    assert list(items.columns) == ["item", "score", "standard_error", "cluster", "rank", "popularity"]
     assert len(items) == 40
     assert set(items["cluster"]) == {0, 1}
     assert pd.read_parquet(out / "rounds.parquet")["answered"].tolist() == [2000]
@@ -161,15 +159,12 @@ def write_format(folder: Path, name: str) -> tuple[Path, list[str]]:
 FORMATS = ["ratings.csv", "ratings.dat", "u.data", "named.csv", "table.parquet", "jester.csv", "jester.zip"]
 
 
-learnable_once = cache(learnable)
-"""What files of the same shape could tell: planned once for all formats, as that takes seconds."""
-
-
 @pytest.mark.parametrize("name", FORMATS)
 def test_data_tells_what_is_in_a_file(
     name: str, blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("scenarios.planner.shape.learnable", learnable_once)
+    """What could be learned of it is told by `test_cli_plan`: planning takes seconds."""
+    monkeypatch.setattr("scenarios.planner.shape.learnable", lambda *_: [])
     path, flags = write_format(tmp_path, name)
     told = blindrec("data", path, *flags, "--json", "-")
     assert (told.code, told.err) == (0, "")
@@ -194,7 +189,8 @@ def test_every_format_gives_the_same_releases(name: str, blindrec: Command, tmp_
     assert told["answered"] == 25
 
 
-def test_like_from_is_a_threshold(blindrec: Command, tmp_path: Path) -> None:
+def test_like_from_is_a_threshold(blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scenarios.planner.shape.learnable", lambda *_: [])
     file = write_movielens(tmp_path / "ratings.csv", ROWS)
     told = blindrec("data", file, "--like-from", 5, "--json", "-").result
     assert told["likes"] == sum(value == 5 for _, _, value in ROWS)

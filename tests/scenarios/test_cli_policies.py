@@ -12,8 +12,7 @@ import pandas as pd
 import pytest
 from runs import Command, refused
 
-from coordinator.rounds import Round
-from scenarios.cluster import OnRay
+from coordinator.server.rounds.conductor import Round
 from scenarios.journal import Journal, kept_rounds
 
 SMALL = ["run", "--items", "12", "--rated", "4", "--epsilon", "3", "--workers", "1"]
@@ -84,8 +83,8 @@ def test_answers_of_one_device_are_predicted_at_their_share_of_epsilon(blindrec:
 MINE = """
 from dataclasses import dataclass
 import numpy as np
-from coordinator.server import Ask, ServerState
-from coordinator.setting import Setting
+from coordinator.server.rounds.state import Ask, ServerState
+from coordinator.server.rounds.setting import Setting
 
 @dataclass(frozen=True)
 class Doubtful:
@@ -95,7 +94,7 @@ class Doubtful:
         if not state.asked:
             return self.setting.ask(state, users=400)
         doubt = self.setting.believe(state).doubt
-        if (pool := np.flatnonzero(doubt > 1e-6)).size == 0:
+        if (pool := np.flatnonzero(doubt > DOUBT)).size == 0:
             return None
         return self.setting.ask(state, users=200, pool=pool)
 
@@ -126,7 +125,8 @@ def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     name = f"policies_of_{tmp_path.name}"
     folder = tmp_path / "work"
     folder.mkdir()
-    (folder / f"{name}.py").write_text(MINE)
+    (folder / f"{name}.py").write_text(f"from {name}_limits import DOUBT\n{MINE}")
+    (folder / f"{name}_limits.py").write_text("DOUBT = 1e-6\n")
     (folder / f"{name}_broken.py").write_text("import nothing_that_there_is")
     monkeypatch.chdir(folder)
     monkeypatch.setattr(sys, "path", [place for place in sys.path if place not in ("", str(folder))])
@@ -148,13 +148,8 @@ def test_ones_own_policy_is_found_in_the_working_directory(mine: str, blindrec: 
 
 
 @pytest.mark.cluster
-def test_ones_own_policy_travels_to_ray_with_its_code(
-    mine: str, ray_session: OnRay, blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ones_own_policy_travels_to_ray_with_its_code(mine: str, lent: None, blindrec: Command, tmp_path: Path) -> None:
     """The processes there started elsewhere, and do not find its module."""
-    monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    monkeypatch.setattr("scenarios.cluster._start", lambda _: None)
-    monkeypatch.setattr("ray.shutdown", lambda: None)
     flags = [*OWN, "--policy", f"{mine}:Doubtful", "--json", "-"]
     far, near = blindrec(*SMALL, *flags, "--out", tmp_path / "out"), blindrec(*HERE, *flags)
     assert (far.code, far.result["backend"]) == (0, "ray"), far.err
@@ -173,9 +168,9 @@ BAD: dict[str, list[str]] = {
     "--policy {mine}:number": ["{mine}:number", "number"],
     "--policy {mine}:": ["{mine}:", "nothing called"],
     "--policy :Mine": [":Mine cannot be imported"],
-    "--policy {mine}:Needy": ["{mine}:Needy cannot be made", "mood", "coordinator.setting.Setting"],
+    "--policy {mine}:Needy": ["{mine}:Needy cannot be made", "mood", "blindrec.Setting"],
     "--policy {mine}:Mute": ["{mine}:Mute has no method next_query(state)"],
-    "--policy {mine}:astray": ["policy Astray, round 0: it returned 'no'", "coordinator.server.Ask"],
+    "--policy {mine}:astray": ["policy Astray, round 0: it returned 'no'", "blindrec.Ask"],
     "--design pairwise --policy eliminate": ["policy is 'eliminate'", "one-round, fixed for pairwise"],
     "--design multi-maxsense --policy item-by-item": ["policy is 'item-by-item'", "multi-maxsense"],
     "--design item-query --epsilon inf --policy fixed": ["policy is 'fixed'", "until-learned", "item-query"],
@@ -219,11 +214,11 @@ def test_a_policy_that_went_astray_leaves_what_earlier_rounds_told(
     told = blindrec(*HERE, *OWN, "--policy", f"{mine}:Tired", "--out", out, "--json", "-")
     assert told.code == 2
     assert told.err.startswith(
-        "blindrec: policy Tired, round 2: it raised RuntimeError: I am tired; what earlier rounds"
+        "blindrec: policy Tired, round 2: it raised RuntimeError in line 23: I am tired; what earlier rounds"
     )
     assert told.err.count("\n") == 1
     assert str(out) in told.err
-    assert told.result["policy_error"] == "policy Tired, round 2: it raised RuntimeError: I am tired"
+    assert told.result["policy_error"] == "policy Tired, round 2: it raised RuntimeError in line 23: I am tired"
     assert (told.result["rounds"], told.result["answered"]) == (2, 600)
     assert json.loads((out / "result.json").read_text()) == told.result
     assert pd.read_parquet(out / "rounds.parquet")["asked"].tolist() == [400, 200]

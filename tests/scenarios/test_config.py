@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from coordinator.protocol.errors import InputError
+from coordinator.server.mechanisms import found as mechanisms
 from scenarios.config import Scenario, load_scenario
 
 FULL = """
@@ -42,21 +43,15 @@ def written(folder: Path, text: str) -> Path:
 
 def test_a_file_sets_every_name_of_the_block_model(tmp_path: Path) -> None:
     found = load_scenario(written(tmp_path, FULL), {})
-    assert dict(found) == {
+    assert {name: found.value(name) for name in Scenario.flat_names()} == {
+        **{name: field.default for half in mechanisms().values() for name, field in half.settings.model_fields.items()},
         "design": "maxsense",
-        "agreement": "rated-equal",
-        "rated_items": "private",
-        "questions": "ceil",
-        "answers_per_item": 1,
-        "reveal_share": None,
         "decoder": "paper",
         "policy": "one-round",
         "rounds": 2,
         "confidence": 0.95,
         "answers_per_device": 1,
         "most_rounds": 10_000,
-        "vectors": 1,
-        "signs": "centred",
         "items": 60,
         "rated": 6,
         "users": 700,
@@ -103,7 +98,7 @@ def test_flags_say_the_same_as_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("name", "flag"), [("items", 61), ("epsilon", "inf"), ("seed", 0), ("like", "1,0,0;0,0,1")])
 def test_a_flag_wins_over_the_file_and_changes_nothing_else(name: str, flag: Any, tmp_path: Path) -> None:
     path = written(tmp_path, FULL)
-    changed, before = dict(load_scenario(path, {name: flag, "users": None})), dict(load_scenario(path, {}))
+    changed, before = load_scenario(path, {name: flag, "users": None}).flat(), load_scenario(path, {}).flat()
     assert changed.pop(name) != before.pop(name)
     assert changed == before
 
@@ -111,7 +106,7 @@ def test_a_flag_wins_over_the_file_and_changes_nothing_else(name: str, flag: Any
 def test_defaults_are_those_that_the_help_names() -> None:
     full = Scenario().complete()
     assert (full.items, full.rated, full.users, full.clusters) == (200, 20, 1_000_000, 2)
-    assert (full.epsilon, full.theta, full.seed, full.like) == (Fraction(1), 1.0, 0, ((0.9, 0.1),))
+    assert (full.epsilon, full.value("theta"), full.seed, full.like) == (Fraction(1), 1.0, 0, ((0.9, 0.1),))
     assert Scenario(items=8).complete().rated == 8
     assert Scenario(like=((0.9, 0.5, 0.1),)).complete().clusters == 3
 
@@ -139,7 +134,7 @@ DESIGNED: dict[str, tuple[str, dict[str, Any]]] = {
 def test_files_say_what_designs_need(name: str, tmp_path: Path) -> None:
     text, told = DESIGNED[name]
     found = load_scenario(written(tmp_path, text), {})
-    assert {key: getattr(found, key) for key in told} == told
+    assert {key: found.value(key) for key in told} == told
 
 
 def test_a_design_in_a_flag_brings_its_defaults_and_leaves_what_the_file_says(tmp_path: Path) -> None:

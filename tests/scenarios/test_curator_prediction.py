@@ -11,12 +11,12 @@ import pytest
 from scipy import stats
 from scipy.integrate import quad
 
-from coordinator.curator import noisy_totals
-from coordinator.decoders import kmeans_on_line
-from coordinator.moments import BlockParameters
 from coordinator.protocol.arrays import Floats, Ints
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import InputError
+from coordinator.server.decoding.curator import noisy_totals
+from coordinator.server.decoding.line import kmeans_on_line
+from coordinator.server.moments.blocks import BlockParameters
 from scenarios import curator_prediction
 from scenarios.curator_prediction import curator_accuracy, curator_exact, normal_laplace_tail
 from scenarios.line_clusters import LineLaw, kmeans_cuts, line_accuracy, line_exact

@@ -2,70 +2,134 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import re
 import shlex
+from collections.abc import Iterable
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from benchmarks.documented import (
-    Shown,
     compare,
     differing,
-    folder_of_pages,
     listed_as,
     printed,
-    run,
-    shown,
+    run_entry,
     stands_for,
+    strangers,
     table,
+    untrue,
+)
+from benchmarks.pages import (
+    Printed,
+    Shown,
+    commands,
+    folder_of_pages,
+    modules,
+    pages,
+    printed_blocks,
+    programs,
+    read,
+    shown,
 )
 from scenarios.cli import command_line
 from scenarios.submission.request import parsed
 
+REMOTE = ("submit", "status", "stop")
+"""Commands to a cluster's head: tests/deploy parses them."""
 TABLE = table()
 SHOWN = shown()
 
 
 @pytest.mark.parametrize("entry", TABLE["quick"], ids=lambda entry: f"{entry['page']}: {entry['command']}")
 def test_figures_beside_a_quick_command_are_what_it_measures(entry: dict[str, Any]) -> None:
-    words = shlex.split(entry.get("run", entry["command"]))
-    assert words[0] == "blindrec"
     with folder_of_pages():
-        result = run(words[1:])
-    faults = [compare(entry["page"], entry["command"], template, result) for template in entry["says"]]
-    assert not any(faults), "\n".join(filter(None, faults))
+        result, output = run_entry(entry)
+    faults = [compare(entry["page"], entry["command"], template, result) for template in entry.get("says", ())]
+    assert not any(faults := [*faults, *untrue(entry, output)]), "\n".join(filter(None, faults))
 
 
 @pytest.mark.parametrize("entry", TABLE["program"], ids=lambda entry: str(entry.get("program", entry.get("command"))))
 def test_a_page_states_what_its_program_prints(entry: dict[str, Any]) -> None:
     (one,) = [one for one in SHOWN if stands_for(entry, one)]
-    program = shlex.split(one.text)[2] if "command" in entry else one.text
-    output = printed(program)
-    faults = [differing(one.page, template, output) for template in entry["says"]]
-    assert not any(faults), "\n".join(filter(None, faults))
+    with folder_of_pages():
+        output = printed(one.text)
+    faults = [differing(one.page, template, output) for template in entry.get("says", ())]
+    assert not any(faults := [*faults, *untrue(entry, output)]), "\n".join(filter(None, faults))
 
 
 def test_every_command_and_program_is_listed_once() -> None:
     """So no figure is added that nobody can refresh."""
-    assert len(SHOWN) > 40
-    lost = [
+    assert len(SHOWN) > 100
+    assert not (lost := unlisted(SHOWN)), "docs/figures.toml must list each once:\n" + "\n".join(lost)
+
+
+def unlisted(every: Iterable[Shown]) -> list[str]:
+    """What is not listed once."""
+    return [
         f"{one.page}: {one.text[:200]!r} is listed {len(kinds)} times"
-        for one in SHOWN
+        for one in every
         if len(kinds := listed_as(one)) != 1
     ]
-    assert not lost, "docs/figures.toml must list each once:\n" + "\n".join(lost)
+
+
+def test_what_a_page_gains_must_be_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands in blocks and in the text, lines of shell of any program, programs, and tables that nothing prints."""
+    gained = "```\nblindrec run --users 7\nkubectl get pods\n```\n`make nothing` `python -m benchmarks.nothing`\n"
+    gained += "```python\nx = 1\n```\n```\n│ users │ 7 │\n```\n"
+    monkeypatch.setattr("benchmarks.pages.read", lambda _: gained)
+    new = [Shown("README.md", one) for find in (commands, programs) for one in find(gained)]
+    assert len(unlisted(new)) == len(new) == 5
+    (table_of_nobody,) = printed_blocks("README.md")
+    assert table_of_nobody.commands == ("blindrec run --users 7", "kubectl get pods")
+    assert not held(table_of_nobody)
+
+
+def held(block: Printed) -> bool:
+    """Whether a test compares it with what a command prints, or the list says what else it is."""
+    said = [
+        one for one in TABLE["picture"] if one["page"] == block.page and block.text.strip().startswith(one["begins"])
+    ]
+    runs = [one for kind in ("quick", "program") for one in TABLE[kind] if one["page"] == block.page]
+    return len(said) == 1 or (not said and bool({*block.commands} & {one.get("command") for one in runs}))
+
+
+def test_every_table_is_compared_and_every_picture_is_listed() -> None:
+    blocks = [block for page in pages() for block in printed_blocks(page)]
+    assert len(blocks) > 8
+    assert not [(block.page, block.text) for block in blocks if not held(block)]
+    for one in TABLE["picture"]:
+        assert any(b.page == one["page"] and b.text.strip().startswith(one["begins"]) for b in blocks), one
+
+
+def test_modules_of_pages_can_be_imported() -> None:
+    names = [name for page in pages() for name, _ in modules(read(page))]
+    assert len(names) == len(set(names)) >= 5
+    with folder_of_pages():
+        for name in names:
+            importlib.import_module(name.removesuffix(".py"))
+
+
+def test_a_table_that_a_command_does_not_print_is_found() -> None:
+    output = "title\n┌────┐\n│ users  │ 7 │\n│ right │ 0.9 │\n│ seconds │ 1 │\n└──┘\n"
+    assert strangers("│ users │ 7 │\n│ seconds │ 2 │\n", output, ["seconds"]) == []
+    assert strangers("│ users │ 8 │\n", output) == ["│ users │ 8 │"]
+    assert strangers("│ right │ 0.9 │\n│ users │ 7 │\n", output) == ["│ users │ 7 │"]
 
 
 def test_the_list_holds_nothing_that_no_page_shows() -> None:
-    entries = [entry for kind in TABLE.values() for entry in kind]
+    entries = [entry for kind, some in TABLE.items() for entry in some if kind != "picture"]
     texts = {
         (entry["page"], one) for entry in entries for one in (*entry.get("commands", ()), entry.get("command")) if one
     }
     assert texts <= {(one.page, one.text) for one in SHOWN}
     assert all(any(stands_for(entry, one) for one in SHOWN) for entry in entries)
-    assert all(entry["figures"] for entry in TABLE["long"])
+    assert all(entry["figures"] and entry["ran"] for entry in TABLE["long"])
+    assert all(entry["ran"] <= datetime.now(UTC).date() for entry in entries if "ran" in entry)
+    assert all(entry["why"] for kind in ("long", "example", "picture") for entry in TABLE[kind])
 
 
 @pytest.mark.parametrize(
@@ -75,7 +139,9 @@ def test_every_command_is_one_that_there_is(one: Shown) -> None:
     words = [re.sub("^[A-Z]$", "1", word) for word in shlex.split(one.text)]
     if one.text.startswith("python -m"):
         assert importlib.util.find_spec(words[2]) is not None
-    elif words[0] == "blindrec" and not {"[", "...", "--help"} & {*words, *one.text} and words[1] != "submit":
+    elif words[0] == "make":
+        assert f"\n{words[1]}:" in read("Makefile")
+    elif words[0] == "blindrec" and not {"[", "...", "--help"} & {*words, *one.text} and words[1] not in REMOTE:
         parsed(command_line(), words[1:])
 
 

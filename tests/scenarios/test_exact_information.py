@@ -8,13 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
-from coordinator.protocol.arrays import Floats
-from coordinator.protocol.errors import InputError
-from scenarios.theory import information
-from scenarios.theory.exact_information import (
+from exact_information import (
     bit_release,
     chi_square_information,
     exact_information,
@@ -23,7 +17,13 @@ from scenarios.theory.exact_information import (
     pairwise_information,
     rated_equal_bits,
 )
-from scenarios.theory.tiny_model import TinyModel, data_channel, possible_data
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tiny_model import TinyModel, data_channel, possible_data
+
+from coordinator.protocol.arrays import Floats
+from coordinator.protocol.errors import InputError
+from scenarios.theory import information
 
 
 def binary_entropy(chance: float) -> float:

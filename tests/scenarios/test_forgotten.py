@@ -10,11 +10,12 @@ import pytest
 import worlds
 
 from benchmarks.victims import actors_below
-from coordinator.layout import Layout
-from coordinator.pool_designs import SignSensing
-from coordinator.rounds import POSTERIOR, Learner
-from coordinator.schedules import Fixed
-from coordinator.setting import Setting
+from coordinator.server.fleet.layout import Layout
+from coordinator.server.mechanisms.sign import SignSensing
+from coordinator.server.rounds.conductor import Learner
+from coordinator.server.rounds.schedules import Fixed
+from coordinator.server.rounds.setting import Setting
+from coordinator.server.server_half import POSTERIOR
 from scenarios.cluster import OnRay
 from scenarios.session import InProcess, Job, Ran
 

@@ -6,43 +6,42 @@ import json
 import signal
 import subprocess
 import sys
-import typing
 import zipfile
 from dataclasses import fields, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import foreign_mechanisms
 import numpy as np
 import psutil
 import pytest
-from runs import Command, holds_within, refused, small
+from runs import Command, holds_within, refused, small, tree
 
 from benchmarks.victims import alive, below
-from coordinator import aggregation
 from coordinator.protocol.errors import InputError
-from coordinator.rounds import Round
-from coordinator.server import Ask
+from coordinator.server.mechanisms import found
+from coordinator.server.rounds.conductor import Round
+from coordinator.server.rounds.state import Ask
+from coordinator.server.statistics.statistic import Statistic
 from scenarios.claiming import claim
-from scenarios.cluster import OnRay
 from scenarios.experiment import run
 from scenarios.journal import Journal, from_bytes, kept_rounds, to_bytes
-from scenarios.kept import Held
+from scenarios.round_store import Held
 from scenarios.session import InProcess
 
-KINDS: dict[str, dict[str, Any]] = {
-    "maxsense, all items": {"epsilon": "1/3"},
-    "maxsense, pools": {"policy": "eliminate", "epsilon": "inf"},
-    "sign": {"design": "sign", "policy": "eliminate"},
-    "sign, vectors": {"design": "sign", "vectors": 8, "policy": "fixed", "rounds": 3, "answers_per_device": 3},
-    "multi-maxsense": {"design": "multi-maxsense", "epsilon": 3},
-    "pairwise": {"design": "pairwise"},
-    "pairwise, public": {"design": "pairwise", "rated_items": "public"},
-    "item-query": {"design": "item-query"},
-    "full-reveal": {"design": "full-reveal"},
-    "curator-items": {"design": "curator-items"},
-    "curator-pairs": {"design": "curator-pairs"},
-}
+KINDS: list[dict[str, Any]] = [
+    *(
+        {"design": name, "policy": policy}
+        for name, half in found().items()
+        for policy in half.policies_with(half.settings())
+    ),
+    *({"design": name, **told} for name, half in found().items() for told in half.variants if told),
+    {"design": foreign_mechanisms.OUE()},
+    {"epsilon": "1/3"},
+    {"policy": "eliminate", "epsilon": "inf"},
+    {"design": "sign", "vectors": 8, "policy": "fixed", "rounds": 3, "answers_per_device": 3},
+]
 
 
 BEFORE = "ab" * 32
@@ -71,14 +70,9 @@ def same(one: Round, other: Round) -> bool:
     return (type(one.statistic), one.ask, one.digest) == (type(other.statistic), other.ask, other.digest)
 
 
-def tree(folder: Path) -> dict[str, bytes]:
-    """All files below a folder."""
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-
-@pytest.mark.parametrize("name", KINDS)
-def test_rounds_come_back_as_they_were(name: str, tmp_path: Path) -> None:
-    rounds = rounds_of(**KINDS[name])
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: " ".join(map(str, kind.values())))
+def test_rounds_come_back_as_they_were(kind: dict[str, Any], tmp_path: Path) -> None:
+    rounds = rounds_of(**kind)
     written = Journal(tmp_path, 3)
     for over in rounds:
         again, before = from_bytes(to_bytes(over, BEFORE))
@@ -90,8 +84,9 @@ def test_rounds_come_back_as_they_were(name: str, tmp_path: Path) -> None:
 
 
 def test_every_statistic_can_be_kept() -> None:
-    kept = {type(rounds_of(**changes)[0].statistic) for changes in (KINDS["sign"], KINDS["pairwise"])}
-    assert kept == set(typing.get_args(aggregation.Statistic))
+    kept = {type(rounds_of(design=one)[0].statistic).__name__ for one in (*found(), foreign_mechanisms.OUE())}
+    ours = (kind for kind in Statistic.__subclasses__() if kind.__module__.startswith("coordinator.server.statistics"))
+    assert kept == {kind.__name__ for kind in ours}
 
 
 def test_epsilons_and_pools_of_all_sorts_come_back() -> None:
@@ -103,6 +98,18 @@ def test_epsilons_and_pools_of_all_sorts_come_back() -> None:
             changed = replace(query, epsilon=epsilon, pool=pool)
             again = Round(ask=Ask(query=changed, first=7, stop=10**12), statistic=over.statistic, digest=over.digest)
             assert same(from_bytes(to_bytes(again, BEFORE))[0], again)
+
+
+def test_public_arrays_come_back() -> None:
+    """By any name, whatever else is kept under it."""
+    over = rounds_of()[0]
+    arrays = {"pool": np.arange(3), "a/b": np.eye(2), "told": np.array([1 << 63], np.uint64)}
+    asked = replace(over.ask, query=replace(over.ask.query, arrays=arrays))
+    back = from_bytes(to_bytes(replace(over, ask=asked), BEFORE))[0].ask.query
+    assert back.id == asked.query.id != over.ask.query.id
+    assert {name: (array.dtype, array.tolist()) for name, array in back.arrays.items()} == {
+        name: (array.dtype, array.tolist()) for name, array in arrays.items()
+    }
 
 
 def test_seeds_are_kept_apart_and_nothing_is_read_beyond_a_gap(tmp_path: Path) -> None:
@@ -252,13 +259,10 @@ def kill_from_outside(out: Path, rounds: int, *arguments: str) -> None:
 
 @pytest.mark.cluster
 def test_a_run_that_was_killed_on_ray_goes_on_there_and_ends_like_one_in_process(
-    ray_session: OnRay, blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    lent: None, blindrec: Command, tmp_path: Path
 ) -> None:
-    monkeypatch.delenv("RAY_ADDRESS", raising=False)
     flags = [*RUN, "--seed", "7", "--workers", "1"]
     kill_from_outside(tmp_path / "killed", 4, *flags)
-    monkeypatch.setattr("scenarios.cluster._start", lambda _: None)
-    monkeypatch.setattr("ray.shutdown", lambda: None)
     resumed = blindrec(*flags, "--out", tmp_path / "killed")
     assert (resumed.code, resumed.result["backend"]) == (0, "ray"), resumed.err
     assert blindrec(*flags, "--backend", "inprocess", "--out", tmp_path / "whole").code == 0

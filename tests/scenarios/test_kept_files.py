@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from runs import Command, refused, small
+from runs import Command, refused, small, tree
 
 from actors.ledger_file import SUFFIX
 from scenarios.claiming import claim
@@ -34,11 +34,6 @@ def interrupted(out: Path, **changes: Any) -> Journal:
     run(scenario, InProcess(1), ledger=journal.ledger, rounds=journal)
     (journal.folder / "000003.npz").unlink()
     return journal
-
-
-def tree(folder: Path) -> dict[str, bytes]:
-    """All files below a folder."""
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def refused_both_ways(blindrec: Command, out: Path, *words: str) -> None:
@@ -253,7 +248,7 @@ def test_a_run_that_was_over_but_for_its_rounds_is_cleared_up(
     blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It was killed after it had written its result."""
-    monkeypatch.setattr("scenarios.cli.drop", lambda _: None)
+    monkeypatch.setattr("scenarios.keeping.drop", lambda _: None)
     whole = blindrec(*WHOLE, "--out", tmp_path / "out").result
     monkeypatch.undo()
     assert kept_rounds(tmp_path / "out") == 4

@@ -7,23 +7,28 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
+from pydantic.fields import FieldInfo
 from runs import small
 
-from actors.sketches import SKETCHES
-from coordinator.decoders import DECODERS
-from coordinator.designs import MultiMaxSense, Pairwise
-from coordinator.open_designs import ItemQuery, Reveal
-from coordinator.pool_designs import MaxSense, SignSensing
+from actors.mechanisms import found as devices_know
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.questions import KINDS
-from coordinator.schedules import OneRound, UntilLearned
+from coordinator.protocol.mechanisms import half_of
+from coordinator.server.decoding.line import DECODERS
+from coordinator.server.mechanisms import found
+from coordinator.server.mechanisms.item_query import ItemQuery
+from coordinator.server.mechanisms.maxsense import MaxSense
+from coordinator.server.mechanisms.multi_maxsense import MultiMaxSense
+from coordinator.server.mechanisms.pairwise import Pairwise
+from coordinator.server.mechanisms.reveal import Reveal
+from coordinator.server.mechanisms.sign import SignSensing
+from coordinator.server.rounds.schedules import OneRound, UntilLearned
+from scenarios.block_world import settle
 from scenarios.config import Scenario, load_scenario
-from scenarios.experiment import asked_epsilon, learner_of
-from scenarios.kinds import DESIGNS, design_of, guarantee
-from scenarios.policies import policy_of
-from scenarios.questions import settle
+from scenarios.conformance.finding import alternatives
+from scenarios.experiment import learner_of
+from scenarios.policies import asked_epsilon, policy_of
 
-NAMES = list(DESIGNS)
+NAMES = list(found())
 OPEN = ["item-query", "full-reveal"]
 CURATOR = ["curator-items", "curator-pairs"]
 
@@ -35,20 +40,21 @@ def filled(**changes: Any) -> Scenario:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_name_is_enough(name: str) -> None:
     scenario = filled(design=name)
-    assert scenario.decoder == DESIGNS[name].decoders[0]
+    assert scenario.decoder == found()[name].decoders[0]
     assert scenario.epsilon == (None if name in OPEN else 1)
-    assert design_of(scenario).items == 40
+    assert scenario.asking().items == 40
     assert load_scenario(None, {"design": name}) == Scenario(design=name)
 
 
 def test_decoders_are_those_that_there_are() -> None:
-    assert {name: kind.decoders for name, kind in DESIGNS.items()} == {
+    listed = {
         "maxsense": ("centred", "paper", "posterior"),
         "sign": ("posterior",),
         **dict.fromkeys(("multi-maxsense", "pairwise"), ("centred", "paper")),
         **dict.fromkeys(OPEN, ("shares",)),
         **dict.fromkeys(CURATOR, ("totals",)),
     }
+    assert {name: found()[name].decoders for name in listed} == listed
     assert set(DECODERS) == {"centred", "paper"}
 
 
@@ -58,23 +64,23 @@ def test_infinite_may_be_said_of_what_is_not_private(name: str) -> None:
 
 
 def test_designs_are_built_from_what_the_scenario_says() -> None:
-    assert design_of(filled(theta=2)) == MaxSense(items=40, rated=5, theta=2)
-    assert design_of(filled(design="sign", vectors=8)) == SignSensing(items=40, rated=5, vectors=8)
-    assert design_of(filled(design="sign", signs="plain")) == SignSensing(items=40, rated=5, centred=False)
+    assert filled(theta=2).asking() == MaxSense(items=40, rated=5, theta=2)
+    assert filled(design="sign", vectors=8).asking() == SignSensing(items=40, rated=5, vectors=8)
+    assert filled(design="sign", signs="plain").asking() == SignSensing(items=40, rated=5, centred=False)
     multi = filled(design="multi-maxsense", theta=0.5, questions=7)
-    assert design_of(multi) == MultiMaxSense(items=40, rated=5, theta=0.5, questions=7)
+    assert multi.asking() == MultiMaxSense(items=40, rated=5, theta=0.5, questions=7)
     for public in ("private", "public"):
         paired = filled(design="pairwise", agreement="positive", rated_items=public)
-        assert design_of(paired) == Pairwise(items=40, agreement="positive", rated_public=public == "public")
-    assert design_of(filled(design="item-query")) == ItemQuery(items=40)
-    assert design_of(filled(design="full-reveal")) == Reveal(
+        assert paired.asking() == Pairwise(items=40, agreement="positive", rated_public=public == "public")
+    assert filled(design="item-query").asking() == ItemQuery(items=40)
+    assert filled(design="full-reveal").asking() == Reveal(
         name="full-reveal", items=40, most=40, share=1 / math.log2(40)
     )
-    assert design_of(filled(design="full-reveal", reveal_share=0.25)) == Reveal(
+    assert filled(design="full-reveal", reveal_share=0.25).asking() == Reveal(
         name="full-reveal", items=40, most=40, share=0.25
     )
     for name in CURATOR:
-        assert design_of(filled(design=name)) == Reveal(name=name, items=40, most=5, share=1)
+        assert filled(design=name).asking() == Reveal(name=name, items=40, most=5, share=1)
 
 
 @pytest.mark.parametrize(
@@ -83,7 +89,7 @@ def test_designs_are_built_from_what_the_scenario_says() -> None:
 def test_the_papers_number_of_questions_is_epsilon_rounded_up_but_at_most_1_over_p(
     epsilon: str, questions: int
 ) -> None:
-    design = design_of(filled(design="multi-maxsense", epsilon=epsilon))
+    design = filled(design="multi-maxsense", epsilon=epsilon).asking()
     assert isinstance(design, MultiMaxSense)
     assert (design.questions, design.set_size) == (questions, 8)
 
@@ -91,12 +97,14 @@ def test_the_papers_number_of_questions_is_epsilon_rounded_up_but_at_most_1_over
 def test_every_design_asks_what_devices_know() -> None:
     for name in NAMES:
         for public in ("private", "public") if name == "pairwise" else ("private",):
-            query = design_of(filled(design=name, rated_items=public)).query(
-                round_number=0, public_seed=bytes(16), epsilon=None
+            query = (
+                filled(design=name, rated_items=public)
+                .asking()
+                .query(round_number=0, public_seed=bytes(16), epsilon=None)
             )
-            assert query.design in SKETCHES
-            assert query.parameters.keys() == KINDS[query.design].parameters
-            assert KINDS[query.design].private == (name not in OPEN + CURATOR)
+            assert query.design in devices_know()
+            assert query.parameters.keys() == half_of(query.design).parameters
+            assert half_of(query.design).private == (name not in OPEN + CURATOR)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -121,37 +129,36 @@ def test_devices_privatize_unless_a_curator_is_trusted(name: str) -> None:
 
 
 def test_guarantees_say_what_is_private_towards_whom() -> None:
-    local = guarantee(filled())
+    local = filled().guarantee()
     assert "local" in local
-    assert guarantee(filled(design="multi-maxsense")) == guarantee(filled(design="pairwise")) == local
-    public = guarantee(filled(design="pairwise", rated_items="public"))
+    assert filled(design="multi-maxsense").guarantee() == filled(design="pairwise").guarantee() == local
+    public = filled(design="pairwise", rated_items="public").guarantee()
     assert "which items it rated is public" in public
-    assert all(guarantee(filled(design=name)).startswith("none") for name in OPEN)
+    assert all(filled(design=name).guarantee().startswith("none") for name in OPEN)
     for name in CURATOR:
-        told = guarantee(filled(design=name))
+        told = filled(design=name).guarantee()
         assert "local" not in told
-        assert "curator" in told
+        inf = filled(design=name, epsilon="inf", **({"questions": 1} if "multi" in name else {}))
+        assert inf.guarantee().startswith("none")
     for name in ("maxsense", "sign", "pairwise", "multi-maxsense", *CURATOR):
-        assert guarantee(
+        assert (
             filled(design=name, epsilon="inf", **({"questions": 1} if "multi" in name else {}))
-        ).startswith("none")
+            .guarantee()
+            .startswith("none")
+        )
+
+
+def another(field: FieldInfo) -> Any:
+    """A value of a setting that is not its default: another name that its type has, or another number."""
+    named = [name for name in alternatives(field.annotation) if name not in (None, field.default)]
+    return named[0] if named else 0.5 if field.default is None else 2 * field.default or 2
 
 
 SETTINGS: dict[str, tuple[Any, set[str]]] = {
-    "theta": (2.0, {"maxsense", "multi-maxsense"}),
-    "questions": (2, {"multi-maxsense"}),
-    "agreement": ("equal", {"pairwise"}),
-    "rated_items": ("public", {"pairwise"}),
-    "answers_per_item": (3, {"item-query"}),
-    "reveal_share": (0.5, {"full-reveal"}),
-    "vectors": (4, {"sign"}),
-    "signs": ("plain", {"sign"}),
-    "confidence": (0.9, {"maxsense", "sign"}),
-}
-
-
-def test_every_setting_belongs_to_somebody() -> None:
-    assert {name for kind in DESIGNS.values() for name in kind.own} == set(SETTINGS)
+    name: (another(field), {other.name for other in found().values() if name in other.settings.model_fields})
+    for half in found().values()
+    for name, field in half.settings.model_fields.items()
+} | {"confidence": (0.9, {name for name, half in found().items() if half.sure})}
 
 
 @pytest.mark.parametrize("design", NAMES)
@@ -159,7 +166,7 @@ def test_every_setting_belongs_to_somebody() -> None:
 def test_settings_of_one_design_are_refused_by_the_others(name: str, design: str) -> None:
     value, owners = SETTINGS[name]
     if design in owners:
-        assert getattr(load_scenario(None, {"design": design, name: value}), name) == value
+        assert load_scenario(None, {"design": design, name: value}).value(name) == value
         return
     with pytest.raises(InputError) as caught:
         load_scenario(None, {"design": design, name: value})
@@ -172,13 +179,13 @@ def test_settings_of_one_design_are_refused_by_the_others(name: str, design: str
 @pytest.mark.parametrize("design", NAMES)
 @pytest.mark.parametrize("decoder", ["centred", "paper", "posterior", "shares", "totals", "best"])
 def test_decoders_of_other_designs_are_refused(design: str, decoder: str) -> None:
-    if decoder in DESIGNS[design].decoders:
+    if decoder in found()[design].decoders:
         assert load_scenario(None, {"design": design, "decoder": decoder}).decoder == decoder
         return
     with pytest.raises(InputError) as caught:
         load_scenario(None, {"design": design, "decoder": decoder})
     line = str(caught.value)
-    assert all(word in line for word in (f"decoder is '{decoder}'", design, *DESIGNS[design].decoders))
+    assert all(word in line for word in (f"decoder is '{decoder}'", design, *found()[design].decoders))
 
 
 @pytest.mark.parametrize("design", NAMES)

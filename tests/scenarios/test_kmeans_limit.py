@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from coordinator.decoders import kmeans_on_line
-from coordinator.moments import BlockParameters, SketchMoments, maxsense_moments
 from coordinator.protocol.arrays import Floats, Indices
+from coordinator.server.decoding.line import kmeans_on_line
+from coordinator.server.moments.blocks import BlockParameters, SketchMoments, maxsense_moments
 from scenarios.kmeans_limit import Mixture, sampled_cuts
 from scenarios.prediction import predicted_accuracy, predicted_exact
 

@@ -15,11 +15,11 @@ from runs import here, small
 
 from benchmarks.pair_predictions import ISSUE, STRETCH, draw_settings, measured, rises
 from scenarios import pair_curve
+from scenarios.block_world import block_parameters
 from scenarios.config import Scenario
 from scenarios.pair_curve import LOST, pair_share, rising
 from scenarios.predictors import Predictor, predictor
 from scenarios.results import predict
-from scenarios.separability import block_parameters
 from scenarios.spectral_prediction import spectral_accuracy
 
 FALLING = {

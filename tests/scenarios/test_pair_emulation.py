@@ -12,10 +12,10 @@ import statistical
 from numpy.random import default_rng
 from sklearn.cluster import kmeans_plusplus
 
-from coordinator.pair_moments import pair_signal
-from coordinator.pair_statistics import PairStatistic
 from coordinator.protocol.arrays import Floats, Ints
-from coordinator.spectral import decode_affinity, decode_pairs
+from coordinator.server.decoding.spectral import decode_affinity, decode_pairs
+from coordinator.server.moments.pairs import pair_signal
+from coordinator.server.statistics.pairs import PairStatistic
 from scenarios import pair_emulation
 from scenarios.metrics import clustering_scores
 from scenarios.pair_emulation import best_partition, emulated_shares, leading_vectors, trials

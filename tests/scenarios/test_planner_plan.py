@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 
 from coordinator.protocol.budget import parse_epsilon
+from coordinator.server.mechanisms import found
+from coordinator.server.server_half import POSTERIOR, TRUST_LOCAL
 from scenarios.config import Scenario
-from scenarios.kinds import DESIGNS
 from scenarios.planner import plan as planning
-from scenarios.planner.candidates import VARIANTS, Candidate, candidates
+from scenarios.planner.candidates import Candidate, candidates
 from scenarios.planner.needs import Target
-from scenarios.planner.plan import TOO_MANY, Plan, in_words, plan, quick_best
+from scenarios.planner.plan import TOO_MANY, DesignPlan, in_words, plan, quick_best
 from scenarios.predictors import predictor
 
 SURE = Target(success=0.95, accuracy=None)
@@ -21,7 +22,7 @@ HALF = Target(success=None, accuracy=0.9)
 MIRRORED = ((0.9, 0.1), (0.1, 0.9))
 
 
-def planned(monkeypatch: pytest.MonkeyPatch, designs: set[str], target: Target = SURE, **more: Any) -> Plan:
+def planned(monkeypatch: pytest.MonkeyPatch, designs: set[str], target: Target = SURE, **more: Any) -> DesignPlan:
     """A plan among some designs: pairs take seconds."""
     names = {name: more.pop(name) for name in ("users", "inverse") if name in more}
 
@@ -33,22 +34,24 @@ def planned(monkeypatch: pytest.MonkeyPatch, designs: set[str], target: Target =
     return plan(Scenario.model_validate({"items": 40, "rated": 6, **more}), target, **names)
 
 
-def row_of(made: Plan, **named: Any) -> dict[str, Any]:
+def row_of(made: DesignPlan, **named: Any) -> dict[str, Any]:
     rows = [row for row in made.rows if all(row.get(name) == value for name, value in named.items())]
     assert rows
     return rows[0]
 
 
 def test_every_design_has_a_row_for_each_of_its_decoders() -> None:
-    found = candidates(Scenario())
-    assert {one.design for one in found} == set(DESIGNS)
-    for variant in VARIANTS:
-        named = [one.settings["decoder"] for one in found if one.settings.items() >= variant.items()]
-        decoders = DESIGNS[variant["design"]].decoders
-        assert set(named) == set(decoders if len(decoders) == 1 else decoders[:2])
-    safe = {one.design for one in found if one.protects_all}
-    assert safe == {"maxsense", "sign", "multi-maxsense", "pairwise"}
-    assert all(one.settings.get("rated_items") != "public" for one in found if one.protects_all)
+    every = candidates(Scenario())
+    assert {one.design for one in every} == set(found())
+    for half in found().values():
+        for variant in half.variants:
+            wanted = {"design": half.name, **variant}
+            named = [one.settings["decoder"] for one in every if one.settings.items() >= wanted.items()]
+            others = [decoder for decoder in half.decoders if decoder != POSTERIOR]
+            assert named == (others or [POSTERIOR])
+    safe = {one.design for one in every if one.protects_all}
+    assert safe == {half.name for half in found().values() if half.private and half.trust == TRUST_LOCAL}
+    assert all(one.settings.get("rated_items") != "public" for one in every if one.protects_all)
 
 
 def test_the_standard_setting_and_theorem_15(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,7 +70,7 @@ def test_the_standard_setting_and_theorem_15(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_rows_are_consistent_with_their_predictors(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = planned(monkeypatch, set(DESIGNS) - {"pairwise", "curator-pairs"})
+    made = planned(monkeypatch, set(found()) - {"pairwise", "curator-pairs"})
     for row in made.rows:
         assert row["exact"] >= 0.95
         assert 0.99 < row["accuracy"] < 1
@@ -171,11 +174,7 @@ LATEST_SMALL = {
 """The shape of MovieLens latest-small, as `shape_of` finds it."""
 SHAPES: dict[str, tuple[dict[str, Any], Target, str | None]] = {
     "latest-small": ({**LATEST_SMALL, "epsilon": 1}, Target(success=None, accuracy=0.99), "sign"),
-    "latest-small, epsilon 8": (
-        {**LATEST_SMALL, "epsilon": 8},
-        Target(success=None, accuracy=0.99),
-        "multi-maxsense",
-    ),
+    "latest-small, epsilon 8": ({**LATEST_SMALL, "epsilon": 8}, Target(success=None, accuracy=0.99), None),
     "few rated": ({"items": 40, "rated": 6, "epsilon": 4}, HALF, None),
     "one rated": ({"items": 40, "rated": 1}, SURE, "sign"),
     "all rated, mirrored tastes": ({"items": 30, "rated": 30, "like": MIRRORED}, HALF, "pairwise"),

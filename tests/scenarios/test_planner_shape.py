@@ -70,7 +70,7 @@ def test_the_median_user_counts() -> None:
 
 def test_epsilon_and_theta_are_taken_over() -> None:
     world = shape_of(drawn([0.8] * 5 + [0.2] * 5, users=60, each=5), like_from=1, epsilon="1/2", theta=2.0).world
-    assert (float(world.epsilon or 0), world.theta) == (0.5, 2.0)
+    assert (float(world.epsilon or 0), world.value("theta")) == (0.5, 2.0)
 
 
 def test_theta_above_what_users_rated_is_refused_in_one_line() -> None:

@@ -9,9 +9,9 @@ import pytest
 from scipy.stats import norm
 from sklearn.cluster import KMeans
 
-from coordinator.moments import BlockParameters, SketchMoments, maxsense_moments
 from coordinator.protocol.arrays import Ints
 from coordinator.protocol.errors import InputError
+from coordinator.server.moments.blocks import BlockParameters, SketchMoments, maxsense_moments
 from scenarios.metrics import clustering_scores
 from scenarios.prediction import predicted_accuracy, predicted_exact
 

@@ -16,21 +16,20 @@ from boundary import SEED, leaves, shows_a_secret
 from runs import here, holds_within, small
 
 from benchmarks.victims import alive, below
-from coordinator.layout import plan_layout
 from coordinator.protocol.coins import derive
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query
-from coordinator.remote import start_coordinator
-from coordinator.rounds import Learner
-from coordinator.schedules import OneRound
-from coordinator.server import Ask, ServerState
+from coordinator.server.fleet.coordinator import start_coordinator
+from coordinator.server.fleet.layout import plan_layout
+from coordinator.server.rounds.conductor import Learner
+from coordinator.server.rounds.schedules import OneRound
+from coordinator.server.rounds.state import Ask, ServerState
 from scenarios import cluster
 from scenarios.cluster import OnRay, on_ray
-from scenarios.conducting import room_for
 from scenarios.experiment import Run, run, silent
-from scenarios.kinds import design_of
 from scenarios.populations import populate
 from scenarios.session import InProcess, Job, Ran
+from scenarios.supervising import room_for
 
 pytestmark = pytest.mark.cluster
 SCENARIO = small(users=30_001, like="0.9,0.1;0.3,0.6", class_shares="0.3,0.7", seed=SEED)
@@ -74,7 +73,7 @@ def watched(ray_session: OnRay) -> Watched:
         return actors["server"]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("scenarios.conducting.start_coordinator", recording)
+        patch.setattr("scenarios.supervising.start_coordinator", recording)
         seen.finished = run(SCENARIO, ray_session, progress=progress)
     return seen
 
@@ -117,9 +116,9 @@ def test_the_coordinator_is_handed_nothing_private(watched: Watched) -> None:
 
 
 def test_neither_process_loads_experiments(watched: Watched) -> None:
-    """Ray itself loads the class behind a handle, so the server's process does hold `actors.remote`: code, no data."""
-    assert "coordinator.remote" in watched.loaded["server"]
-    assert "actors.remote" in watched.loaded["device"]
+    """Ray itself loads the class behind a handle, so the server's process does hold `actors.host`: code, no data."""
+    assert "coordinator.server.fleet.coordinator" in watched.loaded["server"]
+    assert "actors.host" in watched.loaded["device"]
     for loaded in watched.loaded.values():
         assert not [name for name in loaded if name.partition(".")[0] == "scenarios"]
 
@@ -148,7 +147,7 @@ def test_more_cohorts_than_actors_and_one_worker(
 def asked_again(second: Callable[[], Query]) -> Job:
     """A job of twenty devices whose server asks once as usual and then what ``second`` says, in its own process."""
     scenario = small(users=20)
-    usual = OneRound(design=design_of(scenario), epsilon=scenario.epsilon, public_seed=derive(0, "public"))
+    usual = OneRound(design=scenario.asking(), epsilon=scenario.epsilon, public_seed=derive(0, "public"))
 
     class Curious:  # defined here, it travels to the server's process with its code
         def next_query(self, state: ServerState) -> Ask | None:
@@ -166,15 +165,15 @@ def asked_again(second: Callable[[], Query]) -> Job:
 
 def refused_later() -> Job:
     """A job whose second query devices refuse."""
-    good = design_of(small()).query(round_number=1, public_seed=bytes(16), epsilon=None)
+    good = small().asking().query(round_number=1, public_seed=bytes(16), epsilon=None)
     wrong = replace(good, parameters={"w": 5})
     return asked_again(lambda: wrong)
 
 
-def test_what_devices_refuse_is_told_as_in_this_process(ray_session: OnRay, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_devices_refuse_is_told_as_in_this_process(lent: None) -> None:
     """In one line that names policy and round, without what Ray says around it; the first round is not lost."""
     job = refused_later()
-    far = enter_and_run(job, monkeypatch).outcome
+    far = enter_and_run(job).outcome
     near = InProcess(1).run(job, advised=0, top=10, progress=silent).outcome
     assert far.failure is not None
     assert far.failure.startswith("policy Curious, round 1: ")
@@ -184,19 +183,16 @@ def test_what_devices_refuse_is_told_as_in_this_process(ray_session: OnRay, monk
     assert far.releases_sha256 == near.releases_sha256
 
 
-def test_an_error_of_the_server_arrives_as_it_was_raised(ray_session: OnRay, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_of_the_server_arrives_as_it_was_raised(lent: None) -> None:
     job = replace(refused_later(), learner=Learner(clusters=2, decoder="best"))
     with pytest.raises(InputError, match="decoder") as raised:
-        enter_and_run(job, monkeypatch)
+        enter_and_run(job)
     assert type(raised.value) is InputError
     assert "\n" not in str(raised.value)
 
 
-def enter_and_run(job: Job, monkeypatch: pytest.MonkeyPatch) -> Ran:
+def enter_and_run(job: Job) -> Ran:
     """Run a job in a session as `on_ray` yields it, within the instance that runs already."""
-    monkeypatch.setattr(cluster, "_start", lambda _: None)
-    monkeypatch.setattr("ray.shutdown", lambda: None)
-    monkeypatch.delenv("RAY_ADDRESS", raising=False)
     with on_ray(address=None, workers=1) as session:
         return session.run(job, advised=0, top=10, progress=silent)
 

@@ -14,7 +14,7 @@ from runs import Command, refused
 from coordinator.protocol.errors import InputError, LostError
 from scenarios import cluster
 from scenarios.cluster import on_ray
-from scenarios.conducting import patient, room_for
+from scenarios.supervising import patient, room_for
 
 pytestmark = pytest.mark.usefixtures("nobody_asks")
 

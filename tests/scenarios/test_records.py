@@ -16,6 +16,8 @@ from scenarios.files import to_json, write_json
 from scenarios.records import check_targets, deliver, items_table, rounds_table, versions, write_out
 from scenarios.results import record
 
+COLUMNS = ["item", "score", "standard_error", "cluster"]
+
 
 def test_a_new_folder_is_made_and_an_empty_one_taken(tmp_path: Path) -> None:
     out = tmp_path / "deep" / "new"
@@ -86,7 +88,7 @@ def test_the_items_table_is_the_model(tmp_path: Path) -> None:
     run = here(small())
     write_out(tmp_path, run.scenario, record(run), run)
     table = pd.read_parquet(tmp_path / "items.parquet")
-    assert list(table.columns) == ["item", "score", "standard_error", "cluster"]
+    assert list(table.columns) == [*COLUMNS, "rank", "popularity"]
     assert table["item"].tolist() == [f"item {item}" for item in range(40)]
     model = run.outcome.model
     assert table["score"].tolist() == model.score.tolist()
@@ -99,7 +101,7 @@ def test_the_items_table_is_the_model(tmp_path: Path) -> None:
 def test_what_the_server_is_sure_of_stands_in_the_items_table() -> None:
     run = here(small(design="sign", users=500, confidence=0.8))
     table = items_table(run)
-    assert list(table.columns) == ["item", "score", "standard_error", "cluster", "doubt", "decided"]
+    assert list(table.columns) == [*COLUMNS, "doubt", "decided", "rank", "popularity"]
     assert bool(table["doubt"].between(0, 1).all())
     assert int((~table["decided"]).sum()) == record(run)["undecided"]
 

@@ -15,6 +15,7 @@ from runs import here, of_file, planted_ratings, small, write_movielens
 
 from actors.ratings import BlockRatings
 from coordinator.protocol.coins import derive
+from coordinator.server.mechanisms import found as server_halves
 from scenarios.files import to_json
 from scenarios.populations import populate
 from scenarios.results import predict, record, summarize
@@ -102,35 +103,25 @@ def test_a_record_is_strict_json(epsilon: str, file: Path) -> None:
         assert json.loads(to_json(found), parse_constant=pytest.fail) == found
 
 
-DESIGNS: dict[str, dict[str, Any]] = {
-    "multi-maxsense": {"design": "multi-maxsense", "questions": 3, "epsilon": 6},
-    "pairwise": {"design": "pairwise"},
-    "public pairs": {"design": "pairwise", "rated_items": "public"},
-    "item-query": {"design": "item-query", "answers_per_item": 3},
-    "full-reveal": {"design": "full-reveal"},
-    "curator-items": {"design": "curator-items"},
-    "curator-pairs": {"design": "curator-pairs"},
-}
-
-
-@pytest.mark.parametrize("name", DESIGNS)
+@pytest.mark.parametrize("name", server_halves())
 def test_the_record_of_every_design(name: str, file: Path) -> None:
-    for scenario in (small(**DESIGNS[name]), of_file(file, **DESIGNS[name])):
+    half = server_halves()[name]
+    for scenario in (small(design=name), of_file(file, design=name)):
         run = here(scenario)
         found = record(run)
         assert set(found) >= PROMISED
         assert json.loads(to_json(found), parse_constant=pytest.fail) == found
-        assert found["design"] == DESIGNS[name]["design"]
-        assert found["trust_model"] == ("curator" if name.startswith("curator") else "local")
+        assert found["design"] == name
+        assert found["trust_model"] == half.trust
         assert found["rounds"] == len(run.outcome.state.asked)
-        assert found["rounds"] == 1 or name == "item-query"
-        assert (found["unlearned"] is None) == (name != "item-query")
+        assert found["rounds"] == 1 or half.learns_all
+        assert (found["unlearned"] is None) == (not half.learns_all)
         assert found["answered"] == run.statistic.asked <= found["users"]
         assert (found["refused"], found["missing"]) == (0, 0)
 
 
 def test_what_several_questions_cost_is_told_as_a_whole_and_each() -> None:
-    found = record(here(small(**DESIGNS["multi-maxsense"])))
+    found = record(here(small(design="multi-maxsense", questions=3, epsilon=6)))
     assert (found["questions"], found["epsilon"], found["epsilon_per_question"]) == (3, 6, 2)
     assert found["person_epsilon"] == 6
     single = record(here(small()))
@@ -140,7 +131,7 @@ def test_what_several_questions_cost_is_told_as_a_whole_and_each() -> None:
 @pytest.mark.parametrize("name", ["curator-items", "curator-pairs"])
 def test_a_curators_epsilon_is_no_question_without_privacy(name: str) -> None:
     """The record may not tell "epsilon inf" of questions where the guarantee says epsilon 1."""
-    found = record(here(small(**DESIGNS[name])))
+    found = record(here(small(design=name)))
     assert found["epsilon"] == 1
     assert not found["guarantee"].startswith("none")
     assert found["epsilon_per_question"] != "inf"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from runs import Command, refused
 
-from coordinator.rounds import Round
+from coordinator.server.rounds.conductor import Round
 from scenarios.journal import Journal
 
 pytestmark = pytest.mark.usefixtures("interruptible")
@@ -68,7 +68,7 @@ def test_a_resumed_run_takes_its_rounds_as_they_were_asked(
     interrupted_after(3, monkeypatch, blindrec, *flags, "--out", tmp_path / "out")
     monkeypatch.setenv("OTHER_PROCESSOR", "yes")
     assert blindrec(*flags).result["releases_sha256"] != whole["releases_sha256"]
-    resumed = blindrec("resume", tmp_path / "out", "--backend", "inprocess", "--json", "-")
+    resumed = blindrec("resume", tmp_path / "out", "--policy", mine, "--backend", "inprocess", "--json", "-")
     assert (resumed.code, resumed.result["releases_sha256"]) == (0, whole["releases_sha256"]), resumed.err
     for name in ("rounds.parquet", "items.parquet"):
         assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
@@ -81,7 +81,7 @@ def test_a_policy_whose_code_asks_otherwise_is_refused(
     """Where its code was changed since; brought back, the run goes on. So it does where it asks the same."""
     flags, out = [*FLAGS, "--policy", mine, "--out", tmp_path / "out"], tmp_path / "out"
     interrupted_after(3, monkeypatch, blindrec, *flags)
-    again = ["resume", out, "--backend", "inprocess"] if resumed else flags
+    again = ["resume", out, "--policy", mine, "--backend", "inprocess"] if resumed else flags
     for change in ("else 99", "else 100 if number < 2 else 99"):
         Path(f"{mine.partition(':')[0]}.py").write_text(WAVERING.replace("else 100", change))
         sys.modules.pop(mine.partition(":")[0])
@@ -92,6 +92,23 @@ def test_a_policy_whose_code_asks_otherwise_is_refused(
     Path(f"{mine.partition(':')[0]}.py").write_text(WAVERING + "# another comment\n")
     sys.modules.pop(mine.partition(":")[0])
     assert blindrec(*again).code == 0
+
+
+def test_what_a_policy_imports_is_its_code_too(
+    mine: str, blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    helper, module = f"of_{mine.partition(':')[0]}", mine.partition(":")[0]
+    (tmp_path / f"{helper}.py").write_text("USERS = 100\n")
+    text = WAVERING.replace("else 100", "else USERS").replace("import os\n", f"import os\nfrom {helper} import USERS\n")
+    (tmp_path / f"{module}.py").write_text(text)
+    flags = [*FLAGS, "--policy", mine, "--out", tmp_path / "out"]
+    interrupted_after(2, monkeypatch, blindrec, *flags)
+    for users in (99, 100):
+        (tmp_path / f"{helper}.py").write_text(f"USERS = {users}\n\n")
+        for name in (helper, module):
+            sys.modules.pop(name)
+        ended = blindrec(*flags)
+        assert (ended.code, "its code has changed" in ended.err) == ((0, False) if users == 100 else (2, True))
 
 
 def test_a_policy_of_another_name_is_refused(

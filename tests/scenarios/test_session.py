@@ -7,51 +7,41 @@ import threading
 import time
 from dataclasses import fields, replace
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import worlds
-from runs import here, of_file, planted_ratings, small, write_movielens
+from runs import here, small
 
 from actors.device import Device
-from coordinator.layout import Layout
 from coordinator.protocol.coins import as_words, derive
 from coordinator.protocol.errors import PolicyError
 from coordinator.protocol.messages import Query
-from coordinator.rounds import Learner
-from coordinator.schedules import OneRound
-from coordinator.server import Ask, ServerState
-from scenarios.abandoning import stop_if_abandoned
+from coordinator.server.fleet.layout import Layout
+from coordinator.server.mechanisms import found
+from coordinator.server.rounds.conductor import Learner
+from coordinator.server.rounds.schedules import OneRound
+from coordinator.server.rounds.state import Ask, ServerState
+from coordinator.server.server_half import ONE_ROUND
 from scenarios.config import Scenario
 from scenarios.experiment import Run, silent
-from scenarios.kept import Held
-from scenarios.kinds import design_of
+from scenarios.policies import asked_epsilon
 from scenarios.populations import populate
+from scenarios.round_store import Held
 from scenarios.session import InProcess, Job
+from scenarios.worker_threads import stop_if_abandoned
 
 TWO_CLASSES = small(like="0.9,0.1;0.3,0.6", class_shares="0.3,0.7", users=1201, seed=11)
-
-
-DESIGNS: dict[str, dict[str, object]] = {
-    "multi-maxsense": {"design": "multi-maxsense", "questions": 3, "epsilon": 3},
-    "pairwise": {"design": "pairwise"},
-    "public pairs": {"design": "pairwise", "rated_items": "public", "agreement": "positive"},
-    "item-query": {"design": "item-query", "answers_per_item": 2},
-    "full-reveal": {"design": "full-reveal"},
-    "curator-items": {"design": "curator-items"},
-    "curator-pairs": {"design": "curator-pairs"},
-}
 
 
 def digest_by_hand(scenario: Scenario) -> str:
     """The digest as promised: who answered, then the bits, in device order; from one `Device` a user."""
     filled = scenario.complete()
     public_seed = derive(scenario.seed, "public")
-    query = design_of(filled).query(round_number=0, public_seed=public_seed, epsilon=filled.epsilon)
+    query = filled.asking().query(round_number=0, public_seed=public_seed, epsilon=asked_epsilon(filled))
     ratings, secret = populate(scenario).ratings, derive(scenario.seed, "devices")
-    releases = [Device(ratings, secret, user, filled.epsilon).answer(query) for user in range(ratings.users)]
+    releases = [Device(ratings, secret, user, None).answer(query) for user in range(ratings.users)]
     bits = [bit for release in releases for bit in release.unpacked()[0].tolist()]
     packed = np.packbits(np.ones(len(releases), np.uint8)).tobytes() + np.packbits(bits).tobytes()
     return hashlib.sha256(packed).hexdigest()
@@ -66,7 +56,7 @@ def whole() -> Run:
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Several calls a cohort, as large runs have them."""
-    monkeypatch.setattr("coordinator.layout.SMALLEST_BLOCK", 64)
+    monkeypatch.setattr("coordinator.server.fleet.layout.SMALLEST_BLOCK", 64)
 
 
 def sums(run: Run) -> dict[str, Any]:
@@ -106,46 +96,15 @@ def test_layouts_do_not_change_anything(workers: int, devices_per_actor: int | N
     assert run.devices_per_actor == devices_per_actor or devices_per_actor is None
 
 
-@pytest.mark.parametrize("name", ["multi-maxsense", "pairwise"])
+@pytest.mark.parametrize("name", [name for name, half in found().items() if ONE_ROUND in half.policies])
 def test_the_digest_of_other_designs_is_that_of_one_device_a_user(name: str) -> None:
-    scenario = small(**DESIGNS[name], users=61, seed=11)
+    scenario = small(design=name, users=61, seed=11)
     assert here(scenario, devices_per_actor=7).outcome.releases_sha256 == digest_by_hand(scenario)
-
-
-@pytest.mark.usefixtures("small_blocks")
-@pytest.mark.parametrize("name", DESIGNS)
-def test_layouts_do_not_change_any_design(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Cohorts of one, of an odd number and of all; calls of 64 devices, and of 8 where many bits come back."""
-    scenario = small(**DESIGNS[name], like="0.9,0.1;0.3,0.6", class_shares="0.3,0.7", users=401, seed=11)
-    one = here(scenario)
-    monkeypatch.setattr("coordinator.layout.MOST_BITS", 800)
-    for workers, devices_per_actor in ((1, 1), (3, 7), (2, 300), (2, None)):
-        assert same(here(scenario, workers=workers, devices_per_actor=devices_per_actor), one)
-    assert not same(here(scenario.model_copy(update={"seed": 12})), one)
-
-
-@pytest.mark.usefixtures("small_blocks")
-@pytest.mark.parametrize("name", DESIGNS)
-def test_every_design_runs_on_a_file_however_it_is_cut(name: str, tmp_path: Path) -> None:
-    """Users with 1 to 11 ratings; more devices than users; one item is liked by one user only, and held out."""
-    rows = [(user, item, rating) for user, item, rating in planted_ratings(users=60, items=12, each=11) if item <= user]
-    file = write_movielens(tmp_path / "ratings.csv", [*rows, (60, 12, 5.0)])
-    scenario = of_file(file, **DESIGNS[name], users=150)
-    one, other = here(scenario), here(scenario, workers=2, devices_per_actor=13)
-    assert same(one, other)
-    rated = np.diff(one.population.ratings.rated(as_words(bytes(16)), 0, 150)[0])
-    assert one.statistic.asked == one.outcome.state.fresh
-    assert one.statistic.missing == (int((rated < 2).sum()) if name == "public pairs" else 0)
-    assert one.statistic.missing > 0 or name != "public pairs"
-    assert one.statistic.answered + one.statistic.missing == one.statistic.asked
-    assert one.outcome.model.cluster.shape == (one.population.ratings.items,)
-    if name == "item-query":
-        assert one.outcome.state.fresh == 150 or worlds.scores_of(one.statistic).sensed.all()
 
 
 @pytest.mark.parametrize("changed", [{"seed": 12}, {"epsilon": Fraction(9, 10)}, {"theta": 1.5}, {"users": 1200}])
 def test_what_is_no_layout_changes_the_digest(changed: dict[str, object], whole: Run) -> None:
-    other = here(TWO_CLASSES.model_copy(update=changed))
+    other = here(Scenario.model_validate({**TWO_CLASSES.flat(), **changed}))
     assert other.outcome.releases_sha256 != whole.outcome.releases_sha256
     assert not same(other, whole)
 
@@ -191,7 +150,7 @@ def job(budget: Fraction | None, *, epsilon: Fraction | None) -> Job:
         ratings=populate(scenario).ratings,
         secret=derive(0, "devices"),
         budget=budget,
-        policy=OneRound(design=design_of(scenario), epsilon=epsilon, public_seed=derive(0, "public")),
+        policy=OneRound(design=scenario.asking(), epsilon=epsilon, public_seed=derive(0, "public")),
         learner=Learner(clusters=2, decoder="centred"),
         layout=Layout(devices=50, workers=1, devices_per_actor=20),
     )
@@ -203,7 +162,7 @@ class Twice:
     def next_query(self, state: ServerState) -> Ask | None:
         if len(state.asked) == 2:
             return None
-        design = design_of(small(users=50))
+        design = small(users=50).asking()
         query = design.query(round_number=len(state.asked), public_seed=derive(0, "public"), epsilon=Fraction(3, 4))
         return Ask(query=query, first=0, stop=50)
 

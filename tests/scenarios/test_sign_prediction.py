@@ -9,8 +9,8 @@ import pytest
 from runs import Command, here, small
 from statistical import binomial_bounds, clopper_pearson, normal_radius, rate_fits
 
-from coordinator.moments import BlockParameters
 from coordinator.protocol.arrays import Floats
+from coordinator.server.moments.blocks import BlockParameters
 from scenarios.config import Scenario
 from scenarios.metrics import clustering_scores
 from scenarios.predictors import predictor

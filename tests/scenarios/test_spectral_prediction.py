@@ -10,11 +10,11 @@ import pytest
 import statistical
 from scipy.stats import norm
 
-from coordinator.moments import BlockParameters
-from coordinator.pair_moments import BlockSignal, curator_signal, pair_agreement
-from coordinator.pair_statistics import PairStatistic
 from coordinator.protocol.arrays import Floats, Ints
-from coordinator.spectral import decode_pairs
+from coordinator.server.decoding.spectral import decode_pairs
+from coordinator.server.moments.blocks import BlockParameters
+from coordinator.server.moments.pairs import BlockSignal, curator_signal, pair_agreement
+from coordinator.server.statistics.pairs import PairStatistic
 from scenarios.metrics import clustering_scores
 from scenarios.spectral_prediction import signal_accuracy, signal_exact, spectral_accuracy, spectral_exact
 

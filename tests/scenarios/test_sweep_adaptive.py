@@ -19,7 +19,7 @@ from scenarios.config import Scenario
 from scenarios.experiment import Run
 from scenarios.metrics import clustering_scores
 from scenarios.sweep.adaptive_measure import Measured, Unit, measure
-from scenarios.sweep.schemes import SCHEMES
+from scenarios.sweep.schemes import DESIGNS, SCHEMES
 
 HERE = ("--backend", "inprocess", "--workers", 1)
 TINY = ("--items", 30, "--rated", 10, "--epsilon", 4)
@@ -101,7 +101,7 @@ def test_a_sweep_from_end_to_end(whole: Path, swept: Callable[..., Ended]) -> No
 def test_a_unit_is_what_runs_tell(whole: Path) -> None:
     every = pd.read_parquet(whole / "units.parquet").set_index(["scheme", "seed"]).to_dict("index")
     for name in ("adaptive-sign", "adaptive-maxsense"):
-        finished = run_of(design=SCHEMES[name].design, policy="eliminate", users=10**6, seed=1)
+        finished = run_of(design=DESIGNS[name], policy="eliminate", users=10**6, seed=1)
         unit = every[name, 1]
         assert unit["users"] == finished.outcome.state.answers_asked
         assert unit["rounds"] == len(finished.outcome.state.asked)
@@ -199,7 +199,7 @@ def test_without_devices(
     told = swept("--statistic", "moments", "--seeds", 4, "--out", tmp_path / "moments", "--json", "-")
     rows = rows_of(told.result)
     for name, row in rows.items():
-        emulated = SCHEMES[name].design == "sign"
+        emulated = SCHEMES[name].emulated
         assert row["seeds"] == (4 if emulated else 0)
         assert (row["users"] is not None) == emulated
         assert (row["predicted"] is None) == row["adaptive"]

@@ -14,19 +14,20 @@ from statistical import FALSE_ALARM, normal_radius, variance_fits
 from worlds import scores_of
 
 from actors.device import Cohort
-from coordinator.aggregation import aggregate
-from coordinator.estimates import contrasts_of
-from coordinator.moments import BlockParameters, maxsense_moments
-from coordinator.pool_designs import PoolDesign
-from coordinator.protocol.arrays import Floats
+from coordinator.protocol.arrays import Floats, Floats2
 from coordinator.protocol.coins import derive
+from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query
-from coordinator.server import Ask, total
-from coordinator.statistics import ScoreStatistic
-from coordinator.transcript import digest
+from coordinator.server.aggregation import aggregate
+from coordinator.server.decoding.estimates import contrasts_of
+from coordinator.server.design import PoolDesign
+from coordinator.server.moments.blocks import BlockParameters, maxsense_moments
+from coordinator.server.moments.emulation import Crowd, given_sensed
+from coordinator.server.rounds.state import Ask, total
+from coordinator.server.rounds.transcript import digest
+from coordinator.server.statistics.scores import ScoreStatistic
 from scenarios.config import Scenario
 from scenarios.emulation import Emulated
-from scenarios.kinds import design_of
 from scenarios.metrics import clustering_scores
 from scenarios.populations import populate
 from scenarios.sweep.emulated import EmulatedPrefixes, emulate, emulated_devices
@@ -42,7 +43,7 @@ def signs(**changes: Any) -> Scenario:
 
 def asked(scenario: Scenario, epsilon: float, *, centred: bool) -> Query:
     """A query about a pool of 25 of the 40 items; with centres as rounds after the first one have them."""
-    design, pool = design_of(scenario), np.delete(np.arange(40, dtype=np.int32), np.arange(0, 30, 2))
+    design, pool = scenario.asking(), np.delete(np.arange(40, dtype=np.int32), np.arange(0, 30, 2))
     assert isinstance(design, PoolDesign)
     expected = np.clip(levels_of(scenario)[pool] + np.linspace(-0.3, 0.3, 25), -1, 1) if centred else None
     return design.query(
@@ -77,13 +78,17 @@ def emulated(scenario: Scenario, query: Query) -> Floats:
     return np.array([scores_in(query, devices.ask(ask)[0]) for ask in asks], float)
 
 
+def crowd_of(devices: Emulated, liked: Floats2) -> Crowd:
+    return Crowd(likes=liked, class_shares=devices.class_shares, rated=devices.rated, users=USERS)
+
+
 def expected_scores(scenario: Scenario, query: Query) -> tuple[Floats, Floats]:
     """Mean and variance of every item's agreements, or of its centred score, over rounds of `USERS` devices."""
     assert query.pool is not None
     devices = emulated_devices(populate(scenario))
     liked = devices.likes[:, query.pool]
     if query.design == "maxsense":
-        sensing, (given, rate) = query.parameters["sensing"], devices.given_sensed(query, liked)
+        sensing, (given, rate) = query.parameters["sensing"], given_sensed(query, crowd_of(devices, liked))
         spread = sensing * (1 - sensing) * rate * (1 - rate)
         return (USERS - 1) * sensing * (given - rate), np.full(given.size, USERS * spread)
     mean = np.zeros(liked.shape[1])
@@ -225,9 +230,9 @@ def test_sets_about_all_items_have_the_planners_moments() -> None:
     scenario = small(like="0.9,0.2;0.6,0.1", class_shares="0.3,0.7", cluster_shares="0.2,0.8")
     population = populate(scenario)
     assert population.truth is not None
-    query = design_of(scenario).query(round_number=0, public_seed=derive(7, "public"), epsilon=Fraction(1))
+    query = scenario.asking().query(round_number=0, public_seed=derive(7, "public"), epsilon=Fraction(1))
     devices = emulated_devices(population)
-    given, rate = devices.given_sensed(query, devices.likes)
+    given, rate = given_sensed(query, crowd_of(devices, devices.likes))
     exact = maxsense_moments(
         BlockParameters(
             rated=5,
@@ -244,7 +249,5 @@ def test_sets_about_all_items_have_the_planners_moments() -> None:
 
 def test_what_is_no_pool_design_is_not_emulated() -> None:
     scenario = small(design="pairwise")
-    query = design_of(scenario).query(round_number=0, public_seed=derive(7, "public"), epsilon=Fraction(1))
-    devices = Emulated(likes=np.full((1, 40), 0.5), class_shares=np.ones(1), rated=5, coins=np.random.default_rng(0))
-    with pytest.raises(ValueError, match="neither signs nor sensing sets"):
-        devices.ask(Ask(query=query, first=0, stop=10))
+    with pytest.raises(InputError, match="pairwise has no statistic that can be drawn"):
+        emulated_devices(populate(scenario))

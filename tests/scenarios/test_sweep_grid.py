@@ -68,8 +68,9 @@ def test_the_digest_is_about_what_results_depend_on() -> None:
     assert same[0].digest == same[1].digest
     others = [grid({"items": [40, 61]}), grid({"items": [40, 60]}, share=0.98), grid({"items": [40, 60]}, most_users=9)]
     others.append(grid({"items": [40, 60]}, decoders=["centred", "paper"]))
+    others.append(grid({"items": [40, 60]}, criteria=["top"]))
     others.append(grid({"items": [40, 60], "epsilon": "1.0000000000000000001"}))
-    assert len({one.digest for one in [*same, *others]}) == 6
+    assert len({one.digest for one in [*same, *others]}) == 7
 
 
 @pytest.mark.parametrize("name", built_in_grids())
@@ -79,6 +80,7 @@ def test_built_in_grids_are_sound(name: str) -> None:
     assert load_grid(name, seeds=3).seeds == 3
 
 
+TOP = {"criteria": ["top"]}
 WRONG: list[tuple[dict[str, Any], list[str]]] = [
     ({}, ["grid is empty", "[[grid]]"]),
     ({"grid": []}, ["grid is empty"]),
@@ -88,6 +90,10 @@ WRONG: list[tuple[dict[str, Any], list[str]]] = [
     ({"grid": [{"items": 40, "users": 9}]}, ["users", "leave it out"]),
     ({"base": {"users": 9}, "grid": [{"items": 40}]}, ["users", "leave it out"]),
     ({"base": {"ratings": "r.csv"}, "grid": [{"theta": 1}]}, ["ratings", "block model"]),
+    ({**TOP, "base": {"ratings": "r.csv"}, "grid": [{"theta": 1}]}, ["most_users is 1000000000", "100000000"]),
+    ({**TOP, "grid": [{"items": 40, "design": "pairwise"}]}, ["criterion top", "pairwise"]),
+    ({"grid": [{"items": 40}], "criteria": ["top", "top"]}, ["criteria are top, top", "once"]),
+    ({"grid": [{"items": 40}], "criteria": ["best"]}, ["criteria", "'best'"]),
     ({"grid": [{"items": 40, "seed": [1, 2]}]}, ["seed", "[base]"]),
     ({"grid": [{"items": 40, "decoder": ["paper"]}]}, ["decoder", "list decoders"]),
     ({"grid": [{"itens": 40}]}, ["(itens = 40)", "'itens'", "unknown"]),

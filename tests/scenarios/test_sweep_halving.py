@@ -9,7 +9,7 @@ from rich.console import Console
 from statistical import normal_radius, rate_fits
 
 from scenarios.session import InProcess
-from scenarios.sweep.online_axes import HALVING, Setting, parse_axes
+from scenarios.sweep.online_axes import HALVING, OnlineSetting, parse_axes
 from scenarios.sweep.online_checks import check_sweep
 from scenarios.sweep.online_settings import OnlineSweep
 from scenarios.sweep.online_summary import summarize
@@ -18,7 +18,7 @@ from scenarios.sweep.store import claim_folder
 
 
 def halved(tmp_path: Path, *, seeds: int) -> dict[str, Any]:
-    base = Setting(20, 2, 16, 1, 0, 0)
+    base = OnlineSetting(20, 2, 16, 1, 0, 0)
     names = ("plurality", "p-rec-sim")
     wanted = OnlineSweep(base=base, axes=parse_axes("ratio=16"), recommenders=names, seeds=seeds)
     check_sweep(wanted)

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from runs import here, small
+from runs import here, of_file, planted_ratings, small, write_movielens
 
-from coordinator.aggregation import Statistic
+from coordinator.server.statistics.statistic import Statistic
 from scenarios.config import Scenario
 from scenarios.experiment import Run
 from scenarios.metrics import clustering_scores
+from scenarios.popularity import liked_share, top_share
 from scenarios.sweep import prefixes
 from scenarios.sweep.prefixes import Prefixes
 from scenarios.sweep.threshold import STEP, Unit, adapts, crossing, guess, measure, predicted_users, succeeds
@@ -177,3 +179,28 @@ def test_where_to_start() -> None:
     assert predicted_users(small(like="0.9,0.1;0.1,0.9")) is None
     assert predicted_users(small(clusters=3)) is None
     assert guess(standard) == round(predicted_users(standard) or 0)
+
+
+def test_a_list_of_a_file_is_found_as_bisection_over_runs_finds_it(tmp_path: Path) -> None:
+    """The first devices of the most are those of a run with as many, once everybody in the file is among them."""
+    file = write_movielens(tmp_path / "ratings.csv", planted_ratings(users=20, items=120, each=40))
+    scenario = of_file(file, users=40_000, epsilon=4, seed=1)
+    found = measure(unit(scenario, decoders=("centred",), criteria=("top",), share=0.8, start=4000))
+
+    def listed(size: int) -> bool:
+        finished = run_with(scenario, size)
+        return top_share(finished.outcome.model.score, liked_share(finished.population)) >= 0.8
+
+    users = found.users["centred", "top"]
+    assert users is not None
+    assert users > 1000
+    assert found.users == {("centred", "top"): crossing(listed, start=4000, most=40_000, resolution=0.02)}
+    with pytest.raises(ValueError, match="no truth to compare labels with"):
+        Prefixes(scenario).scores(100, "centred")
+    assert guess(scenario.model_copy(update={"items": 120})) == round(4 * 120 * math.log(120))
+
+
+def test_a_list_is_looked_for_where_a_policy_stops() -> None:
+    scenario = small(design="sign", policy="eliminate", users=10**6, epsilon=4, seed=3)
+    found = measure(unit(scenario, decoders=("posterior",), criteria=("share", "top")))
+    assert found.users["posterior", "top"] == found.users["posterior", "share"] == found.devices  # all 40 items

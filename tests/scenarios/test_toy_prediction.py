@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from coordinator.decoders import kmeans_on_line
-from coordinator.moments import BlockParameters
 from coordinator.protocol.arrays import Floats, Ints
 from coordinator.protocol.errors import InputError
-from coordinator.schedules import round_users
+from coordinator.server.decoding.line import kmeans_on_line
+from coordinator.server.moments.blocks import BlockParameters
+from coordinator.server.rounds.schedules import round_users
 from scenarios.metrics import clustering_scores
 from scenarios.toy_prediction import (
     answers_for,

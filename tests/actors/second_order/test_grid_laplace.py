@@ -11,8 +11,8 @@ import pytest
 import tiers
 from statistical import chi_square_fits
 
-from actors.second_order.coins import Coins
-from actors.second_order.rivals import noisy_places
+from actors.coins import Coins
+from actors.second_order.mechanisms.laplace import noisy_places
 from coordinator.protocol.arrays import Words2
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.grid_noise import GridLaplace, grid_laplace

@@ -14,16 +14,16 @@ from hypothesis import strategies as st
 from scipy import integrate, special
 from statistical import chi_square_fits, hoeffding_radius, normal_radius, rate_fits
 
-from actors.second_order.coins import Coins
+from actors.coins import Coins
 from actors.second_order.directions import directions
-from actors.second_order.privunit import named
+from actors.second_order.mechanisms.privunit import named
 from coordinator.protocol.arrays import Floats, Floats2, Indices, Ints, Words
 from coordinator.protocol.candidates import candidate, candidates_key
 from coordinator.protocol.caps import CapChannel, cap_channel
 from coordinator.protocol.channels import COIN, choice_channel
-from coordinator.protocol.coins import device_streams
+from coordinator.protocol.directions import basis_of, pack_moment
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.second_order import basis_of, pack_moment
+from coordinator.protocol.streams import device_streams
 
 MANY, WIDE = 40_000, 10
 QUERY = bytes(range(16))

@@ -13,12 +13,12 @@ import reference
 import tiers
 from statistical import chi_square_fits
 
-from actors.second_order.coins import Coins
-from actors.second_order.rivals import corners
-from actors.second_order.speakers import Asked, sslp
+from actors.coins import Coins
+from actors.second_order.mechanisms.sslp import Sslp, corners
 from coordinator.protocol.arrays import Floats, Floats2, Words, Words2
 from coordinator.protocol.channels import bit_channel
-from coordinator.protocol.second_order import SecondOrderQuery, sslp_bound, sslp_clip
+from coordinator.protocol.second_order import SecondOrderQuery
+from coordinator.protocol.second_order_mechanisms.sslp import sslp_bound, sslp_clip
 
 EPSILON = Fraction(3, 2)
 
@@ -128,8 +128,11 @@ def test_the_bound_is_the_specifications_at_movielens_10m() -> None:
 def test_a_device_clips_its_residuals_at_half_the_range() -> None:
     """A residual of M moves as one of 2 M does, and one of M / 2 does not."""
     model = tiers.features(items=5, rank=1)
-    asked = Asked(SecondOrderQuery(model=model.digest, mechanism="sslp", epsilon=EPSILON), model, tiers.coins(300))
-    half, edge, far = (sslp(np.full((300, 5), size * sslp_clip(model)), asked) for size in (0.5, 1.0, 2.0))
+    query = SecondOrderQuery(model=model.digest, mechanism="sslp", epsilon=EPSILON)
+    half, edge, far = (
+        Sslp().payloads(np.full((300, 5), size * sslp_clip(model)), query, model, tiers.coins(300))
+        for size in (0.5, 1.0, 2.0)
+    )
     assert edge == far
     assert half != edge
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from coordinator.online import rules
-from coordinator.online.electorate import Electorate
-from coordinator.online.rules import Rule
 from coordinator.protocol.errors import InputError
+from coordinator.server.online import rules
+from coordinator.server.online.electorate import Electorate
+from coordinator.server.online.rules import Rule
 
 LIMITS = [
     rules.total(1, 1),

@@ -11,11 +11,11 @@ import pytest
 import reference
 from mortal import DEATHS, Actor, Fate, at, by_chance, lives, stand_in
 
-from actors.online_remote import VoterHost
+from actors.voter_host import VoterHost
 from actors.voters import TableVoters
-from coordinator.online.recommenders import Promise
-from coordinator.online.remote import OnlineCoordinator
 from coordinator.protocol.ballots import Service
+from coordinator.server.online.recommender import Promise
+from coordinator.server.online.service_actor import OnlineCoordinator
 
 VOTERS, ROUNDS, BUDGET = 12, 6, Fraction(2)
 SECRET, COIN = reference.derive(2, "devices"), reference.derive(3, "coin")
@@ -36,8 +36,8 @@ class Clients:
 
 @pytest.fixture(autouse=True)
 def _no_ray(monkeypatch: pytest.MonkeyPatch) -> None:
-    stand_in(monkeypatch, "coordinator.online.remote")
-    monkeypatch.setattr("coordinator.online.service.MOST_ROUNDS", 2)
+    stand_in(monkeypatch, "coordinator.server.online.service_actor")
+    monkeypatch.setattr("coordinator.server.online.service.MOST_ROUNDS", 2)
 
 
 def run(fate: Fate = lives, coordinators: int = 1) -> tuple[list[tuple[list[int], list[int]]], int]:

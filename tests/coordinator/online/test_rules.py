@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coordinator.online import rules
-from coordinator.online.electorate import Electorate
-from coordinator.online.recommenders import Limits
-from coordinator.online.rules import NO_LIMIT, Rule
 from coordinator.protocol.arrays import Bits, Bools
+from coordinator.server.online import rules
+from coordinator.server.online.electorate import Electorate
+from coordinator.server.online.recommender import Limits
+from coordinator.server.online.rules import NO_LIMIT, Rule
 
 SOUND = [rules.total, rules.wide, rules.lean]
 

@@ -7,9 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from coordinator.online.recommenders import Promise
-from coordinator.online.service import by_sequence
 from coordinator.protocol.errors import InputError
+from coordinator.server.online.recommender import Promise
+from coordinator.server.online.service import by_sequence
 from scenarios.online.constructive import Attack, attack
 from scenarios.online.privacy_bounds import epsilon_proved
 from scenarios.online.replay import Pattern, replay

@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.online.recommenders import RECOMMENDERS
 from coordinator.protocol.errors import InputError
+from coordinator.server.online.recommenders import bounded_names, found
 from scenarios.online.loss_bounds import (
-    BOUNDED,
     halving_constant,
     loss_bound,
     loss_lower_bound,
@@ -56,7 +55,7 @@ def test_where_nothing_is_proved() -> None:
 
 
 def test_all_readings_are_p_rec_sim_without_diversity_and_radius() -> None:
-    found = {loss_bound(name, 1000, 2, 64, 4) for name in BOUNDED if name != "p-rec-sharp"}
+    found = {loss_bound(name, 1000, 2, 64, 4) for name in bounded_names() if name != "p-rec-sharp"}
     assert len(found) == 1
 
 
@@ -76,7 +75,7 @@ def test_slow_halving() -> None:
 
 
 @given(
-    name=st.sampled_from([*BOUNDED, "random", "plurality"]),
+    name=st.sampled_from([*bounded_names(), "random", "plurality"]),
     peers=st.integers(1, 50),
     more=st.integers(0, 5000),
     radius=st.integers(0, 40),
@@ -100,7 +99,7 @@ def test_no_upper_bound_is_below_the_lower_one(name: str, peers: int, more: int,
     ],
 )
 def test_numbers_that_cannot_be(numbers: tuple[int, int, int, int, int, int], match: str) -> None:
-    for name in RECOMMENDERS:
+    for name in found():
         with pytest.raises(InputError, match=match):
             loss_bound(name, *numbers)
 

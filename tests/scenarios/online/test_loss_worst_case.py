@@ -8,8 +8,8 @@ import itertools
 import numpy as np
 import pytest
 
-from coordinator.online.weighting import Weighting
 from coordinator.protocol.errors import InputError
+from coordinator.server.online.weighting import Weighting
 from scenarios.online.loss_bounds import loss_bound, loss_lower_bound
 from scenarios.online.loss_worst_case import worst_loss_sim
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from coordinator.online.recommenders import RECOMMENDERS
 from coordinator.protocol.errors import InputError
+from coordinator.server.online.recommenders import found
 from scenarios.online.config import OnlineScenario
 from scenarios.validation import validated
 
@@ -38,7 +38,7 @@ def test_files_bring_their_own_numbers() -> None:
         assert told(claimed) == (None, None, 3, 1, 2)
 
 
-@pytest.mark.parametrize("name", RECOMMENDERS)
+@pytest.mark.parametrize("name", found())
 def test_every_recommender_is_known_by_its_name(name: str) -> None:
     assert OnlineScenario(recommender=name).recommender == name
 

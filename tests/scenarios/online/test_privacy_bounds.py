@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordinator.protocol.errors import InputError
-from scenarios.online.loss_bounds import BOUNDED
+from coordinator.server.online.recommenders import bounded_names
 from scenarios.online.privacy_bounds import epsilon_proved, sim_constants, theorem_p, theorem_p_sim
 
 SMALL = st.integers(0, 40)
@@ -77,7 +77,7 @@ def test_the_closed_form_of_theorem_p_sim(rounds: int) -> None:
 
 
 def test_the_least_is_given_where_d_and_r_are_0() -> None:
-    for name in BOUNDED:
+    for name in bounded_names():
         sharp = name == "p-rec-sharp"
         assert epsilon_proved(name, 100, 2, 800, 20) == theorem_p_sim(100, 20, sharp=sharp)
         assert theorem_p_sim(100, 20, sharp=sharp) < theorem_p(name, 100, 2, 20)

@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 from coordinator.protocol.errors import InputError
 from scenarios.online.loss_bounds import loss_bound
 from scenarios.online.privacy_bounds import epsilon_proved
-from scenarios.online.privacy_lower_bounds import PAPER_SHARE, conjecture, own_lower_bound, theorem_7, theorem_15
+from scenarios.online.privacy_lower_bounds import (
+    PAPER_SHARE,
+    conjecture,
+    epsilon_needed,
+    own_lower_bound,
+    theorem_7,
+    theorem_15,
+)
 
 
 def divergence(p: float, q: float) -> float:
@@ -21,6 +28,18 @@ def divergence(p: float, q: float) -> float:
 def test_theorem_7() -> None:
     assert theorem_7(1000, 2, 20, 10, 5) == pytest.approx(math.log(100) / 10)
     assert theorem_7(1000, 2, 20, 10, 600) == 0
+
+
+def test_what_is_needed_is_the_larger_of_both_theorems() -> None:
+    """At T = 1,000 and a loss of 1 Theorem 7's is larger; with D + R = 250 and a loss of 14 Theorem 15's."""
+    assert (
+        epsilon_needed(1000, 2, 20, 10, 3, 4, 1) == theorem_7(1000, 2, 20, 10, 1) > theorem_15(1000, 2, 20, 10, 3, 4, 1)
+    )
+    wide = (1000, 2, 20, 1, 250, 0)
+    assert epsilon_needed(*wide, 14.49) == max(theorem_7(*wide[:4], 14.49), theorem_15(*wide, 14.49))
+    assert epsilon_needed(10**6, 2, 20, 1, 2000, 0, 10**6 / 69) == pytest.approx(0.0061 * 2000)
+    assert epsilon_needed(1000, 2, 19, 10, 0, 0, 1) is None
+    assert epsilon_needed(1000, 2, 20, 10, 0, 0, None) is None
 
 
 def test_the_papers_thresholds() -> None:

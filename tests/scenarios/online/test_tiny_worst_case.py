@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from coordinator.online.recommenders import RECOMMENDERS
-from coordinator.online.rules import Rule
 from coordinator.protocol.errors import InputError
+from coordinator.server.online.recommenders import found
+from coordinator.server.online.rules import Rule
 from scenarios.online.privacy_bounds import epsilon_proved
 from scenarios.online.tiny_worst_case import Tiny, worst_case_tiny
 
@@ -32,7 +32,7 @@ class Brute:
 
     def __init__(self, tiny: Tiny) -> None:
         self.tiny = tiny
-        self.rule: Rule = RECOMMENDERS[tiny.recommender].limits(tiny.diversity, tiny.radius)
+        self.rule: Rule = found()[tiny.recommender].limits(tiny.diversity, tiny.radius)
         self.likes = [row for row in itertools.product((False, True), repeat=tiny.objects) if any(row)]
         self.plus = self.minus = 0.0
 

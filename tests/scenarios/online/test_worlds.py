@@ -9,8 +9,8 @@ import pytest
 
 from actors.client import Client
 from actors.voters import PlantedVoters
-from coordinator.online.recommenders import RECOMMENDERS
 from coordinator.protocol.errors import InputError
+from coordinator.server.online.recommenders import found
 from scenarios.online.config import OnlineScenario
 from scenarios.online.privacy_bounds import epsilon_proved
 from scenarios.online.worlds import (
@@ -75,7 +75,7 @@ def test_the_world_follows_from_the_seed_and_not_from_the_recommender() -> None:
         return world.voters.taste.tobytes(), world.voters.diverse.tobytes(), votes.tobytes(), world.secret
 
     usual = content(world_of(seed=4))
-    for name in RECOMMENDERS:
+    for name in found():
         assert content(world_of(seed=4, recommender=name, diversity=5, radius=5)) == usual
     assert not set(content(world_of(seed=5))) & set(usual)
 

@@ -10,8 +10,8 @@ import pytest
 from ray.job_submission import JobStatus
 
 from scenarios.submission import following
-from scenarios.submission.following import Log, exit_code, follow, told
-from scenarios.submission.head import Head, LostError
+from scenarios.submission.following import JobLog, exit_code, follow, told
+from scenarios.submission.head import Head, SilentHeadError
 from scenarios.submission.parcel import packed
 
 RESULT = bytes(range(256)) * 3000
@@ -41,10 +41,10 @@ class Job:
             yield piece
 
 
-def followed(*sessions: Sequence[str] | Exception) -> tuple[str, Log]:
+def followed(*sessions: Sequence[str] | Exception) -> tuple[str, JobLog]:
     """What is shown of a job, and its log."""
     shown: list[str] = []
-    log = Log(shown.append)
+    log = JobLog(shown.append)
     follow(cast("Head", Job(sessions)), "job1", log)
     return "".join(shown), log
 
@@ -73,7 +73,7 @@ def test_a_log_that_never_came_is_fetched_whole() -> None:
 
 
 def test_a_log_that_cannot_be_had_is_given_up() -> None:
-    with pytest.raises(LostError, match=r"the log of job job1 is cut off \(gone\)"):
+    with pytest.raises(SilentHeadError, match=r"the log of job job1 is cut off \(gone\)"):
         followed(*[ConnectionError("gone")] * following.TRIES, [LOG])
 
 

@@ -175,7 +175,7 @@ def test_a_result_that_is_damaged_or_has_no_place_can_be_fetched_again(
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("scenarios.files.write_bytes", full)
+        patch.setattr("scenarios.submission.job_commands.write_bytes", full)
         said = blindrec(*follow, tmp_path / "result.json")
     assert said.code == 3
     assert "No space left on device; job job1 is over, `blindrec status job1 --json FILE` fetches" in said.err

@@ -11,7 +11,8 @@ import pytest
 from ray._private.runtime_env.packaging import create_package
 
 from coordinator.protocol.errors import InputError
-from scenarios.submission.sending import PACKAGES, check_folder, entrypoint, environment, left_out, run_folders
+from scenarios import PACKAGES
+from scenarios.submission.sending import check_folder, entrypoint, environment, left_out, run_folders
 from scenarios.submission.withheld import told
 
 ROOT = Path(__file__).parents[3]

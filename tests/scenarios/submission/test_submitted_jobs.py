@@ -16,6 +16,7 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 
+import foreign_mechanisms
 import psutil
 import pytest
 import requests
@@ -28,6 +29,7 @@ ROOT = Path(__file__).parents[3]
 PATIENCE = 300.0
 """Seconds that a busy machine may take for a job; no test depends on how fast it is."""
 RAYLET, NICE = "raylet/raylet", "RAY_worker_niceness"
+OWN = ["--design", "theirs:OUE", "--workers", "1", "--json", "-"]
 ENDLESS = ["run", "--users", "4000000000", "--items", "2000", "--backend", "inprocess", "--workers", "1"]
 
 
@@ -89,6 +91,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     (place / "other").write_text(secrets.token_hex(32))
     (place / "work").mkdir()
     (place / "work" / "small.toml").write_text("items = 40\nrated = 5\nusers = 3001\n")
+    (place / "work" / "theirs.py").write_text(Path(foreign_mechanisms.__file__).read_text(encoding="utf-8"))
     kept = {name: value for name, value in os.environ.items() if not name.startswith("RAY_") or name == NICE}
     environment = kept | {
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
@@ -121,11 +124,12 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @pytest.fixture(scope="module")
 def told(cluster: Cluster) -> dict[str, Ended]:
-    """What three commands leave that are sent at the same time."""
+    """What commands leave that are sent at the same time."""
     small = ["submit", "run", "small.toml"]
     started = {
         "good": cluster.start(*small, "--workers", "1", "--json", "-"),
         "failing": cluster.start(*small, "--epsilon", "-3"),
+        "own": cluster.start(*small, *OWN),
         "refused": cluster.start(*small, RAY_AUTH_TOKEN_PATH=str(cluster.folder.parent / "other")),
     }
     return {name: ended(process) for name, process in started.items()}
@@ -144,6 +148,18 @@ def test_a_failing_jobs_exit_code_comes_back(told: dict[str, Ended]) -> None:
     assert said.code == 2
     assert "\nblindrec: epsilon is -3; it must be above 0" in said.out
     assert said.err.splitlines()[-1].endswith("failed with exit code 2")
+
+
+def test_a_mechanism_of_ones_own_travels_with_a_job_and_to_a_ray_that_runs(
+    cluster: Cluster, told: dict[str, Ended]
+) -> None:
+    """Its file lies in the folder that is submitted; the cluster has never heard of it."""
+    joined = ended(cluster.start("run", "small.toml", *OWN, joining=True))
+    near = here(small(design=foreign_mechanisms.OUE())).outcome.releases_sha256
+    for said in (told["own"], joined):
+        assert (said.code, "Traceback" in said.err) == (0, False), said.err
+        assert (said.result["backend"], said.result["answered"]) == ("ray", 3001)
+        assert said.result["releases_sha256"] == near
 
 
 def test_a_job_is_left_looked_at_and_stopped(cluster: Cluster) -> None:

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from coordinator.completion import announcing
-from coordinator.completion.fitting import Model, iterate
+from coordinator.server.completion import announcing
+from coordinator.server.completion.fitting import FittedModel, iterate
 from scenarios.session import InProcess
 from scenarios.two_tier import course, validation, weighing
 from scenarios.two_tier.config import TwoTier
@@ -31,7 +31,7 @@ class OtherLibrary:
     def __init__(self) -> None:
         self._coins = np.random.default_rng(1)
 
-    def iterate(self, *arguments: Any, **named: Any) -> Model:
+    def iterate(self, *arguments: Any, **named: Any) -> FittedModel:
         model = iterate(*arguments, **named)
         vectors = model.features.vectors
         noise = NOISE * np.abs(vectors).max() * self._coins.uniform(-1, 1, vectors.shape)

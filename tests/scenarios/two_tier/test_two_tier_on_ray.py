@@ -9,10 +9,10 @@ import pytest
 import ray
 from runs import holds_within
 
-from actors.second_order.remote import HostedDevices
+from actors.second_order.private_host import HostedDevices
 from benchmarks.victims import alive, below
-from coordinator.completion.cohorts import cut_users
 from coordinator.protocol.second_order import SecondOrderRelease
+from coordinator.server.completion.cohorts import cut_users
 from scenarios.cluster import OnRay
 from scenarios.session import InProcess, Session
 from scenarios.two_tier.config import two_tier_of
@@ -35,7 +35,7 @@ def test_ray_gives_the_result_of_this_process_though_actors_die(
     A process of private devices dies before its first answers have arrived, and one of public users soon after.
     Another one dies, and is replaced, when a model was announced to it and it has not yet been asked.
     """
-    monkeypatch.setattr("coordinator.completion.cohorts.RATINGS_A_COHORT", 300)
+    monkeypatch.setattr("coordinator.server.completion.cohorts.RATINGS_A_COHORT", 300)
     flags = {"planted": "150,70,6000", "public": 40, "private": 13, "rank": 3, "regularisation": 2, "iterations": 4}
     wanted = two_tier_of({**flags, "mechanism": "pmd", "weight": 0.5, "batch": 7})
     public = world_of(wanted, read_table(wanted)).split.public_rows
@@ -83,7 +83,7 @@ def test_ray_gives_the_result_of_this_process_though_actors_die(
 
 def test_ray_validates_the_weight_of_this_process(ray_session: OnRay, monkeypatch: pytest.MonkeyPatch) -> None:
     """Public users that announced models are fitted to have actors of their own, beside those of all public users."""
-    monkeypatch.setattr("coordinator.completion.cohorts.RATINGS_A_COHORT", 300)
+    monkeypatch.setattr("coordinator.server.completion.cohorts.RATINGS_A_COHORT", 300)
     flags = {"planted": "150,70,6000", "public": 40, "private": 28, "rank": 3, "regularisation": 2, "iterations": 4}
     wanted = two_tier_of({**flags, "mechanism": "laplace", "epsilon": "20", "batch": 14})
     here, there = (

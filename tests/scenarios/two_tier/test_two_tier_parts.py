@@ -9,9 +9,9 @@ import pytest
 from completions import features_of, planted
 
 from actors.ranking import top_items
-from coordinator.completion.fitting import Fitting
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import complete_many
+from coordinator.server.completion.fitting import Fitting
 from scenarios.datasets import RatingTable
 from scenarios.session import InProcess
 from scenarios.two_tier.advice import advice_scores, liked

@@ -12,7 +12,7 @@ import pytest
 from runs import Command, refused
 
 from scenarios.two_tier import guessing, sweep_attack
-from scenarios.two_tier.attack import attack
+from scenarios.two_tier.attack import ATTACKED, attack
 
 SWEEP = ["sweep", "two-tier", "--backend", "inprocess", "--workers", "1", "--planted", "80,30,2000"]
 SETTLED = ["--rank", "2", "--regularisation", "1", "--public", "20", "--private", "20", "--every", "20"]
@@ -61,7 +61,7 @@ def test_a_sweep_goes_on_with_what_it_has_and_attacks(
     assert ended.code == 0, ended.err
     assert (folder / "units.jsonl").read_bytes() == before
     rows = ended.result["attack"]
-    assert {row["mechanism"] for row in rows} == {"none", "pmc", "pmd", "pmc-rr", "laplace"}
+    assert {row["mechanism"] for row in rows} == {name for name, _ in ATTACKED}
     assert (folder / "attack.png").stat().st_size > 1000
     pmc = next(row for row in rows if row["mechanism"] == "pmc" and row["known"] == 1)
     assert pmc["flip_found"] == 1.0

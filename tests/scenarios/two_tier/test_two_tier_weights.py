@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from completions import planted
 
-from coordinator.completion.announcing import announced
-from coordinator.completion.cohorts import LocalCrowd
-from coordinator.completion.fitting import Fitting
 from coordinator.protocol.arrays import Floats2
 from coordinator.protocol.errors import InputError
+from coordinator.server.completion.announcing import announced
+from coordinator.server.completion.cohorts import LocalCrowd
+from coordinator.server.completion.fitting import Fitting
 from scenarios.datasets import RatingTable
 from scenarios.session import InProcess
 from scenarios.two_tier.config import TwoTier, two_tier_of

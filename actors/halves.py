@@ -1,0 +1,82 @@
+"""The device's half of a mechanism: what a device sketches of its ratings, and how that is randomized."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from actors.coins import Coins
+from actors.ratings import Ratings
+from coordinator.protocol.arrays import Bits, Bits2, Bools, Indices2
+from coordinator.protocol.channels import Likelihood, Sampled
+from coordinator.protocol.coins import round_key
+from coordinator.protocol.mechanisms import half_of
+from coordinator.protocol.messages import Query, unpack
+from coordinator.protocol.streams import device_streams
+
+
+class Sketched(NamedTuple):
+    """What a block of devices has to say, before it is privatized."""
+
+    private: Bits2 | Indices2
+    """Private bits, uint8, shape (devices, questions), or whole numbers, int32; they must not leave the device side."""
+    able: Bools | None = None
+    """Which devices can answer, a function of public things alone; None: all."""
+    pairs: Indices2 | None = None
+    """Public pairs that the bits are about, shape (devices, 2), where they follow from public ratings."""
+
+
+class DeviceHalf:
+    """What devices do with one kind of query, or several; all of it works on a block of devices at once.
+
+    Attributes
+    ----------
+    names : tuple of str
+        What the queries are called that it answers, `Query.design`.
+    """
+
+    names: tuple[str, ...]
+
+    def sketch(self, query: Query, ratings: Ratings, coins: Coins) -> Sketched:
+        """Return what the devices of ``coins`` have to say.
+
+        Parameters
+        ----------
+        query : Query
+            Public; held against its public half before.
+        ratings : Ratings
+            The population's.
+        coins : Coins
+            Which devices, and their private coins.
+        """
+        raise NotImplementedError(f"{type(self).__name__} says no sketch; give it a method that makes one")
+
+    def randomize(self, private: Bits2 | Indices2, query: Query, coins: Coins) -> Bits2:
+        """Return the released bits, uint8, shape (devices, query.bits); ``private`` may be used up.
+
+        Unless a half says otherwise its query's exact channel draws them, and what is not private is told as it is.
+        """
+        public = half_of(query.design)
+        if not public.private:
+            return private.view(np.uint8)
+        channel = public.channel(query)
+        if isinstance(channel, Likelihood):
+            key = round_key(query.public_seed, query.round)
+            return channel.draw(private, device_streams(key, coins.first, coins.devices), coins.release)
+        if not isinstance(channel, Sampled):
+            raise TypeError(f"{type(channel).__name__} draws no releases; give {type(self).__name__} a randomize")
+        return channel.draw(private, coins.release)
+
+    def packed(self, private: Bits2 | Indices2, query: Query, coins: Coins) -> Bits:
+        """Return the released bits, device by device, packed most significant bit first; as `randomize` draws them."""
+        return np.packbits(self.randomize(private, query, coins))
+
+
+class PackedHalf(DeviceHalf):
+    """A half that draws releases of many bits packed; one of its own says `packed`."""
+
+    def randomize(self, private: Bits2 | Indices2, query: Query, coins: Coins) -> Bits2:
+        """Return the released bits, a byte each; see `DeviceHalf.randomize`."""
+        drawn = self.packed(private, query, coins)
+        return unpack(drawn.tobytes(), coins.devices * query.bits).reshape(coins.devices, query.bits)

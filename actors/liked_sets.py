@@ -1,0 +1,76 @@
+"""The set mechanism's private sets, compiled: what a device liked, padded or cut to exactly so many values."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from actors.block_model import BlockModelRatings, device_class, likes_item, list_rated
+from actors.coins import Coins
+from actors.kernels import StoredLikes
+from actors.ratings import Ratings, of_kind
+from actors.seeds import ratings_streams
+from actors.sign_kernels import places_in
+from coordinator.protocol.arrays import Counts, Indices, Indices2, Words
+from coordinator.protocol.compiled import compiled
+from coordinator.protocol.messages import Query
+from coordinator.protocol.one_item import pool_of
+from coordinator.protocol.subset_form import PADDED
+from coordinator.protocol.uniform import below
+
+
+def liked_sets(query: Query, ratings: Ratings, coins: Coins) -> Indices2:
+    """Return each device's set, int32, shape (devices, padded): places in the pool, and dummies from its size on."""
+    places, mine = places_in(pool_of(query), ratings.items), coins.sketch()
+    own = np.empty((coins.devices, int(query.parameters[PADDED])), np.int32)
+    of_kind(
+        ratings,
+        block=lambda of: _block_model_sets(of.model(), coins.master, mine, places, coins.first, own),
+        stored=lambda of: _stored_sets(of.liked, mine, places, coins.first, own),
+    )
+    return own
+
+
+@compiled
+def _keep(coins: np.uint64, liked: Counts, found: int, dummies: int, own: Indices) -> None:
+    """Write a uniform subset of a device's likes as large as its set, or all of them and dummies."""
+    for place in range(own.size):
+        if place >= found:
+            own[place] = dummies + place - found
+            continue
+        if found > own.size:
+            other = place + below(coins, place, found - place)
+            liked[place], liked[other] = liked[other], liked[place]
+        own[place] = liked[place]
+
+
+@compiled
+def _block_model_sets(
+    model: BlockModelRatings, master: Words, coins: Words, places: Indices, first: int, own: Indices2
+) -> None:
+    """Write synthetic devices' sets; ``coins`` holds a private stream a device."""
+    many, dummies = model.items, (places >= 0).sum()
+    marks, stamp, buffer = np.zeros(many + 1, np.uint8), 0, np.empty(many + 2, np.uint32)
+    rated, liked = np.empty(many + 1, np.uint32), np.empty(model.rated, np.uint32)
+    secret = ratings_streams(master, first, len(own))
+    for k in range(len(own)):
+        stream, found = secret[k], 0
+        stamp = list_rated(stream, many, model.rated, marks, stamp, buffer, rated)
+        like = model.like[device_class(stream, model.class_marks)]
+        for item in rated[: model.rated]:
+            if places[item] >= 0 and likes_item(stream, item, like[model.clusters[item]]):
+                liked[found] = places[item]
+                found += 1
+        _keep(coins[k], liked, found, dummies, own[k])
+
+
+@compiled
+def _stored_sets(likes: StoredLikes, coins: Words, places: Indices, first: int, own: Indices2) -> None:
+    """Write real devices' sets; see `_block_model_sets`."""
+    dummies, liked = (places >= 0).sum(), np.empty(places.size, np.uint32)
+    for k in range(len(own)):
+        user, found = likes.user[first + k], 0
+        for item in likes.liked[likes.starts[user] : likes.starts[user + 1]]:
+            if places[item] >= 0:
+                liked[found] = places[item]
+                found += 1
+        _keep(coins[k], liked, found, dummies, own[k])

@@ -1,0 +1,75 @@
+"""Pairwise-Preference on devices: three readings of what it means that a device agrees about two items (spec, 3)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from actors.block_model import DISLIKED, LIKED, UNRATED
+from actors.coins import Coins
+from actors.halves import DeviceHalf, Sketched
+from actors.ratings import Ratings
+from coordinator.protocol.arrays import Bits, Bools
+from coordinator.protocol.coins import round_key
+from coordinator.protocol.mechanisms.pairwise import AGREEMENTS, OF_RATED
+from coordinator.protocol.messages import Query
+from coordinator.protocol.pairs import pairs_among, random_pairs
+
+
+def rated_equal(one: Bits, other: Bits) -> Bools:
+    """Return whether both items are rated, and alike (Banerjee et al., Appendix B)."""
+    same: Bools = (one == other) & (one != UNRATED)
+    return same
+
+
+def equal(one: Bits, other: Bits) -> Bools:
+    """Return whether both are liked, or neither; unrated counts as not liked (Figure 1 to the letter)."""
+    same: Bools = (one == LIKED) == (other == LIKED)
+    return same
+
+
+def positive(one: Bits, other: Bits) -> Bools:
+    """Return whether both are liked (the authors' slides)."""
+    both: Bools = (one == LIKED) & (other == LIKED)
+    return both
+
+
+_AGREE = dict(zip(AGREEMENTS, (rated_equal, equal, positive), strict=True))
+
+
+class Pairwise(DeviceHalf):
+    """One bit, flipped: whether the device agrees about its public pair (Banerjee et al., Figure 1)."""
+
+    def __init__(self, agreement: str, suffix: str = "") -> None:
+        self.names = (f"pairwise-{agreement}{suffix}",)
+        self.agree = _AGREE[agreement]
+
+    def sketch(self, query: Query, ratings: Ratings, coins: Coins) -> Sketched:
+        """Return 1 for each device that agrees about a pair among all items."""
+        key = round_key(query.public_seed, query.round)
+        pairs = np.stack(random_pairs(key, coins.first, coins.devices, query.items), axis=1)
+        opinions = ratings.opinions(coins.master, coins.first, pairs)
+        return Sketched(self.agree(opinions[:, 0], opinions[:, 1]).astype(np.uint8).reshape(coins.devices, 1))
+
+
+class PairwiseOfRated(Pairwise):
+    """The pair is drawn among the items that the device rated, which are public; fewer than two: no answer."""
+
+    def sketch(self, query: Query, ratings: Ratings, coins: Coins) -> Sketched:
+        """Return 1 for each device that agrees about a pair among its rated items, and the pairs."""
+        starts, rated, likes = ratings.rated(coins.master, coins.first, coins.devices)
+        places = pairs_among(round_key(query.public_seed, query.round), coins.first, np.diff(starts))
+        able = places[:, 0] >= 0
+        rows = np.where(able[:, None], starts[:-1, None] + places, 0)
+        pairs = np.full((coins.devices, 2), -1, np.int32)
+        opinions = np.full((coins.devices, 2), DISLIKED, np.uint8)
+        if able.any():
+            pairs[able] = rated[rows[able]]
+            opinions[able] = np.where(likes[rows[able]], LIKED, DISLIKED)
+        bits = self.agree(opinions[:, 0], opinions[:, 1]) & able
+        return Sketched(bits.astype(np.uint8).reshape(coins.devices, 1), None if able.all() else able, pairs)
+
+
+DEVICE = (
+    *(Pairwise(name) for name in AGREEMENTS),
+    *(PairwiseOfRated(name, OF_RATED) for name in AGREEMENTS),
+)

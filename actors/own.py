@@ -1,0 +1,142 @@
+"""The device's half of a mechanism of one's own: the class sketches, the exact channel is drawn from here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from actors.coins import Coins
+from actors.halves import DeviceHalf, Sketched
+from actors.ratings import Ratings
+from coordinator.protocol.admitted import Own, OwnPublic, question_of
+from coordinator.protocol.arrays import Bits2, Bools, Indices, Indices2, Ints, Words
+from coordinator.protocol.channels import IndependentBits, Likelihood, MatrixChannel
+from coordinator.protocol.guarding import guarded
+from coordinator.protocol.messages import Query
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """What a block of devices rated; see `coordinator.protocol.own.RatingsBlock`."""
+
+    devices: Ints
+    starts: Ints = field(repr=False)
+    items: Indices = field(repr=False)
+    likes: Bools = field(repr=False)
+
+    def random_item(self, coins: Words) -> tuple[Indices, Bools]:
+        """Return one rated item a device and whether it was liked; -1 of a device without a rating."""
+        sizes = np.diff(self.starts)
+        some = sizes > 0
+        place = self.starts[:-1] + (coins % np.maximum(sizes, 1).astype(np.uint64)).astype(np.int64)
+        item, like = np.full(sizes.size, -1, np.int32), np.zeros(sizes.size, np.bool_)
+        item[some], like[some] = self.items[place[some]], self.likes[place[some]]
+        return item, like
+
+
+@dataclass(frozen=True, slots=True)
+class SketchCoins:
+    """Private coins for sketching; see `coordinator.protocol.own.CoinsBlock`."""
+
+    coins: Coins = field(repr=False)
+
+    def words(self, lane: int = 0) -> Words:
+        """Return a coin a device."""
+        return self.coins.sketch(lane)
+
+
+MOST_VALUES = 1 << 31
+"""Private values of a likelihood lie below this, where its question does not say."""
+
+
+class OwnDevice(DeviceHalf):
+    """What devices do with the queries of one mechanism of one's own.
+
+    Parameters
+    ----------
+    own : Own
+        As it was admitted.
+    """
+
+    def __init__(self, own: Own) -> None:
+        self.own, self.names, self._public = own, (own.name,), OwnPublic(own)
+
+    def sketch(self, query: Query, ratings: Ratings, coins: Coins) -> Sketched:
+        """Return what the class makes of the devices' ratings; see `DeviceHalf.sketch`.
+
+        Raises
+        ------
+        MechanismError
+            If it raises anything, does not end, or returns what does not fit its own question.
+        """
+        starts, items, likes = ratings.rated(coins.master, coins.first, coins.devices)
+        devices = np.arange(coins.first, coins.first + coins.devices, dtype=np.int64)
+        block = Block(devices=devices, starts=starts, items=items, likes=likes)
+        question = question_of(query)
+        found = guarded(self.own.mechanism, "sketch", query.round, question, block, SketchCoins(coins), private=True)
+        channel = self._public.channel(query)
+        if isinstance(channel, IndependentBits):
+            return Sketched(self._bits(found, channel, coins.devices, query.round))
+        rows = len(channel.rows) if isinstance(channel, MatrixChannel) else question.values
+        return Sketched(self._values(found, rows or MOST_VALUES, coins.devices, query.round))
+
+    def _array(self, found: Any, shape: tuple[int, ...], round_number: int, method: str = "sketch") -> Any:
+        if type(found) is not np.ndarray or found.dtype.kind not in "biu":
+            told = _kind(found)
+            raise self.own.fail(method, round_number, f"it returned {told}; return an array of whole numbers")
+        if found.shape != shape:
+            raise self.own.fail(method, round_number, f"it returned shape {found.shape}; return {shape} for this block")
+        return found
+
+    def _bits(self, found: Any, channel: IndependentBits, devices: int, round_number: int) -> Bits2:
+        bits = self._array(found, (devices, channel.bits), round_number)
+        if bits.size and (bits.min() < 0 or bits.max() > 1):
+            raise self.own.fail("sketch", round_number, "some of its bits are neither 0 nor 1")
+        if channel.ones is not None and bits.size and int(bits.sum(axis=1, dtype=np.int64).max()) > channel.ones:
+            raise self.own.fail("sketch", round_number, f"a sketch has more ones than the channel's {channel.ones}")
+        return np.array(bits, np.uint8)  # a copy: drawing uses it up
+
+    def _values(self, found: Any, values: int, devices: int, round_number: int) -> Indices2:
+        rows = self._array(found, (devices,), round_number)
+        if rows.size and (rows.min() < 0 or rows.max() >= values):
+            told = f"some of its values lie outside 0 to {values - 1}, those that the channel knows"
+            raise self.own.fail("sketch", round_number, told)
+        return np.ascontiguousarray(rows, np.int32)[:, None]
+
+    def randomize(self, private: Bits2 | Indices2, query: Query, coins: Coins) -> Bits2:
+        """Return the released bits; see `DeviceHalf.randomize`.
+
+        Raises
+        ------
+        MechanismError
+            If the class draws itself, from a likelihood, and what it draws is no release of its own question.
+        """
+        channel = self._public.channel(query)
+        if isinstance(channel, Likelihood):
+            return self._drawn(channel, private, query, coins)
+        return channel.draw(private, coins.release)
+
+    def _drawn(self, channel: Likelihood, private: Bits2 | Indices2, query: Query, coins: Coins) -> Bits2:
+        devices = np.arange(coins.first, coins.first + coins.devices, dtype=np.int64)
+        given = private, question_of(query).public_streams(devices), coins.release
+        found = guarded(self.own.mechanism, "sampler", query.round, *given, private=True, function=channel.draw)
+        released = self._array(found, (coins.devices, query.bits), query.round, "sampler")
+        if released.size and (released.min() < 0 or released.max() > 1):
+            raise self.own.fail("sampler", query.round, "some of its bits are neither 0 nor 1")
+        return np.ascontiguousarray(released, np.uint8)
+
+
+def _kind(found: Any) -> str:
+    """Return what a class returned, in words that a class cannot choose: names of its own types may show ratings."""
+    if type(found) is not np.ndarray:
+        return "no array"
+    return f"an array of {found.dtype}" if found.dtype.kind in "fc" else "an array of no numbers"
+
+
+@lru_cache(maxsize=16)
+def device_half(own: Own) -> OwnDevice:
+    """Return the device half of a mechanism of one's own, as it was admitted."""
+    return OwnDevice(own)

@@ -1,0 +1,86 @@
+"""Frequency oracles beside MaxSense and sign sensing: users a second on one core, of devices and server together.
+
+``python -m benchmarks.oracles [--json FILE]``. Devices draw their ratings, choose an item, randomize and pack; the
+server unpacks and counts. No Ray and no messages; the best of some runs, of which parts take turns.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from actors.device import Cohort
+from coordinator.protocol.coins import derive
+from coordinator.protocol.messages import Query
+from coordinator.server.aggregation import aggregate
+from coordinator.server.frequency import FrequencyHalf
+from coordinator.server.mechanisms import found
+from coordinator.server.rounds.state import ServerState
+from scenarios.block_world import settled
+from scenarios.config import Scenario
+from scenarios.policies import policy_of
+from scenarios.populations import populate
+
+SECRET = derive(0, "devices")
+
+
+def parts_of(design: str, items: int, rated: int, users: int, epsilon: str) -> dict[str, Callable[[], object]]:
+    """Return what devices and what the server do in one round, as functions to be timed."""
+    population = settled(populate(Scenario(design=design, items=items, rated=rated, users=users, epsilon=epsilon)))
+    ask = policy_of(population.scenario).next_query(ServerState(devices=users))
+    assert ask is not None  # the first round
+    query: Query = ask.query
+    release = Cohort(population.ratings, SECRET, 0, users, None).answer(query, 0, users)
+    return {
+        "devices": lambda: Cohort(population.ratings, SECRET, 0, users, None).answer(query, 0, users),
+        "server": lambda: aggregate(query, release),
+    }
+
+
+def measure(items: int, rated: int, users: int, epsilon: str, best_of: int) -> dict[str, dict[str, float]]:
+    """Return nanoseconds a user of both sides, and users a second, of every oracle, MaxSense and sign sensing."""
+    names = ["maxsense", "sign", *(name for name, half in found().items() if isinstance(half, FrequencyHalf))]
+    parts = {
+        (name, side): part for name in names for side, part in parts_of(name, items, rated, users, epsilon).items()
+    }
+    took = dict.fromkeys(parts, float("inf"))
+    for part in parts.values():
+        part()  # compile
+    for _ in range(best_of):
+        for place, part in parts.items():
+            begin = time.process_time()
+            part()
+            took[place] = min(took[place], time.process_time() - begin)
+    told = {}
+    for name in names:
+        sides = {side: took[name, side] / users * 1e9 for side in ("devices", "server")}
+        told[name] = {**sides, "users_a_second": 1e9 / sum(sides.values())}
+    return told
+
+
+def main(
+    users: Annotated[int, typer.Option(help="Devices.")] = 1 << 16,
+    epsilon: Annotated[str, typer.Option(help="Privacy parameter.")] = "1",
+    best_of: Annotated[int, typer.Option(help="Runs, of which the best counts.")] = 7,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures here too.")] = None,
+) -> None:
+    """Print what a user costs, and users a second."""
+    told = {}
+    for items, rated in ((1000, 30), (3706, 165)):
+        told[f"N = {items:,}, w = {rated}"] = found_here = measure(items, rated, users, epsilon, best_of)
+        print(
+            f"\nN = {items:,}, w = {rated}, epsilon {epsilon}: ns a user of devices and of the server, users a second"
+        )
+        for name, one in found_here.items():
+            print(f"{name:12} {one['devices']:7.0f} {one['server']:7.0f} {one['users_a_second']:12,.0f}")
+    if json_file:
+        json_file.write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    typer.run(main)

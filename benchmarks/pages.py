@@ -1,0 +1,123 @@
+"""What pages show: commands, programs, modules, sessions, and what stands beside them, found in the text."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[1]
+_FENCED = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
+_PROGRAMS = (
+    r"(?:blindrec(?! \w+,)|make|python|ray|kubectl|helm|docker|git|pip|pre-commit|mkdocs|cd|export|kill|rm|for|find"
+    r"|\w+=\$\(\w+)[ \n]"
+)
+_BEGINS = r"(?:make [a-z-]+\b|python -m \w|python -c |find \. |blindrec [\w-]+(?=[\s`]|$))"
+_MODULE = re.compile(r"# (\w+\.py)\n")
+
+
+class Shown(NamedTuple):
+    """A command, a program or anything else that a page shows."""
+
+    page: str
+    text: str
+
+
+class Printed(NamedTuple):
+    """A block that is neither a command nor code: what one of the commands before it printed, or a picture."""
+
+    page: str
+    commands: tuple[str, ...]
+    text: str
+
+
+def pages() -> list[str]:
+    """Return all pages, as seen from the project's folder."""
+    found = [ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+    found += [path for room in ("deploy", "docs", "examples") for path in (ROOT / room).rglob("*.md")]
+    return sorted(path.relative_to(ROOT).as_posix() for path in found)
+
+
+def read(page: str) -> str:
+    """Return a page's text."""
+    return (ROOT / page).read_text(encoding="utf-8")
+
+
+def blocks(text: str, *kinds: str) -> Iterator[str]:
+    """Yield the fenced blocks of these kinds, in order."""
+    yield from (body for kind, body in _FENCED.findall(text) if kind in kinds)
+
+
+def _lines(block: str) -> Iterator[str]:
+    """Yield the commands of a block, without comments; nothing, if it is no block of commands."""
+    if not re.match(_PROGRAMS, block):
+        return
+    for line in re.sub(r"<<'END'\n.*?^END$", "<<'END'", block, flags=re.DOTALL | re.MULTILINE).splitlines():
+        if not line.endswith("<<'END'") and (told := re.split(r"(?:^|\s+)#\s", line)[0].strip()):
+            yield told
+
+
+def commands(text: str) -> Iterator[str]:
+    """Yield the commands of a page, in blocks and in the text; a bare ``blindrec run`` only names the command."""
+    for block in blocks(text, "", "sh", "bash", "console"):
+        yield from _lines(block)
+    for span in re.findall(rf"`({_BEGINS}[^`]*)`", _FENCED.sub("", text)):
+        told = " ".join(span.split())
+        if not re.fullmatch(r"blindrec [\w-]+", told):
+            yield told
+
+
+def programs(text: str) -> Iterator[str]:
+    """Yield the programs of a page: its Python that is no module."""
+    heredocs = re.findall(r"^python - <<'END'\n(.*?)^END$", text, re.DOTALL | re.MULTILINE)
+    yield from (block for block in [*blocks(text, "python"), *heredocs] if not _MODULE.match(block))
+
+
+def modules(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the modules of a page by the name in their first line: ``# mypolicy.py``."""
+    for block in blocks(text, "python"):
+        if named := _MODULE.match(block):
+            yield named[1], block
+
+
+def printed_blocks(page: str) -> Iterator[Printed]:
+    """Yield what is neither commands nor code, each with the commands of the last block before it."""
+    last: tuple[str, ...] = ()
+    for kind, body in _FENCED.findall(read(page)):
+        if kind not in ("python", "pycon", "toml"):
+            if told := tuple(_lines(body)):
+                last = told
+            elif not body.startswith("python - <<"):
+                yield Printed(page, last, body)
+
+
+def shown() -> list[Shown]:
+    """Return all commands and programs of all pages."""
+    return [Shown(page, one) for page in pages() for find in (commands, programs) for one in find(read(page))]
+
+
+@contextlib.contextmanager
+def folder_of_pages() -> Iterator[None]:
+    """Work in a folder that holds the modules that pages show, and those of `examples`."""
+    before = Path.cwd()
+    with tempfile.TemporaryDirectory() as folder:
+        for page in pages():
+            for name, block in modules(read(page)):
+                (Path(folder) / name).write_text(block, encoding="utf-8")
+        for example in (ROOT / "examples").glob("*.py"):
+            (Path(folder) / example.name).write_text(example.read_text(encoding="utf-8"), encoding="utf-8")
+        os.chdir(folder)
+        sys.path.insert(0, folder)
+        try:
+            yield
+        finally:
+            os.chdir(before)
+            sys.path.remove(folder)
+            for name, module in list(sys.modules.items()):  # the next folder holds other files of these names
+                if Path(getattr(module, "__file__", None) or "/").parent == Path(folder):
+                    del sys.modules[name]

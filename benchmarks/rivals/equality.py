@@ -1,0 +1,83 @@
+"""Whether two programs release alike: a test on how many reports speak for each value, where all users hold one value.
+
+Two tests, each with half of the false-alarm probability. The first is about the value that users hold: is it spoken for
+as often? The second about all others: is the sum of their squared differences, each over its variance, what chance
+makes of it? Under equality that sum is about chi-square with as many degrees of freedom. Counts of Hadamard sketches
+come in correlated pairs (two values whose exclusive or is that of the held one), which at most doubles its variance.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import chi2, norm
+
+from coordinator.protocol.arrays import Ints
+
+FALSE_ALARM = 1e-6
+"""Probability that two programs which release alike are told apart."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """What the reports of users who all hold one value speak for.
+
+    Attributes
+    ----------
+    users : int
+        Users who reported.
+    counts : ndarray of int64, shape (K,)
+        Reports that speak for each value.
+    """
+
+    users: int
+    counts: Ints
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Equality:
+    """The verdict.
+
+    Attributes
+    ----------
+    held : float
+        Difference of the shares of reports that speak for the held value, over its standard error.
+    others : float
+        Sum of squares of the same for all other values.
+    freedom : int
+        How many these are.
+    equal : bool
+        Whether both tests pass.
+    """
+
+    held: float
+    others: float
+    freedom: int
+    equal: bool
+
+
+def compared(one: Counts, two: Counts, *, held: int, paired: bool = False) -> Equality:
+    """Compare two programs' counts.
+
+    Parameters
+    ----------
+    one, two : Counts
+        Of the same number of values.
+    held : int
+        The value that all users hold.
+    paired : bool
+        Whether the counts come in correlated pairs.
+    """
+    users = np.array([one.users, two.users])
+    rate = (one.counts + two.counts) / users.sum()
+    variance = rate * (1 - rate) * (1 / users).sum()
+    gap = one.counts / one.users - two.counts / two.users
+    apart = np.divide(gap, np.sqrt(variance), out=np.zeros_like(gap), where=variance > 0)
+    others = float((np.delete(apart, held) ** 2).sum())
+    freedom = apart.size - 1
+    excess = (others - freedom) / (2**0.5 if paired else 1.0)
+    alarm = FALSE_ALARM / 2
+    low, high = chi2.ppf(alarm / 2, freedom), chi2.isf(alarm / 2, freedom)
+    equal = abs(apart[held]) <= norm.isf(alarm / 2) and low <= freedom + excess <= high
+    return Equality(held=float(apart[held]), others=others, freedom=freedom, equal=bool(equal))

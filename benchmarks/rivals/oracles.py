@@ -1,0 +1,160 @@
+"""Frequency oracles beside pure-ldp's and OpenDP's, on one core: users a second, and whether both release alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from benchmarks.rivals.equality import FALSE_ALARM, Counts, compared
+from coordinator.protocol.errors import InputError
+from coordinator.protocol.mechanisms.hadamard import ROWS
+from scenarios.config import Scenario
+from scenarios.experiment import Run, run
+from scenarios.session import InProcess
+from scenarios.validation import validated
+
+OURS: dict[str, dict[str, Any]] = {
+    "maxsense": {"design": "maxsense"},
+    "grr": {"design": "grr"},
+    "oue": {"design": "oue"},
+    "olh": {"design": "olh"},
+    "hadamard": {"design": "hadamard"},
+    "hadamard-bit": {"design": "hadamard", "rows": 1},
+    "subset": {"design": "subset"},
+    "set": {"design": "set"},
+}
+"""What is timed, by name: the design and its settings."""
+PURE_LDP = ("grr", "oue", "olh", "hadamard", "hadamard-bit")
+"""What pure-ldp has: direct encoding, unary encoding, local hashing, the Hadamard mechanism and Hadamard response."""
+HIGH_PRIVACY = 1.0
+"""Largest epsilon at which pure-ldp's Hadamard response is one bit, as ours with one row is at any."""
+LEAST_SECONDS, FEWEST_USERS = 2.0, 20_000
+"""A run of ours is made twice as large until it takes so long."""
+Outside = Callable[[str, str, Mapping[str, Any]], dict[str, Any]]
+"""Takes a rival's name, its script and the job; returns what the script told."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What is compared.
+
+    Attributes
+    ----------
+    items, rated : int
+        N and w; a device has one of ``items + 1`` private values, "none" among them.
+    epsilon : float
+        Privacy parameter of a report [nats].
+    users : int
+        Devices of ours whose reports are held against a rival's.
+    seconds : float
+        How long a pass of a rival lasts.
+    passes : int
+        Passes of a rival; the best one counts.
+    """
+
+    items: int
+    rated: int
+    epsilon: float
+    users: int = 200_000
+    seconds: float = 5.0
+    passes: int = 3
+
+
+def _scenario(job: Job, name: str, **world: Any) -> Scenario:
+    return validated(Scenario, None, {"items": job.items, "epsilon": job.epsilon, **OURS[name], **world})
+
+
+def users_a_second(job: Job, name: str) -> float:
+    """Return the devices a second of a run on one thread, from the first question to what the server learned."""
+    users = FEWEST_USERS
+    while True:
+        seconds = run(_scenario(job, name, rated=job.rated, users=users), InProcess(1)).ran.seconds
+        if seconds >= LEAST_SECONDS:
+            return users / seconds
+        users *= 2
+
+
+def all_alike(job: Job, name: str) -> Run:
+    """Run a design on devices that all like one and the same item, and no other."""
+    shares = (1 / job.items, 1 - 1 / job.items)
+    world = {"rated": job.items, "like": ((1.0, 0.0),), "cluster_shares": shares, "users": job.users}
+    return run(_scenario(job, name, **world), InProcess(1))
+
+
+def rivals_of(job: Job) -> tuple[str, ...]:
+    """Return what pure-ldp has that is comparable at the job's epsilon."""
+    return tuple(name for name in PURE_LDP if name != "hadamard-bit" or job.epsilon <= HIGH_PRIVACY)
+
+
+def compare(job: Job, outside: Outside, told: Callable[[str], None]) -> dict[str, Any]:
+    """Time ours, the rivals and ours again, nothing at the same time; then hold reports against reports.
+
+    Raises
+    ------
+    InputError
+        If a rival's reports are not distributed as ours.
+    """
+    for name in OURS:
+        _scenario(job, name, rated=job.rated, users=FEWEST_USERS)
+    told("blindrec's oracles")
+    before = {name: users_a_second(job, name) for name in OURS}
+    names = rivals_of(job)
+    runs = {name: all_alike(job, name) for name in names}
+    truth = runs["grr"].population.truth
+    assert truth is not None  # a block model
+    held = int(np.flatnonzero(truth == 0)[0])
+    asked = {"epsilon": job.epsilon, "values": job.items + 1, "own": held, "seed": 0}
+    asked |= {"seconds": job.seconds, "passes": job.passes}
+    rows = int(runs["hadamard"].outcome.state.asked[0].query.parameters[ROWS])
+    told("pure-ldp's oracles")
+    theirs = [outside("pure-ldp", "pure_ldp_oracles", asked | {"oracles": list(names), "rows": rows})]
+    told("OpenDP's randomized response")
+    theirs.append(outside("OpenDP", "opendp_response", asked))
+    told("blindrec's oracles again")
+    rates = {name: min(rate, users_a_second(job, name)) for name, rate in before.items()}
+    labels = ("pure-ldp", "OpenDP")
+    rivals = [
+        _row(label, told_by["version"], name, found, runs[name], held=held, ours=rates[name])
+        for label, told_by in zip(labels, theirs, strict=True)
+        for name, found in told_by["oracles"].items()
+    ]
+    return {**asdict(job), "rows": rows, "users_per_second": rates, "rivals": rivals}
+
+
+def _row(
+    rival: str, version: str, name: str, found: Mapping[str, Any], mine: Run, *, held: int, ours: float
+) -> dict[str, Any]:
+    statistic: Any = mine.statistic
+    one = Counts(users=statistic.answered, counts=statistic.sums)
+    two = Counts(users=found["users"], counts=np.array(found["counts"], np.int64))
+    verdict = compared(one, two, held=held, paired=name.startswith("hadamard"))
+    if not verdict.equal:
+        raise InputError(
+            f"{rival}'s {name} reports the held value {verdict.held:.1f} standard errors from ours, all others at "
+            f"{verdict.others:.0f} with {verdict.freedom} degrees of freedom; the two do not release alike, mend "
+            f"benchmarks/rivals/oracles.py"
+        )
+    rate = max(found["rates"])
+    told = {"rival": rival, "version": version, "oracle": name, "users": found["users"], "users_per_second": rate}
+    return told | {"times": ours / rate, "held": verdict.held, "others": verdict.others, "freedom": verdict.freedom}
+
+
+def table(figures: Mapping[str, Any]) -> str:
+    """Return the figures as a Markdown table, one row an oracle and rival."""
+    rates: Mapping[str, float] = figures["users_per_second"]
+    rivals: Sequence[Mapping[str, Any]] = figures["rivals"]
+    head = f"N = {figures['items']:,}, epsilon {figures['epsilon']:g} | users a second | rival | its own | times"
+    lines = [f"| {head} | held value, s.e. apart | others, chi-square |", "|---|---|---|---|---|---|---|"]
+    for name, rate in rates.items():
+        beside = [
+            f"{row['rival']} {row['version']} | {row['users_per_second']:,.0f} | {row['times']:,.1f} | "
+            f"{row['held']:+.1f} | {row['others']:,.0f} of {row['freedom']:,}"
+            for row in rivals
+            if row["oracle"] == name
+        ]
+        lines.extend(f"| {name} | {rate:,.0f} | {one} |" for one in beside or ["| | | |"])
+    alarm = f"once in {1 / FALSE_ALARM:,.0f} times by chance"
+    return "\n".join([*lines, "", f"Both release alike; a comparison would say otherwise {alarm}."])

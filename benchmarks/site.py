@@ -1,0 +1,138 @@
+"""The documentation site (`make docs`): pages of the whole repository; a browser loads nothing from elsewhere.
+
+`mkdocs.yml` names this module as a hook. Most pages lie in `docs`; what the navigation names beside them, README first,
+is taken from where it stands. A file keeps its path in the repository, without ``docs/``, and links follow: what works
+where the repository is read works on the site.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from html.parser import HTMLParser
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mkdocs.config.defaults import MkDocsConfig
+    from mkdocs.structure.files import Files
+    from mkdocs.structure.pages import Page
+
+ROOT = Path(__file__).parents[1]
+LINK = re.compile(r"\]\(([^)#:\s]+)(#[^)\s]+)?\)")
+"""A link to a file, and to a heading in it."""
+_LOADS = {"script": "src", "img": "src", "iframe": "src", "source": "src", "video": "src", "audio": "src"}
+_LOADS |= {"embed": "src", "object": "data", "use": "href", "image": "href"}
+_FETCHED = {"stylesheet", "preload", "modulepreload", "prefetch", "preconnect", "dns-prefetch", "icon", "manifest"}
+_STYLE = re.compile(r"""(?:url\(|@import)\s*["']?((?:https?:)?//[^"')\s]+)""")
+_SCRIPTED = re.compile(r"""(["'`])https://[^"'`\s]*\1""")
+
+
+def listed(entries: Any) -> Iterator[str]:
+    """Yield the pages of a navigation, in its order."""
+    for entry in entries if isinstance(entries, list) else [entries]:
+        if isinstance(entry, dict):
+            yield from listed(list(entry.values()))
+        elif isinstance(entry, list):
+            yield from listed(entry)
+        else:
+            yield str(entry)
+
+
+def source(place: str) -> Path:
+    """Return the file that the site shows at a place."""
+    return next((path for path in (ROOT / "docs" / place, ROOT / place) if path.is_file()), ROOT / place)
+
+
+def stands_at(path: Path) -> str:
+    """Return the place of a file, or of a folder's README, on the site."""
+    page = (path / "README.md" if path.is_dir() else path).relative_to(ROOT).as_posix()
+    return page.removeprefix("docs/")
+
+
+def links(place: str, text: str) -> Iterator[tuple[re.Match[str], str]]:
+    """Yield the links of a page to files of the repository, each with the place on the site that it leads to."""
+    for link in LINK.finditer(text):
+        target = Path(os.path.normpath(source(place).parent / link[1]))
+        if target.exists() and target.is_relative_to(ROOT):
+            yield link, stands_at(target)
+
+
+def moved(place: str, text: str) -> str:
+    """Return the text of a page whose links lead to places on the site."""
+    new, end = "", 0
+    for link, target in links(place, text):
+        there = os.path.relpath(target, PurePosixPath(place).parent)
+        new, end = f"{new}{text[end : link.start()]}]({there}{link[2] or ''})", link.end()
+    return new + text[end:]
+
+
+class _Loads(HTMLParser):
+    """Gathers what a browser loads to show a page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def handle_data(self, data: str) -> None:
+        """Look at a style sheet within the page."""
+        if self.lasttag == "style":
+            self.found += _STYLE.findall(data)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Look at what an element loads."""
+        told = {name: value or "" for name, value in attrs}
+        self.found += [told.get(_LOADS.get(tag, ""), ""), *_STYLE.findall(told.get("style", ""))]
+        self.found += [one.split()[0] for one in told.get("srcset", "").split(",") if one.strip()]
+        if tag == "link" and _FETCHED & set(told.get("rel", "").lower().split()):
+            self.found.append(told.get("href", ""))
+
+
+def fetched(page: str) -> list[str]:
+    """Return the addresses outside of the site that a browser would load to show an HTML page."""
+    loads = _Loads()
+    loads.feed(page)
+    return [one for one in loads.found if re.match(r"(?:https?:)?//", one)]
+
+
+def without_addresses(script: str) -> str:
+    """Return a script of the theme without the addresses that it would load from, for diagrams or in old browsers."""
+    return _SCRIPTED.sub(r"\1\1", script)
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the pages that lie outside of `docs`, and the files that pages link to."""
+    from mkdocs.structure.files import File  # noqa: PLC0415 (the tests of this module need no mkdocs)
+
+    for place in listed(config.nav):
+        wanted = [place]
+        if place.endswith(".md") and source(place).is_file():
+            wanted += [target for _, target in links(place, source(place).read_text(encoding="utf-8"))]
+        for one in wanted:
+            if files.get_file_from_path(one) is None and source(one).is_file():
+                files.append(File.generated(config, one, abs_src_path=str(source(one))))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
+    """Let a page's links lead to places on the site."""
+    return moved(page.file.src_uri, markdown)
+
+
+def on_post_build(config: MkDocsConfig) -> None:
+    """Let a site load nothing from elsewhere.
+
+    Raises
+    ------
+    PluginError
+        One line for the first page or style sheet that would, and the addresses.
+    """
+    from mkdocs.exceptions import PluginError  # noqa: PLC0415 (same)
+
+    looked: dict[str, Callable[[str], list[str]]] = {".html": fetched, ".css": _STYLE.findall}
+    for path in sorted(Path(config.site_dir).rglob("*")):
+        if path.suffix == ".js":
+            path.write_text(without_addresses(path.read_text(encoding="utf-8")), encoding="utf-8")
+        elif path.suffix in looked and (found := looked[path.suffix](path.read_text(encoding="utf-8"))):
+            raise PluginError(f"{path} loads {', '.join(found)}; keep what the site needs in the site")

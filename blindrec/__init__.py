@@ -1,0 +1,112 @@
+"""The public face of blindrec: everything that a script or a notebook imports, and no logic.
+
+All names are loaded where they are first used, so that ``import blindrec`` loads nothing but this file and what it
+checks below: neither devices nor the server nor a numerical library. Whatever is not named here is private and may
+change with any version. ``docs/api.md`` has an example of each name.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from blindrec._neighbours import foreign
+
+if TYPE_CHECKING:
+    from blindrec import errors as errors
+    from coordinator.protocol.channels import Likelihood as Likelihood
+    from coordinator.protocol.channels import independent_bits as independent_bits
+    from coordinator.protocol.channels import matrix_channel as matrix_channel
+    from coordinator.protocol.own import Catalogue as Catalogue
+    from coordinator.protocol.own import CoinsBlock as CoinsBlock
+    from coordinator.protocol.own import Mechanism as Mechanism
+    from coordinator.protocol.own import Question as Question
+    from coordinator.protocol.own import RatingsBlock as RatingsBlock
+    from coordinator.protocol.own import Tally as Tally
+    from coordinator.server.rounds.setting import Setting as Setting
+    from coordinator.server.rounds.state import Ask as Ask
+    from coordinator.server.rounds.state import Policy as Policy
+    from coordinator.server.rounds.state import ServerState as ServerState
+    from scenarios.backends import Ray as Ray
+    from scenarios.config import Scenario as Scenario
+    from scenarios.conformance.checks import check as check
+    from scenarios.conformance.verdicts import Conformance as Conformance
+    from scenarios.from_python import plan as plan
+    from scenarios.from_python import run as run
+    from scenarios.from_python import sweep as sweep
+    from scenarios.returned import PlanResult as PlanResult
+    from scenarios.returned import Result as Result
+    from scenarios.returned import RunResult as RunResult
+    from scenarios.returned import SweepResult as SweepResult
+    from scenarios.session import InProcess as InProcess
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Ask",
+    "Catalogue",
+    "CoinsBlock",
+    "Conformance",
+    "InProcess",
+    "Likelihood",
+    "Mechanism",
+    "PlanResult",
+    "Policy",
+    "Question",
+    "RatingsBlock",
+    "Ray",
+    "Result",
+    "RunResult",
+    "Scenario",
+    "ServerState",
+    "Setting",
+    "SweepResult",
+    "Tally",
+    "__version__",
+    "check",
+    "errors",
+    "independent_bits",
+    "matrix_channel",
+    "plan",
+    "run",
+    "sweep",
+]
+
+_HOMES = {
+    "coordinator.protocol.channels": ("Likelihood", "independent_bits", "matrix_channel"),
+    "coordinator.protocol.own": ("Catalogue", "CoinsBlock", "Mechanism", "Question", "RatingsBlock", "Tally"),
+    "coordinator.server.rounds.setting": ("Setting",),
+    "coordinator.server.rounds.state": ("Ask", "Policy", "ServerState"),
+    "scenarios.backends": ("Ray",),
+    "scenarios.config": ("Scenario",),
+    "scenarios.conformance.checks": ("check",),
+    "scenarios.conformance.verdicts": ("Conformance",),
+    "scenarios.from_python": ("plan", "run", "sweep"),
+    "scenarios.returned": ("PlanResult", "Result", "RunResult", "SweepResult"),
+    "scenarios.session": ("InProcess",),
+}
+"""The names that each module holds."""
+
+if line := foreign(Path(__file__).parents[1]):
+    if Path(sys.argv[0] if sys.argv else "").stem == "blindrec":  # who typed the command needs no trace
+        sys.exit(f"blindrec: {line}")
+    raise ImportError(line, name=__name__)  # named, so that `python -m blindrec` tells it in a line, too
+
+
+if not TYPE_CHECKING:  # else type checkers would take any name for a public one
+
+    def __getattr__(name: str) -> Any:
+        """Load a public name where it is first used."""
+        if name == "errors":
+            return importlib.import_module("blindrec.errors")
+        for home, names in _HOMES.items():
+            if name in names:
+                found = globals()[name] = getattr(importlib.import_module(home), name)
+                return found
+        raise AttributeError(f"blindrec has no public name {name!r}; it has {', '.join(__all__)}")
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

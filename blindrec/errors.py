@@ -1,0 +1,25 @@
+"""The errors that blindrec raises on purpose; the text of each names the thing, its value and the remedy."""
+
+from __future__ import annotations
+
+from coordinator.protocol.errors import (
+    BlindrecError,
+    BudgetError,
+    InputError,
+    LedgerError,
+    LostError,
+    PolicyError,
+    ResumableError,
+)
+from coordinator.protocol.own import MechanismError
+
+__all__ = [
+    "BlindrecError",
+    "BudgetError",
+    "InputError",
+    "LedgerError",
+    "LostError",
+    "MechanismError",
+    "PolicyError",
+    "ResumableError",
+]

@@ -1,0 +1,46 @@
+"""Exact channels of local randomizers, in whole 64-bit coins: each with its epsilon, its chances and its sampler."""
+
+from __future__ import annotations
+
+from coordinator.protocol.channels.bits import BitChannel, bit_channel
+from coordinator.protocol.channels.channel import (
+    COIN,
+    LARGEST_EPSILON,
+    SMALLEST_EPSILON,
+    Channel,
+    CoinOf,
+    Sampled,
+    odds_within,
+)
+from coordinator.protocol.channels.choices import ChoiceChannel, choice_channel
+from coordinator.protocol.channels.independent import IndependentBits, flipped_bits, independent_bits
+from coordinator.protocol.channels.kary import KaryChannel, kary_channel
+from coordinator.protocol.channels.matrix import Likelihood, MatrixChannel, matrix_channel
+from coordinator.protocol.channels.subsets import SubsetChannel, subset_channel
+from coordinator.protocol.channels.unary import UnaryChannel, unary_channel
+
+__all__ = [
+    "COIN",
+    "LARGEST_EPSILON",
+    "SMALLEST_EPSILON",
+    "BitChannel",
+    "Channel",
+    "ChoiceChannel",
+    "CoinOf",
+    "IndependentBits",
+    "KaryChannel",
+    "Likelihood",
+    "MatrixChannel",
+    "Sampled",
+    "SubsetChannel",
+    "UnaryChannel",
+    "bit_channel",
+    "choice_channel",
+    "flipped_bits",
+    "independent_bits",
+    "kary_channel",
+    "matrix_channel",
+    "odds_within",
+    "subset_channel",
+    "unary_channel",
+]

@@ -1,0 +1,208 @@
+"""Independent bits: each bit of a sketch goes through a channel of its own, with a coin of its own."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+from decimal import Decimal, localcontext
+from fractions import Fraction
+from operator import index
+
+import numpy as np
+
+from coordinator.protocol.arrays import Bits2, Indices2, Ints
+from coordinator.protocol.budget import Epsilon
+from coordinator.protocol.channels.bits import bit_channel
+from coordinator.protocol.channels.channel import (
+    COIN,
+    MOST_TOLD,
+    CoinOf,
+    exact_log,
+    log_of,
+    mended,
+    require_probabilities,
+)
+from coordinator.protocol.checked import shown
+from coordinator.protocol.errors import InputError
+
+
+@dataclass(frozen=True, slots=True)
+class IndependentBits:
+    """Every bit is released as 1 with one of two probabilities, by its private value: flips, or unary encoding.
+
+    Source: Wang, Blocki, Li and Jha (2017), section 4.2, where ``count`` bits hold at most one 1.
+
+    Attributes
+    ----------
+    count : int
+        Number of bits.
+    if_one, if_zero : int
+        Number of the 2**64 coins that release 1, of a private 1 and of a private 0; the second is not above the first.
+    ones : int or None
+        A private sketch has at most so many ones; None: any number.
+    """
+
+    count: int
+    if_one: int
+    if_zero: int
+    ones: int | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what is no channel, or tells the opposite."""
+        counted = self.count, self.if_one, self.if_zero, 1 if self.ones is None else self.ones
+        if any(type(number) is not int for number in counted):
+            told = ", ".join(shown(number) for number in counted)
+            raise InputError(f"bits, coins of a 1, coins of a 0 and most ones are {told}; give int, whole numbers")
+        if self.count < 1 or (self.ones is not None and self.ones < 1):
+            raise InputError(f"{self.count} bits with at most {self.ones} ones are no sketch; give at least 1 of each")
+        if not 0 <= self.if_zero <= self.if_one <= COIN or self.if_zero == COIN or self.if_one == 0:
+            told = f"{self.if_one / COIN:g} of a private 1 and {self.if_zero / COIN:g} of a private 0"
+            raise InputError(f"probabilities to release 1 are {told}; give some from 0 to 1, the first not below")
+
+    @property
+    def bits(self) -> int:
+        """Number of released bits."""
+        return self.count
+
+    @property
+    def ratios(self) -> tuple[tuple[int, Fraction | None], tuple[int, Fraction | None]]:
+        """In how many bits the two worst sketches differ each way, and what one such bit can tell; None: everything."""
+        most = self.count if self.ones is None else min(self.ones, self.count)
+        of_one = Fraction(self.if_one, self.if_zero) if self.if_zero else None
+        of_zero = Fraction(COIN - self.if_zero, COIN - self.if_one) if self.if_one < COIN else None
+        rest = min(most, self.count - most)
+        if of_one is None or (of_zero is not None and of_one >= of_zero):
+            return (most, of_one), (rest, of_zero)
+        return (rest, of_one), (most, of_zero)
+
+    @property
+    def epsilon(self) -> float:
+        """Largest log-ratio of two sketches' probabilities of one release [nats]."""
+        return sum(math.inf if ratio is None else many * log_of(ratio) for many, ratio in self.ratios if many)
+
+    def exact_epsilon(self) -> Decimal:
+        """Return `epsilon` within 1e-60."""
+        with localcontext() as context:
+            context.prec = 80
+            logs = [
+                Decimal("Infinity") if ratio is None else many * exact_log(ratio) for many, ratio in self.ratios if many
+            ]
+            return sum(logs, Decimal(0))
+
+    def chances(self, private: Ints) -> list[Fraction]:
+        """Return the exact probability of every release; see `Channel.chances`.
+
+        Raises
+        ------
+        InputError
+            If there are too many releases to enumerate.
+        """
+        if 1 << min(self.count, 64) > MOST_TOLD:
+            raise InputError(f"{self.count} bits have more than {MOST_TOLD} releases; look at fewer bits")
+        one = [Fraction(self.if_one if bit else self.if_zero, COIN) for bit in private]
+        return [
+            math.prod((p if told else 1 - p for p, told in zip(one, release, strict=True)), start=Fraction(1))
+            for release in itertools.product((0, 1), repeat=self.count)
+        ]
+
+    def draw(self, private: Bits2 | Indices2, coin: CoinOf) -> Bits2:
+        """Return the released bits of a block of devices; ``private`` is used up. See `Sampled.draw`.
+
+        Raises
+        ------
+        InputError
+            If the sketches are none of this channel; the line tells nothing of them.
+        """
+        bits = private if private.dtype == np.uint8 else private.astype(np.uint8)
+        if bits.ndim != 2 or bits.shape[1] != self.count or (bits.size and bits.max() > 1):
+            raise InputError(f"sketches are no {self.count} bits each; give uint8 of 0 and 1, shape (devices, bits)")
+        if self.ones is not None and bits.size and bits.sum(axis=1, dtype=np.int64).max() > self.ones:
+            raise InputError(f"a sketch has more than {self.ones} ones, which the channel's epsilon does not cover")
+        off, on = np.uint64(COIN - self.if_one), np.uint64(self.if_zero)
+        if off or on:
+            for question in range(self.count):
+                column = bits[:, question]
+                column ^= coin(question) < (on if off == on else np.where(column == 1, off, on))
+        return bits.view(np.uint8)
+
+
+def flipped_bits(count: int, epsilon: Epsilon) -> IndependentBits:
+    """Return randomized response on each of ``count`` bits, each under ``epsilon``; together ``count`` times that.
+
+    Raises
+    ------
+    InputError
+        As `bit_channel`.
+    """
+    flips = bit_channel(epsilon).flips
+    return IndependentBits(count, COIN - flips, flips)
+
+
+def independent_bits(
+    *, count: int, if_one: float | Fraction, if_zero: float | Fraction, epsilon: Epsilon, ones: int | None = None
+) -> IndependentBits:
+    """Return the channel of stated probabilities in whole coins, rounded towards more noise: within epsilon, exactly.
+
+    Parameters
+    ----------
+    count : int
+        Number of bits.
+    if_one, if_zero : float or Fraction
+        Probability that a private 1, and a private 0, is released as 1.
+    epsilon : Fraction or None
+        What the whole answer claims [nats]; None for no claim.
+    ones : int or None
+        A private sketch has at most so many ones; None: any number.
+
+    Raises
+    ------
+    InputError
+        If the probabilities are none, tell more than epsilon by more than floats' dust, or coins cannot express it.
+
+    Examples
+    --------
+    >>> from math import e
+    >>> oue = independent_bits(count=9, if_one=1 / 2, if_zero=1 / (e + 1), epsilon=Fraction(1), ones=1)
+    >>> 1 - 1e-9 < oue.epsilon <= 1
+    True
+    """
+    require_probabilities((if_one, if_zero))
+    try:
+        count, ones = index(count), None if ones is None else index(ones)
+    except TypeError:
+        told = f"{shown(count)} bits with at most {shown(ones)} ones"
+        raise InputError(f"{told} are no sketch; give whole numbers from 1 on") from None
+    if not 0 <= if_zero <= if_one <= 1:
+        raise InputError(
+            f"probabilities to release 1 are {if_one} and {if_zero}; give some from 0 to 1, the first not below"
+        )
+    high, low = Fraction(if_one), Fraction(if_zero)
+    middle = (high + low) / 2
+
+    def make(share: Fraction) -> IndependentBits:
+        one, zero = (rate + share * (middle - rate) for rate in (high, low))
+        most, least = math.floor(one * COIN), math.ceil(zero * COIN)
+        if most < least:
+            most = least = round(middle * COIN)
+        return IndependentBits(count, most, least, ones)
+
+    with localcontext() as context:
+        context.prec = 80
+        stated = _stated(count, high, low, ones)
+    return mended(make, IndependentBits.exact_epsilon, stated, epsilon)
+
+
+def _stated(count: int, high: Fraction, low: Fraction, ones: int | None) -> Decimal:
+    """Return the largest log-ratio of probabilities before they are rounded."""
+    most = count if ones is None else min(ones, count)
+    logs = sorted(
+        (
+            exact_log(above / below) if below else Decimal("Infinity")
+            for above, below in ((high, low), (1 - low, 1 - high))
+            if above
+        ),
+        reverse=True,
+    )
+    parts = zip((most, min(most, count - most)), logs, strict=False)
+    return sum((many * log for many, log in parts if many), Decimal(0))

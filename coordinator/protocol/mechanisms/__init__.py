@@ -1,0 +1,29 @@
+"""Mechanisms in public: a module each, found by itself."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from coordinator.protocol.admitted import public_of
+from coordinator.protocol.errors import InputError
+from coordinator.protocol.finding import by_name, declared
+from coordinator.protocol.public_half import PublicHalf
+
+
+@cache
+def found() -> dict[str, PublicHalf]:
+    """Return every public half by what its queries are called, module by module in the order of their names."""
+    return by_name(declared(__name__, __path__, "PUBLIC", PublicHalf), lambda half: (half.name,))
+
+
+def half_of(name: str) -> PublicHalf:
+    """Return the public half of a query's design: of a module here, or of a mechanism of one's own that was admitted.
+
+    Raises
+    ------
+    InputError
+        If there is none.
+    """
+    if (half := found().get(name) or public_of(name)) is None:
+        raise InputError(f"design {name!r} is unknown to devices; they know {', '.join(found())}")
+    return half

@@ -1,0 +1,42 @@
+"""Pairwise-Preference in public: whether a device agrees about a public pair of items (Banerjee et al., Figure 1)."""
+
+from __future__ import annotations
+
+from coordinator.protocol.channels import IndependentBits, flipped_bits
+from coordinator.protocol.errors import InputError
+from coordinator.protocol.messages import Query
+from coordinator.protocol.public_half import PublicHalf
+
+AGREEMENTS = ("rated-equal", "equal", "positive")
+"""The three readings of the agreement bit (spec section 3)."""
+OF_RATED = "-of-rated"
+"""How the names end of queries about pairs among a device's public rated items."""
+
+
+class Pairwise(PublicHalf):
+    """The pair is drawn among all items."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def check(self, query: Query) -> None:
+        """Refuse a catalogue without a pair."""
+        if query.items < 2:
+            raise InputError(f"{query} asks about pairs, the catalogue has {query.items} item")
+
+    def channel(self, query: Query) -> IndependentBits:
+        """Return the flip of the one bit."""
+        return flipped_bits(1, query.epsilon)
+
+
+class PairwiseOfRated(Pairwise):
+    """The pair is drawn among the items that the device rated, and the release names it."""
+
+    promise = "epsilon-local differential privacy of how a device rated its items; which items it rated is public"
+    names_rated = True
+
+
+PUBLIC = (
+    *(Pairwise(f"pairwise-{name}") for name in AGREEMENTS),
+    *(PairwiseOfRated(f"pairwise-{name}{OF_RATED}") for name in AGREEMENTS),
+)

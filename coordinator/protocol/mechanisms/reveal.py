@@ -1,0 +1,42 @@
+"""Reveals in public: a device tells its ratings as they are, in the toy of full reveal or to a trusted curator."""
+
+from __future__ import annotations
+
+from coordinator.protocol.errors import InputError
+from coordinator.protocol.messages import Query
+from coordinator.protocol.public_half import NOT_PRIVATE, PublicHalf, require_whole_parameter
+
+CURATOR = (
+    "epsilon-differential privacy of the published model, one user added or removed (2 epsilon: one user's ratings "
+    "replaced); the curator sees every rating"
+)
+
+
+class Reveal(PublicHalf):
+    """A bit for each item that is rated, and one for each that is liked: at most ``most`` ratings, of some devices."""
+
+    promise = NOT_PRIVATE
+    private = False
+    parameters = frozenset({"share", "most"})
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def check(self, query: Query) -> None:
+        """Refuse a number of ratings that is none, and a share of devices that is none."""
+        require_whole_parameter(query, "most", query.items)
+        if not 0 < (share := query.parameters["share"]) <= 1:
+            raise InputError(f"{query} has share {share:g}; it must lie in (0, 1]")
+
+    def questions(self, query: Query) -> range:
+        """Return two for each item."""
+        return range(2 * query.items, 2 * query.items + 1)
+
+
+class ToCurator(Reveal):
+    """What a trusted curator is told; noise is added to what it publishes, and none to what devices tell."""
+
+    promise = CURATOR
+
+
+PUBLIC = (Reveal("full-reveal"), ToCurator("curator-items"), ToCurator("curator-pairs"))

@@ -1,0 +1,87 @@
+"""The public half of a mechanism: which queries it answers, through which exact channel, and what that promises."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from coordinator.protocol.channels import Channel, Likelihood
+from coordinator.protocol.errors import InputError
+from coordinator.protocol.messages import Query
+
+LOCAL = "epsilon-local differential privacy of all that a device holds"
+NOT_PRIVATE = "none: this design is not private, ratings are told as they are"
+
+
+class PublicHalf:
+    """What anyone may know of one kind of query; both sides hold a query against it before they use it.
+
+    Attributes
+    ----------
+    name : str
+        What queries of this kind are called, `Query.design`.
+    promise : str
+        What a device is promised at a finite epsilon, in words.
+    private : bool
+        Whether answers go through a local randomizer; what is not private is asked without an epsilon only.
+    names_rated : bool
+        Whether the release names items that the device rated; only where that is public.
+    parameters, arrays : frozenset of str
+        Names of the numbers and of the public arrays that a query must bring, no more and no less.
+    pooled : bool or None
+        Whether the query must name a pool of items (True), must not (False), or may (None).
+    centred : bool
+        Whether the query may bring centres that ratings of the pool's items are counted from.
+    """
+
+    name: str
+    promise: ClassVar[str] = LOCAL
+    private: ClassVar[bool] = True
+    names_rated: bool = False
+    parameters: ClassVar[frozenset[str]] = frozenset()
+    arrays: ClassVar[frozenset[str]] = frozenset()
+    pooled: ClassVar[bool | None] = False
+    centred: ClassVar[bool] = False
+
+    def check(self, query: Query) -> None:
+        """Refuse a query whose numbers no device can answer; names of parameters and the pool are checked before.
+
+        Raises
+        ------
+        InputError
+            One line that names the value and the remedy.
+        """
+
+    def questions(self, query: Query) -> range:
+        """Return the numbers of questions that a query may ask."""
+        return range(1, 2)
+
+    def answer_bits(self, query: Query) -> int:
+        """Return the bits of one question's answer."""
+        return 1
+
+    def channel(self, query: Query) -> Channel | Likelihood:
+        """Return the exact channel that a device's private sketch goes through, with its sampler.
+
+        It is looked at for every block of devices: what takes long to make is kept, by what it is made of.
+
+        Raises
+        ------
+        InputError
+            If the coins cannot express it, or the mechanism is not private: what is told as it is has no channel.
+        """
+        if not self.private:
+            raise InputError(f"{query} is not private: ratings are told as they are, through no channel")
+        raise NotImplementedError(f"{type(self).__name__} says no channel; give it a method that returns one")
+
+
+def require_whole_parameter(query: Query, name: str, most: int) -> int:
+    """Return a parameter that must be a whole number from 1 to ``most``.
+
+    Raises
+    ------
+    InputError
+    """
+    given = query.parameters[name]
+    if not (1 <= given <= most and float(given).is_integer()):
+        raise InputError(f"{query} has {name} {given:g}; give a whole number, 1 to {most}")
+    return int(given)

@@ -1,0 +1,1 @@
+"""The untrusted server: everything of it but what is public."""

@@ -1,0 +1,33 @@
+"""Aggregation: one block's release becomes a statistic, by the mechanism of its query."""
+
+from __future__ import annotations
+
+from coordinator.protocol.messages import Query, Release
+from coordinator.protocol.questions import check_question
+from coordinator.server.mechanisms import half_of
+from coordinator.server.statistics.statistic import Statistic
+
+
+def aggregate(query: Query, release: Release) -> Statistic:
+    """Return the statistic of one block's release, regenerating what was asked from public coins.
+
+    Parameters
+    ----------
+    query : Query
+        The query that was asked.
+    release : Release
+        Its answer.
+
+    Raises
+    ------
+    InputError
+        If the query is none, or the release is none of the query.
+    """
+    check_question(query)
+    Release.arrived(release).require(query)
+    return half_of(query.design).aggregate(query, release)
+
+
+def no_release(query: Query) -> Release:
+    """Return the release of no device: aggregating it compiles what real ones need."""
+    return Release(query_id=query.id, first=0, count=0, width=query.bits, bits=b"")

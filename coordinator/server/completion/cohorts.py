@@ -1,0 +1,179 @@
+"""A cohort of public users: it completes their rows with the current features and tells sums of them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Protocol
+
+import numpy as np
+
+from coordinator.protocol.arrays import Floats, Floats2, Indices, Ints
+from coordinator.protocol.completing import rows_of
+from coordinator.protocol.features import ItemFeatures, residuals_many, tastes
+from coordinator.server.completion.kernels import crossed_of, errors_of, moment_of, sweep_of
+from coordinator.server.completion.statistics import Expected, FirstOrder
+
+RATINGS_A_COHORT = 20_000
+MOST_COHORTS = 32
+"""A cohort holds so many ratings at least, and there are so many cohorts at most; workers have no say in it."""
+MOMENT_USERS = 256
+"""Rows that stand in memory at once while a second moment is added up."""
+
+
+class PublicCohort:
+    """Public users' ratings in compressed sparse rows, and what the last E-step found for them.
+
+    Parameters
+    ----------
+    starts : ndarray of int64, shape (users + 1,)
+        From 0.
+    items : ndarray of int32
+    values : ndarray of float64
+    count : int
+        Number of items m.
+    """
+
+    def __init__(self, starts: Ints, items: Indices, values: Floats, count: int) -> None:
+        self._starts, self._items, self._values, self._count = starts, items, values, count
+        self._vectors: Floats2 = np.zeros((count, 0))
+        self._tastes: Floats2 = np.zeros((starts.size - 1, 0))
+        self._centred: Floats = values
+        self._errors: Floats = values
+
+    @property
+    def users(self) -> int:
+        """Users in the cohort."""
+        return int(self._starts.size) - 1
+
+    def first_order(self) -> FirstOrder:
+        """Return counts and sums of the items' ratings."""
+        return FirstOrder(
+            counts=np.bincount(self._items, minlength=self._count).astype(np.int64),
+            sums=np.bincount(self._items, weights=self._values, minlength=self._count).astype(np.float64),
+            users=self.users,
+        )
+
+    def expect(self, features: ItemFeatures) -> Expected:
+        """Complete all users (E-step, equation 4) and keep the result for the M-step."""
+        self._vectors = features.vectors
+        self._centred = self._values - features.mean[self._items]
+        self._tastes = tastes(features, self._starts, self._items, self._centred)
+        self._errors = errors_of(features.vectors, self._tastes, self._starts, self._items, self._centred)
+        weights = np.ones(self.users)
+        if features.mean_degree is not None:
+            weights = np.diff(self._starts) / features.mean_degree
+        outer = np.einsum("ia,ib->ab", self._tastes, self._tastes)
+        return Expected(
+            error=float(np.square(self._errors).sum()),
+            penalty=float((weights * np.square(self._tastes).sum(axis=1)).sum()),
+            tastes=outer,
+            weighted_tastes=np.einsum("i,ia,ib->ab", weights, self._tastes, self._tastes),
+        )
+
+    def rows(self) -> Floats2:
+        """Return the completed residual rows, observed ones kept, float64, shape (users, m); for few users."""
+        return rows_of(self._vectors, self._tastes, self._starts, self._items, self._centred)
+
+    def moment(self) -> Floats2:
+        """Return the second moment of the completed rows, float64, shape (m, m); for few items."""
+        total = np.zeros((self._count, self._count))
+        for first in range(0, self.users, MOMENT_USERS):
+            stop = min(first + MOMENT_USERS, self.users)
+            starts = self._starts[first : stop + 1]
+            here = slice(int(starts[0]), int(starts[-1]))
+            total += moment_of(
+                rows_of(
+                    self._vectors, self._tastes[first:stop], starts - starts[0], self._items[here], self._centred[here]
+                )
+            )
+        return total
+
+    def sweep(self, block: Floats2) -> Floats2:
+        """Return the second moment times ``block``, float64, shape (m, q), without forming rows."""
+        return sweep_of(self._vectors, self._tastes, self._starts, self._items, self._errors, block)
+
+    def crossed(self) -> Floats2:
+        """Return ``sum_i e_i u_i^T``, float64, shape (m, r); see `coordinator.server.completion.kernels.crossed_of`."""
+        return crossed_of(self._tastes, self._starts, self._items, self._errors, self._count)
+
+    def sizes(self, features: ItemFeatures, every: int) -> tuple[float, int]:
+        """Return the sum over every ``every``-th user of the mean absolute residual, and their number."""
+        total, seen = 0.0, 0
+        for user in range(0, self.users, every):
+            here = slice(int(self._starts[user]), int(self._starts[user + 1]))
+            starts = np.array([0, here.stop - here.start], np.int64)
+            total += float(np.abs(residuals_many(features, starts, self._items[here], self._values[here])).mean())
+            seen += 1
+        return total, seen
+
+
+class Crowd(Protocol):
+    """All public users, wherever their cohorts are."""
+
+    @property
+    def items(self) -> int:
+        """Number of items m."""
+        ...
+
+    @property
+    def users(self) -> int:
+        """Number of public users."""
+        ...
+
+    @property
+    def ratings(self) -> int:
+        """Number of their ratings."""
+        ...
+
+    def ask(self, method: str, *arguments: Any) -> list[Any]:
+        """Call a method of every `PublicCohort`; return the answers in the cohorts' order."""
+        ...
+
+
+class LocalCrowd:
+    """Cohorts in this process.
+
+    Parameters
+    ----------
+    starts, items, values, count
+        As for `PublicCohort`, of all public users.
+    workers : int
+        Threads.
+    """
+
+    def __init__(self, starts: Ints, items: Indices, values: Floats, count: int, workers: int = 1) -> None:
+        self.items, self.users, self.ratings = count, int(starts.size) - 1, int(items.size)
+        self._workers = workers
+        self._cohorts = [
+            PublicCohort(
+                starts[a : b + 1] - starts[a], items[starts[a] : starts[b]], values[starts[a] : starts[b]], count
+            )
+            for a, b in cut_users(starts)
+        ]
+
+    def ask(self, method: str, *arguments: Any) -> list[Any]:
+        """Call a method of every cohort; see `Crowd.ask`."""
+        calls: Sequence[Callable[..., Any]] = [getattr(cohort, method) for cohort in self._cohorts]
+        if self._workers == 1 or len(calls) == 1:
+            return [call(*arguments) for call in calls]
+        with ThreadPoolExecutor(self._workers) as threads:
+            return list(threads.map(lambda call: call(*arguments), calls))
+
+
+def cohort_of(starts: Ints, items: Indices, values: Floats, count: int, bounds: tuple[int, int]) -> PublicCohort:
+    """Return the cohort of users ``bounds[0]`` to ``bounds[1] - 1``."""
+    own = starts[bounds[0] : bounds[1] + 1]
+    here = slice(int(own[0]), int(own[-1]))
+    return PublicCohort(own - own[0], items[here], values[here], count)
+
+
+def cut_users(starts: Ints) -> list[tuple[int, int]]:
+    """Cut users into cohorts ``[first, stop)`` of about as many ratings each; a function of the ratings alone."""
+    users, ratings = int(starts.size) - 1, int(starts[-1])
+    count = max(1, min(MOST_COHORTS, ratings // RATINGS_A_COHORT, users))
+    wanted = [ratings * k // count for k in range(1, count)]
+    inner = np.clip(np.searchsorted(starts, wanted), 0, users)
+    bounds = sorted({0, *(int(cut) for cut in inner), users})
+    return list(itertools.pairwise(bounds)) or [(0, 0)]

@@ -1,0 +1,112 @@
+"""Folding of second-order releases: every device counts once, rows are decoded where they are needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from coordinator.protocol.arrays import Floats2
+from coordinator.protocol.features import ItemFeatures
+from coordinator.protocol.second_order import SecondOrderQuery, SecondOrderRelease
+from coordinator.server.completion.mechanisms import half_of
+
+KEPT_BYTES = 2**28
+"""Decoded rows are kept where all of them take up no more than this."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Batch:
+    query: SecondOrderQuery
+    features: ItemFeatures
+    releases: tuple[SecondOrderRelease, ...]
+
+
+class ReleaseBook:
+    """The server's book of releases.
+
+    Parameters
+    ----------
+    items : int
+        Number of items m.
+    rescale : bool
+        Whether rows of another energy are brought to public users'; see `SecondOrderRelease.as_vector`.
+
+    Attributes
+    ----------
+    duplicates : int
+        Releases that arrived again and were not counted.
+    """
+
+    def __init__(self, items: int, *, rescale: bool = True) -> None:
+        self._items, self._rescale = items, rescale
+        self._batches: list[_Batch] = []
+        self._devices: set[int] = set()
+        self._kept: list[Floats2] = []
+        self._gram: Floats2 = np.empty((0, 0))
+        self.duplicates = 0
+
+    @property
+    def devices(self) -> int:
+        """Devices whose release is counted."""
+        return len(self._devices)
+
+    def absorb(self, query: SecondOrderQuery, features: ItemFeatures, releases: Iterable[SecondOrderRelease]) -> None:
+        """Count releases of one batch, in the order of their devices; a device's second release changes nothing.
+
+        Parameters
+        ----------
+        query : SecondOrderQuery
+            What was asked.
+        features : ItemFeatures
+            The model that was answered.
+        releases : iterable of SecondOrderRelease
+
+        Raises
+        ------
+        ValueError
+            If one is no answer to the query.
+        """
+        new: dict[int, SecondOrderRelease] = {}
+        for release in releases:
+            SecondOrderRelease.arrived(release).require(query, features)
+            if release.device in self._devices or release.device in new:
+                self.duplicates += 1
+            else:
+                new[release.device] = release
+        told = tuple(new[device] for device in sorted(new))
+        self._devices |= new.keys()
+        batch = _Batch(query=query, features=half_of(query.mechanism).kept(features), releases=told)
+        if 8 * self._items * self.devices <= KEPT_BYTES:
+            self._kept.append(np.concatenate([*self._decoded(batch), np.empty((0, self._items))]))
+        self._batches.append(batch)
+
+    def blocks(self) -> Iterator[Floats2]:
+        """Yield all rows z, some at a time, float64, shape (some, m), in the order of batches and devices."""
+        if len(self._kept) == len(self._batches):
+            yield from (rows for rows in self._kept if rows.size)
+            return
+        for batch in self._batches:
+            yield from self._decoded(batch)
+
+    def gram(self) -> Floats2:
+        """Return all rows' inner products, float64, shape (rows, rows); those of earlier batches are kept."""
+        gram, blocks = self._gram, list(self.blocks())  # one look: trials may share the book in several threads
+        known = len(gram)
+        rows = np.concatenate([*blocks, np.empty((0, self._items))])
+        if known < len(rows):
+            whole = np.empty((len(rows), len(rows)))
+            whole[:known, :known] = gram
+            whole[known:] = rows[known:] @ rows.T
+            whole[:known, known:] = whole[known:, :known].T
+            self._gram = gram = whole
+        return gram
+
+    def rows(self) -> int:
+        """Return how many rows `blocks` yields."""
+        return sum(half_of(batch.query.mechanism).rows(batch.features, batch.releases) for batch in self._batches)
+
+    def _decoded(self, batch: _Batch) -> Iterator[Floats2]:
+        half = half_of(batch.query.mechanism)
+        return half.blocks(batch.query, batch.features, batch.releases, rescale=self._rescale)

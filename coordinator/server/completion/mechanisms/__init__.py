@@ -1,0 +1,29 @@
+"""The server's halves of two-tier mechanisms, a module each; what their releases hold is in the protocol's room."""
+
+from __future__ import annotations
+
+import functools
+
+from coordinator.protocol.finding import RoomError, by_name, declared
+from coordinator.protocol.second_order_mechanisms import found as found_in_public
+from coordinator.server.completion.reading import SecondOrderServer
+
+
+@functools.cache
+def found() -> dict[str, SecondOrderServer]:
+    """Return every mechanism's server half by its name, in the order in which mechanisms are listed.
+
+    Raises
+    ------
+    RoomError
+        If one is missing.
+    """
+    halves = by_name(declared(__name__, __path__, "SERVER", SecondOrderServer), lambda half: (half.name,))
+    if missing := found_in_public().keys() - halves.keys():
+        raise RoomError(f"{__name__} has no half of {min(missing)!r}; declare it in a module there")
+    return {name: halves[name] for name in found_in_public()}
+
+
+def half_of(name: str) -> SecondOrderServer:
+    """Return the server's half of a mechanism that has a public one."""
+    return found()[name]

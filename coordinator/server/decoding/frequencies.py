@@ -1,0 +1,111 @@
+"""What counts of frequency oracles tell: every item's share of the devices, with its standard error."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from coordinator.protocol.arrays import Floats, Ints
+from coordinator.protocol.messages import Query
+from coordinator.protocol.one_item import asked, pool_of, sides
+from coordinator.server.decoding.estimates import Estimates
+from coordinator.server.moments.frequencies import LIKED, told_share
+from coordinator.server.statistics.counts import CountStatistic
+
+
+class Rates(NamedTuple):
+    """How often a report speaks for a value.
+
+    Attributes
+    ----------
+    mine, others : float
+        P(the report speaks for v), where v is the device's value (p), and where it is another one (q).
+    both : float
+        P(it speaks for two values that are both not the device's), as a share of q^2: 0 where it speaks for one alone.
+    """
+
+    mine: float
+    others: float
+    both: float = 1.0
+
+    @property
+    def contrast(self) -> float:
+        """``p - q``."""
+        return self.mine - self.others
+
+    def spread(self, share: Floats) -> Floats:
+        """Return the variance of one device's estimate of values of such shares: ``a (1 - a) / (p - q)^2``."""
+        rate = self.others + self.contrast * share
+        return rate * (1 - rate) / self.contrast**2
+
+    def spread_between(self, liked: Floats, disliked: Floats) -> Floats:
+        """Return the variance of one device's estimate of the difference of two values' shares."""
+        product = (self.others + self.contrast * liked) * (self.others + self.contrast * disliked)
+        alone = 2 * (1 - self.both) * product / self.contrast**2
+        return self.spread(liked) + self.spread(disliked) + alone + 2 * self.both * liked * disliked
+
+
+def shares(rates: Rates, counts: Ints, devices: int) -> Floats:
+    """Return the unbiased estimate of every value's share, ``(C / n - q) / (p - q)``; 0 where nobody answered."""
+    found: Floats = (counts / max(devices, 1) - rates.others) / rates.contrast if devices else np.zeros(counts.size)
+    return found
+
+
+def _possible(rates: Rates, counts: Ints, devices: int) -> Floats:
+    """Return shares that are possible, to tell variances by: a count of one more, so that no variance is 0."""
+    found: Floats = np.clip(((counts + 1) / (devices + 2) - rates.others) / rates.contrast, 0, 1)
+    return found
+
+
+def popularity(query: Query, rates: Rates, statistic: CountStatistic) -> tuple[Floats, Floats]:
+    """Return estimates of the pool's items and their standard errors, shape (M,) each.
+
+    Where likes are told the share of devices whose random item it is; where dislikes are told too, the share that names
+    it liked less the share that names it disliked.
+    """
+    many, devices = asked(query), statistic.answered
+    counts = statistic.sums if statistic.sums.size else np.zeros(sides(query) * many + 1, np.int64)
+    value, likely = shares(rates, counts, devices), _possible(rates, counts, devices)
+    parts = [slice(side * many, (side + 1) * many) for side in range(sides(query))]
+    found = value[parts[0]] if len(parts) == 1 else value[parts[0]] - value[parts[1]]
+    return found, np.sqrt(_spread_of(rates, [likely[part] for part in parts]) / max(devices, 1))
+
+
+def line_of(query: Query, *, rated: int) -> tuple[float, float]:
+    """Return slope and offset of an item's expected estimate, as a function of how much users like it.
+
+    Where likes alone are told the slope supposes that half of the ratings are likes: it scales all items alike.
+    """
+    slope = told_share(asked(query), items=query.items, rated=rated, likes=LIKED if sides(query) == 1 else 1.0)
+    return (slope, 0.0) if sides(query) == 1 else (2 * slope, -slope)
+
+
+def read_items(query: Query, rates: Rates, statistic: CountStatistic, line: tuple[float, float]) -> Estimates:
+    """Return estimates of how much users like every item, from a round of a frequency oracle; see `line_of`.
+
+    Their information follows from the pool's mean: one that followed an item's own count would count those rounds more
+    in which it was rare, and rounds' sums would be biased.
+    """
+    pool, (slope, offset), devices = pool_of(query), line, statistic.answered
+    weighted, information = np.zeros(query.items), np.zeros(query.items)
+    if devices:
+        many, value = asked(query), _possible(rates, statistic.sums, devices)
+        typical = [np.full(many, value[side * many : (side + 1) * many].mean()) for side in range(sides(query))]
+        found, _ = popularity(query, rates, statistic)
+        information[pool] = slope**2 * devices / _spread_of(rates, [np.clip(one, 1 / devices, 1) for one in typical])
+        weighted[pool] = information[pool] * (found - offset) / slope
+    return Estimates(weighted=weighted, information=information)
+
+
+def _spread_of(rates: Rates, told: list[Floats]) -> Floats:
+    """Return the variance of one device's estimate, where likes alone are told or dislikes, too."""
+    return rates.spread(told[0]) if len(told) == 1 else rates.spread_between(told[0], told[1])
+
+
+def information_of(query: Query, rates: Rates, line: tuple[float, float], expected: Floats | None) -> Floats:
+    """Return the information of one device's answer about how much users like each item of the pool, shape (M,)."""
+    slope, _ = line
+    liked = np.full(asked(query), 0.5) if expected is None else np.clip(expected, 0, 1)
+    told = [slope * liked] if sides(query) == 1 else [slope / 2 * liked, slope / 2 * (1 - liked)]
+    return slope**2 / _spread_of(rates, told)

@@ -1,0 +1,91 @@
+"""Decoders: from a statistic to item clusters, by name."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from coordinator.protocol.arrays import Floats, Indices
+from coordinator.protocol.errors import InputError
+from coordinator.protocol.messages import Model
+from coordinator.server.decoding.threads import k_means
+from coordinator.server.statistics.scores import ScoreStatistic
+
+Scores = tuple[Floats, float]
+"""Scores, shape (N,), and their common standard error."""
+
+
+def paper_scores(statistic: ScoreStatistic, sensing: float) -> Scores:
+    """Return MaxSense's own scores ``B_i = sum_u H_ui S_u`` (Banerjee et al., Figure 2)."""
+    q, told = statistic.answer_rate, statistic.questions * sensing
+    spread = told * statistic.answer_rate * (1 - sensing * (1 - q) - told * q)  # one set: p (1 - p) q
+    return statistic.scores.astype(float), math.sqrt(statistic.answered * max(spread, 0.0))
+
+
+def centred_scores(statistic: ScoreStatistic, sensing: float) -> Scores:
+    """Return ``sum_u H_ui (S_u - mean S)``: the same contrast between clusters at ``1 - q`` of the variance (ours)."""
+    q = statistic.answer_rate
+    error = math.sqrt(statistic.answers * sensing * (1 - sensing) * q * (1 - q))
+    return statistic.scores - q * statistic.sensed, error
+
+
+DECODERS: dict[str, Callable[[ScoreStatistic, float], Scores]] = {"centred": centred_scores, "paper": paper_scores}
+
+
+def kmeans_on_line(scores: Floats, clusters: int, *, starts: int = 10) -> Indices:
+    """Return k-means clusters of numbers, numbered by falling mean: cluster 0 is the highest.
+
+    Parameters
+    ----------
+    scores : ndarray of float64, shape (N,)
+        One score an item.
+    clusters : int
+        Number of clusters L; fewer come back where there are fewer distinct scores.
+    starts : int
+        How often k-means starts anew; the best result counts.
+
+    Returns
+    -------
+    ndarray of int32, shape (N,)
+    """
+    distinct = min(clusters, np.unique(scores).size)
+    fitted = k_means(scores[:, None], distinct, starts=starts)
+    rank: Indices = np.argsort(np.argsort(-fitted.cluster_centers_[:, 0])).astype(np.int32)
+    found: Indices = rank[fitted.labels_]
+    return found
+
+
+def decode(statistic: ScoreStatistic, *, sensing: float, clusters: int, decoder: str) -> Model:
+    """Return the item model that a statistic tells.
+
+    Parameters
+    ----------
+    statistic : ScoreStatistic
+        What the devices' releases sum up to.
+    sensing : float
+        Sensing probability p of each set that the query asks about.
+    clusters : int
+        Number of item clusters L, at least 2 and at most N.
+    decoder : {"centred", "paper"}
+        Which scores k-means runs on.
+
+    Returns
+    -------
+    Model
+
+    Raises
+    ------
+    InputError
+        If the decoder is unknown or the number of clusters impossible.
+    """
+    if decoder not in DECODERS:
+        raise InputError(f"decoder {decoder!r} is unknown; choose one of {', '.join(DECODERS)}")
+    if not 2 <= clusters <= statistic.scores.size:
+        raise InputError(
+            f"clusters is {clusters}; it must lie between 2 and the number of items, {statistic.scores.size}"
+        )
+    scores, error = DECODERS[decoder](statistic, sensing)
+    cluster = kmeans_on_line(scores, clusters)
+    return Model(cluster=cluster, score=scores, error=np.full(scores.size, error), clusters=clusters)

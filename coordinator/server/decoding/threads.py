@@ -1,0 +1,55 @@
+"""One thread for numerical libraries, so that sums run in one order and labels do not depend on the machine."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import AbstractContextManager
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from threadpoolctl import ThreadpoolController
+
+from coordinator.protocol.arrays import Floats, Floats2
+
+if TYPE_CHECKING:
+    from sklearn.cluster import KMeans
+
+
+@lru_cache(maxsize=1)
+def _controller(modules: int) -> ThreadpoolController:  # noqa: ARG001 (a key)
+    """Find the thread pools of the libraries that are loaded by now, once for each number of modules."""
+    return ThreadpoolController()
+
+
+def one_thread() -> AbstractContextManager[object]:
+    """Return a context in which the numerical libraries that are loaded by now use one thread."""
+    limit: AbstractContextManager[object] = _controller(len(sys.modules)).limit(limits=1)
+    return limit
+
+
+def k_means(
+    points: Floats2, clusters: int, *, starts: int, centres: Floats2 | None = None, weights: Floats | None = None
+) -> KMeans:
+    """Return k-means as it was fitted, until nothing moves any more, on one thread.
+
+    Threads would gain nothing on points so few, and wait for each other at full speed on a machine that is busy.
+
+    Parameters
+    ----------
+    points : ndarray of float64, shape (N, D)
+        What is clustered.
+    clusters : int
+        Number of clusters.
+    starts : int
+        How often it starts anew; the best result counts.
+    centres : ndarray of float64, shape (L, D) or None
+        Where it starts; None for k-means++.
+    weights : ndarray of float64, shape (N,) or None
+        What each point counts; None: all alike.
+    """
+    from sklearn.cluster import KMeans  # noqa: PLC0415 (takes a second; only where something is clustered)
+
+    with one_thread():
+        start = "k-means++" if centres is None else centres
+        k = KMeans(clusters, init=start, n_init=starts, tol=0, max_iter=500, random_state=0)
+        return k.fit(points, sample_weight=weights)

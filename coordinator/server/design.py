@@ -1,0 +1,151 @@
+"""Designs: a mechanism with its settings in one world, as policies ask with it and as the server reads the answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from coordinator.protocol.arrays import Floats, Indices, Ints
+from coordinator.protocol.budget import Epsilon
+from coordinator.protocol.errors import InputError
+from coordinator.protocol.messages import Query
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from coordinator.server.decoding.estimates import Estimates
+    from coordinator.server.decoding.told_ratings import Curator
+    from coordinator.server.moments.blocks import BlockParameters
+    from coordinator.server.moments.emulation import Crowd
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """What a mechanism is told of a run; the same for all of them, and public.
+
+    Attributes
+    ----------
+    items, rated, users, clusters : int
+        N, w, U and L.
+    epsilon : Fraction or None
+        What a device may spend in all, or what a curator publishes under [nats]; None for no noise.
+    same_rated : bool
+        Whether every user rated exactly w items.
+    block : BlockParameters or None
+        The block model, where the world is one; None with a ratings file.
+    """
+
+    items: int
+    rated: int
+    users: int
+    clusters: int
+    epsilon: Epsilon
+    same_rated: bool = True
+    block: BlockParameters | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decoding:
+    """How a statistic is decoded.
+
+    Attributes
+    ----------
+    clusters : int
+        Number of item clusters L.
+    decoder : str
+        One of the mechanism's.
+    curator : Curator or None
+        Where the server is a trusted curator: the noise that it publishes under.
+    """
+
+    clusters: int
+    decoder: str
+    curator: Curator | None = None
+
+    def trusted(self) -> Curator:
+        """Return the curator.
+
+        Raises
+        ------
+        InputError
+            If there is none: totals without noise are never published.
+        """
+        if self.curator is None:
+            raise InputError("totals are published by a trusted curator only; say which noise it adds")
+        return self.curator
+
+
+class Design(Protocol):
+    """A mechanism with its settings in one world: what policies ask with."""
+
+    @property
+    def items(self) -> int:
+        """Number of items N of the catalogue."""
+        ...
+
+    def query(self, *, round_number: int, public_seed: bytes, epsilon: Epsilon) -> Query:
+        """Return the query of one round."""
+        ...
+
+
+@runtime_checkable
+class PoolDesign(Protocol):
+    """A design that can ask about a pool of items and whose answers tell every item's estimate: for adaptive policies.
+
+    Attributes
+    ----------
+    name : str
+        What its queries are called.
+    widest : float
+        Largest difference between the levels of two clusters that the design's estimates can have.
+    """
+
+    @property
+    def name(self) -> str:
+        """What its queries are called."""
+        ...
+
+    @property
+    def widest(self) -> float:
+        """Largest difference between the levels of two clusters."""
+        ...
+
+    @property
+    def items(self) -> int:
+        """Number of items N of the catalogue."""
+        ...
+
+    def query(
+        self,
+        *,
+        round_number: int,
+        public_seed: bytes,
+        epsilon: Epsilon,
+        pool: Indices | None = None,
+        expected: Floats | None = None,
+    ) -> Query:
+        """Return the query of one round about the items of ``pool``, by default all.
+
+        ``expected`` holds an estimate that the server expects of each of them; a design may make use of it.
+        """
+        ...
+
+    def read(self, query: Query, statistic: Any, expected: Floats | None = None) -> Estimates:
+        """Return what a round tells of every item.
+
+        ``expected``, shape (N,), holds the estimates that are expected by now; by default what the query tells.
+        """
+        ...
+
+    def rates(self, query: Query, expected: Floats | None = None) -> Floats:
+        """Return the information of one device's answer about each item of a query's pool, as `read` counts it."""
+        ...
+
+
+@runtime_checkable
+class EmulatedDesign(Protocol):
+    """A design whose statistic can be drawn from exact moments, as if devices had answered."""
+
+    def emulate(self, query: Query, crowd: Crowd, coins: np.random.Generator) -> tuple[Ints, Ints, int]:
+        """Draw counts of the pool's items: told of, told of with a 1, shape (M,) each, and ones among all answers."""
+        ...

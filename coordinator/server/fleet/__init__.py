@@ -1,0 +1,1 @@
+"""The Ray edge of the server: its actors, and whom they ask."""

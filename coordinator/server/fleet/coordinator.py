@@ -1,0 +1,284 @@
+"""The Ray edge of the server: the coordinator actor, its fan-out to devices, and aggregation where releases lie."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import ray
+
+from coordinator.protocol.admitted import admit
+from coordinator.protocol.budget import Epsilon
+from coordinator.protocol.errors import ForgottenError, InputError
+from coordinator.protocol.messages import Query, Release
+from coordinator.server.aggregation import no_release
+from coordinator.server.decoding.line import kmeans_on_line
+from coordinator.server.fleet.aggregator import start_aggregators
+from coordinator.server.fleet.layout import Layout, cut
+from coordinator.server.fleet.retrying import LOST, MOST_REMINDED, again, got, pause, require_less
+from coordinator.server.fleet.roster import Cohorts, Roster
+from coordinator.server.rounds.conductor import Conductor, Learner, Outcome, Round
+from coordinator.server.rounds.state import Ask, Policy
+from coordinator.server.server_half import MOST_ROUNDS
+from coordinator.server.statistics.statistic import Statistic
+
+WINDOW = 3
+"""Blocks in flight for each worker: enough to keep both sides busy, few enough to keep memory flat."""
+MOST_HELD, HELD_PAUSE = 16, 0.005
+"""Rounds that wait to be fetched at most, and the seconds after which the coordinator looks again."""
+FAN_IN = 8
+"""Statistics that one merge adds up."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What a policy may ask for.
+
+    Attributes
+    ----------
+    budget : Fraction or None
+        What a device may spend in all [nats]; public.
+    most_rounds : int
+        A policy that goes on after so many rounds is stopped.
+    """
+
+    budget: Epsilon
+    most_rounds: int = MOST_ROUNDS
+
+
+class Block(NamedTuple):
+    """Devices ``first`` to ``stop - 1`` behind one host.
+
+    ``epoch`` counts how often they were asked and did not answer, ``deaths`` how often of these their process had died.
+    """
+
+    host: Any
+    first: int
+    stop: int
+    epoch: int = 0
+    deaths: int = 0
+
+
+class Call(NamedTuple):
+    """A block in flight, and the process that it went to: its answer and its statistic are references."""
+
+    block: Block
+    incarnation: bytes
+    worker: int
+    answer: Any
+    statistic: Any
+
+
+class Coordinator:
+    """The untrusted server as an actor: it conducts the rounds, and tells how far they are.
+
+    Parameters
+    ----------
+    policy : Policy
+        Which query comes next.
+    learner : Learner
+        How statistics become a model.
+    cohorts : Cohorts
+        Whom to ask.
+    layout : Layout
+        Number of devices, workers, and devices a call.
+    limits : Limits
+        What the policy may ask for.
+    """
+
+    def __init__(self, policy: Policy, learner: Learner, cohorts: Cohorts, layout: Layout, limits: Limits) -> None:
+        admit(learner.own)
+        self._hosts, self._layout = Roster(cohorts), layout
+        self._conductor = Conductor(
+            policy, learner, self, devices=layout.devices, budget=limits.budget, most_rounds=limits.most_rounds
+        )
+        self._rounds: deque[Round] = deque()
+        self._fetched = 0
+        self._pool = start_aggregators(layout.workers, learner.own)
+        self._load = dict.fromkeys(range(layout.workers), 0)
+        self._answers = 0
+        self._retries = 0
+
+    def warm_up(self, query: Query) -> None:
+        """Start the server's processes and compile what ``query`` will need, before the clock runs."""
+        ray.get([aggregator.aggregate.remote(query, no_release(query)) for aggregator in self._pool])
+        kmeans_on_line(np.arange(4.0), 2)
+
+    def progress(self) -> int:
+        """Return how many answers have been aggregated so far, over all rounds."""
+        return self._answers
+
+    def retries(self) -> int:
+        """Return how many blocks were asked again, or rounds begun anew, since a process or a node died."""
+        return self._retries
+
+    def run(self) -> tuple[Outcome, float]:
+        """Conduct the rounds; return the outcome and its seconds, from the first question to the decoded model."""
+        start = time.perf_counter()
+        self.settle()
+        outcome = self._conductor.run(self._keep)
+        return outcome, time.perf_counter() - start
+
+    def repeat(self, over: Round) -> None:
+        """Go over a round that an earlier coordinator conducted; before `run`, in order."""
+        self._conductor.repeat(over)
+
+    def _keep(self, over: Round) -> None:
+        """Hold a round until it is fetched; wait where whoever fetches them lags behind."""
+        self._rounds.append(over)
+        while len(self._rounds) > MOST_HELD:
+            time.sleep(HELD_PAUSE)
+
+    def new_rounds(self, since: int) -> list[Round]:
+        """Return the rounds that are over since so many were, for whoever keeps them; those before are dropped."""
+        while self._fetched < since:
+            self._rounds.popleft()
+            self._fetched += 1
+        return list(self._rounds)
+
+    def recall(self, ask: Ask) -> None:
+        """Remember an earlier question: `run` lets devices book it first; see `conductor.Transport`."""
+        self._hosts.answered(ask)
+        self._answers += ask.stop - ask.first
+
+    def settle(self) -> list[bytes]:
+        """Let processes of devices that are new book all that was asked; return every host's token.
+
+        Raises
+        ------
+        LostError
+            If a host cannot be reached.
+        """
+        hosts = self._hosts.hosts
+
+        def attempt() -> list[bytes]:
+            incarnations: list[bytes] = got([host.incarnation.remote() for host in hosts])
+            self._remind(dict(zip(hosts, incarnations, strict=True)))
+            return incarnations
+
+        return again(attempt, "devices could not book what they answered")
+
+    def _remind(self, told: Mapping[Any, bytes]) -> None:
+        """Let hosts whose tokens are new book all that their devices were asked, round by round."""
+        if strangers := self._hosts.strangers(told):
+            for ask, parts in self._hosts.forgotten(strangers):
+                query = ray.put(ask.query)
+                got([host.recall.remote(query, first, stop, told[host]) for host, first, stop in parts])
+            self._hosts.booked(told)
+
+    def ask(self, ask: Ask) -> tuple[Statistic, Sequence[Release]]:
+        """Ask every device of ``ask``; see `coordinator.server.rounds.conductor.Transport`."""
+        before = self._answers
+        for attempt in itertools.count():
+            try:
+                return self._fan_out(ask)
+            except LOST as error:  # a statistic was lost: the round is asked again from its start
+                self._again(attempt, f"round {ask.query.round} was lost", error)
+                self._answers = before
+                self._load = dict.fromkeys(self._load, 0)
+        raise AssertionError  # counting does not end
+
+    def _again(self, attempt: int, what: str, error: Exception) -> None:
+        """Count a retry, and wait before it; see `coordinator.server.fleet.retrying.pause`."""
+        pause(attempt, what, error)
+        self._retries += 1
+
+    def _fan_out(self, ask: Ask) -> tuple[Statistic, Sequence[Release]]:
+        query = ray.put(ask.query)
+        waiting = self._blocks(ask)
+        once_more: deque[Block] = deque()
+        releases: list[Release] = []
+        partial: deque[Any] = deque()
+        flying: dict[Any, Call] = {}
+        while True:
+            while len(flying) < WINDOW * self._layout.workers:
+                block = once_more.popleft() if once_more else next(waiting, None)
+                if block is None:
+                    break
+                call = self._call(query, block)
+                flying[call.statistic] = call
+            if not flying:
+                return self._reduce(partial, to=1), releases
+            (done, *_), _ = ray.wait(list(flying), num_returns=1)
+            call = flying.pop(done)
+            self._load[call.worker] -= 1
+            try:
+                releases.append(self._received(ask.query, call))
+            except LOST as error:
+                once_more.append(self._lost(call.block, error))
+                continue
+            self._hosts.answered(ask)
+            self._answers += releases[-1].count
+            partial.append(done)
+            self._reduce(partial, to=FAN_IN)
+
+    def _lost(self, block: Block, error: Exception) -> Block:
+        """Return a block as it is asked once more; where its host is new, that has booked what was asked before."""
+        what = f"devices {block.first} to {block.stop - 1} were lost"
+        if not isinstance(error, ForgottenError):
+            self._again(block.deaths, what, error)
+            return block._replace(epoch=block.epoch + 1, deaths=block.deaths + 1)
+        require_less(block.epoch, MOST_REMINDED, what, error)
+        self._retries += 1
+        with suppress(*LOST):  # it died once more: the next answer tells so
+            self._remind({block.host: error.incarnation})
+        return block._replace(epoch=block.epoch + 1)
+
+    def _call(self, query: Any, block: Block) -> Call:
+        """Ask a block, and let the least busy aggregator wait for its answer."""
+        incarnation = self._hosts.incarnation(block.host)
+        answer = block.host.answer.remote(query, block.first, block.stop, incarnation)
+        worker = min(self._load, key=self._load.__getitem__)
+        self._load[worker] += 1
+        return Call(block, incarnation, worker, answer, self._pool[worker].aggregate.remote(query, answer))
+
+    def _received(self, query: Query, call: Call) -> Release:
+        """Return a block's release.
+
+        Only the call of a block's last epoch is waited for: what an earlier one, or a process taken for dead, still
+        brings in is dropped with its reference. So is an answer that the process which stands there now has not booked.
+        """
+        release: Release = got(call.answer)
+        if call.incarnation != (now := self._hosts.incarnation(call.block.host)):
+            raise ForgottenError(now)
+        Release.arrived(release).require(query)
+        if (release.first, release.count) != (call.block.first, call.block.stop - call.block.first):
+            raise InputError(
+                f"{release.count} devices from {release.first} on answered, devices {call.block.first} to "
+                f"{call.block.stop - 1} were asked; let each block answer for itself"
+            )
+        return release
+
+    def _blocks(self, ask: Ask) -> Iterator[Block]:
+        """Yield every block, cohorts in turn, so that all hosts work from the start."""
+        block = self._layout.block_of(ask.query.bits)
+        calls = [
+            deque(Block(host, a, b) for a, b in cut(first, stop, block)) for host, first, stop in self._hosts.parts(ask)
+        ]
+        while calls := [queue for queue in calls if queue]:
+            for queue in calls:
+                yield queue.popleft()
+
+    def _reduce(self, partial: deque[Any], *, to: int) -> Any:
+        """Merge statistics, `FAN_IN` at a time, until at most ``to`` are left; return the last one where that is 1."""
+        while len(partial) > to:
+            few = [partial.popleft() for _ in range(min(FAN_IN, len(partial)))]
+            partial.append(self._pool[0].merge.remote(*few))
+        return got(partial[0]) if to == 1 else None
+
+
+def start_coordinator(policy: Policy, learner: Learner, cohorts: Cohorts, layout: Layout, limits: Limits) -> Any:
+    """Start a `Coordinator` as a Ray actor; its second thread answers `Coordinator.progress` while rounds run.
+
+    Returns
+    -------
+    ray.actor.ActorHandle
+    """
+    actor: Any = ray.remote(Coordinator)
+    return actor.options(num_cpus=0, max_concurrency=2).remote(policy, learner, cohorts, layout, limits)

@@ -1,0 +1,55 @@
+"""What the server asks, and what it makes of the answers: a module a mechanism, found by themselves."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from coordinator.protocol.admitted import admitted
+from coordinator.protocol.errors import InputError
+from coordinator.protocol.finding import RoomError, by_name, declared
+from coordinator.server.own import server_half
+from coordinator.server.server_half import ServerHalf
+
+
+@cache
+def found() -> dict[str, ServerHalf]:
+    """Return every mechanism by its name, in their declared order.
+
+    Raises
+    ------
+    RoomError
+        If two have a name in common, or share a setting that they do not mean alike.
+    """
+    halves = sorted(declared(__name__, __path__, "SERVER", ServerHalf), key=lambda half: half.order)
+    fields: dict[str, tuple[ServerHalf, str]] = {}
+    for half in halves:
+        for name, field in half.settings.model_fields.items():
+            other, meant = fields.setdefault(name, (half, repr(field)))
+            if meant != repr(field):
+                raise RoomError(f"{other.name} and {half.name} share the setting {name}; give it one type and one text")
+    return by_name(halves, lambda half: [half.name])
+
+
+def able(policy: str) -> str:
+    """Return the names of mechanisms that can follow a policy, for errors: "maxsense or sign"."""
+    return " or ".join(half.name for half in found().values() if policy in half.policies)
+
+
+@cache
+def _by_query() -> dict[str, ServerHalf]:
+    return by_name(found().values(), lambda half: half.asks)
+
+
+def half_of(design: str) -> ServerHalf:
+    """Return the half that reads queries of a design, `Query.design`.
+
+    Raises
+    ------
+    InputError
+        If there is none.
+    """
+    if own := admitted(design):
+        return server_half(own)
+    if (half := _by_query().get(design)) is None:
+        raise InputError(f"design {design!r} is unknown to the server; it knows {', '.join(_by_query())}")
+    return half

@@ -1,0 +1,147 @@
+"""Pairwise-Preference: does a device agree about a random pair of items? One bit a device."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+from pydantic import Field
+
+from coordinator.protocol.budget import Epsilon, as_float
+from coordinator.protocol.errors import InputError
+from coordinator.protocol.mechanisms.pairwise import AGREEMENTS
+from coordinator.protocol.messages import Model, Query, Release
+from coordinator.server.design import Decoding, World
+from coordinator.server.server_half import SETS, ServerHalf, Settings
+from coordinator.server.statistics.pairs import OF_RATED, PairStatistic, aggregate_pairs, check_items
+
+if TYPE_CHECKING:
+    from coordinator.server.moments.pairs import PairMoments
+
+
+class PairwiseSettings(Settings):
+    """What is said of Pairwise-Preference alone."""
+
+    agreement: Annotated[
+        Literal["rated-equal", "equal", "positive"],
+        Field(description="Pairwise's bit: rated-equal, equal or positive."),
+    ] = "rated-equal"
+    rated_items: Annotated[
+        Literal["private", "public"], Field(description="Pairwise: private, or public and asked about only.")
+    ] = "private"
+
+    always_told: ClassVar[frozenset[str]] = frozenset({"agreement"})
+
+    @property
+    def rated_public(self) -> bool:
+        """Whether it is public which items a device rated."""
+        return self.rated_items == "public"
+
+    @property
+    def asks(self) -> str:
+        """What its queries are called."""
+        return f"pairwise-{self.agreement}{OF_RATED if self.rated_public else ''}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pairwise:
+    """Pairwise-Preference: a uniform pair of items each; the bit is 1 if the device agrees about them.
+
+    Source: Banerjee, Hegde, Massoulié, Figure 1 and Theorem 8 [3.4].
+
+    Attributes
+    ----------
+    items : int
+        Number of items N, 2 to `pair_statistics.MOST_ITEMS`.
+    agreement : {"rated-equal", "equal", "positive"}
+        Both rated and rated alike (the paper's analysis, the default); liked alike, where unrated counts as not liked
+        (its Figure 1 to the letter); both liked (the slides).
+    rated_public : bool
+        Whether the pair is drawn among the device's rated items, which are public then.
+
+    Raises
+    ------
+    InputError
+        If a parameter is outside its range.
+    """
+
+    items: int
+    agreement: str = "rated-equal"
+    rated_public: bool = False
+
+    def __post_init__(self) -> None:
+        check_items(self.items)
+        if self.agreement not in AGREEMENTS:
+            raise InputError(f"agreement is {self.agreement!r}; choose one of {', '.join(AGREEMENTS)}")
+
+    def query(self, *, round_number: int, public_seed: bytes, epsilon: Epsilon) -> Query:
+        """Return the query of one round."""
+        return Query(
+            design=f"pairwise-{self.agreement}{OF_RATED if self.rated_public else ''}",
+            items=self.items,
+            round=round_number,
+            public_seed=public_seed,
+            epsilon=epsilon,
+        )
+
+
+class PairwiseHalf(ServerHalf):
+    """Pairwise-Preference on the server."""
+
+    name = "pairwise"
+    title = "Pairwise-Preference"
+    order = 40
+    settings = PairwiseSettings
+    decoders = SETS
+    paired = True
+    variants: ClassVar[tuple[Mapping[str, Any], ...]] = (
+        *({"agreement": agreement} for agreement in AGREEMENTS),
+        {"rated_items": "public"},
+    )
+
+    @property
+    def asks(self) -> tuple[str, ...]:
+        """What its queries may be called."""
+        return tuple(f"pairwise-{agreement}{of}" for agreement in AGREEMENTS for of in ("", OF_RATED))
+
+    def query_name(self, settings: PairwiseSettings) -> str:
+        """Return what its queries are called with these settings."""
+        return settings.asks
+
+    def label(self, row: Mapping[str, Any]) -> str:
+        """Return its name with the agreement, or that pairs are of rated items."""
+        return "pairwise of rated" if row.get("rated_items") == "public" else f"pairwise {row['agreement']}"
+
+    def design(self, settings: PairwiseSettings, world: World) -> Pairwise:
+        """Return Pairwise-Preference in a world."""
+        if settings.rated_public and world.same_rated and world.rated < 2:
+            raise InputError(f"rated is {world.rated}; a pair among public rated items needs at least 2")
+        return Pairwise(items=world.items, agreement=settings.agreement, rated_public=settings.rated_public)
+
+    def aggregate(self, query: Query, release: Release) -> PairStatistic:
+        """Return who agreed about which pair; see `pairs.aggregate_pairs`."""
+        return aggregate_pairs(query, release)
+
+    def decode(self, statistic: PairStatistic, query: Query, how: Decoding) -> Model:
+        """Cluster items by the spectrum of agreements; see `spectral.decode_pairs`."""
+        from coordinator.server.decoding.spectral import decode_pairs
+
+        return decode_pairs(statistic, clusters=how.clusters, decoder=how.decoder)
+
+    def moments(self, settings: PairwiseSettings, world: World) -> PairMoments | None:
+        """Return the rates of agreement by clusters; see `pairs.pair_agreement`."""
+        from coordinator.server.moments.pairs import PairMoments, pair_agreement
+
+        if world.block is None:
+            return None
+        rates = pair_agreement(
+            world.block,
+            agreement=settings.agreement,
+            epsilon=as_float(world.epsilon),
+            rated_public=settings.rated_public,
+        )
+        return PairMoments(rates=rates)
+
+
+SERVER = (PairwiseHalf(),)

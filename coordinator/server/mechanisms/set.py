@@ -1,0 +1,110 @@
+"""The set mechanism: all that a device liked, padded to exactly so many values; it names a subset that meets them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+from pydantic import Field
+
+from coordinator.protocol.arrays import Ints
+from coordinator.protocol.budget import Epsilon
+from coordinator.protocol.errors import InputError
+from coordinator.protocol.mechanisms.set import padded_values
+from coordinator.protocol.messages import Query, Release
+from coordinator.protocol.one_item import asked
+from coordinator.protocol.subset_form import CHOSEN, PADDED
+from coordinator.server.design import World
+from coordinator.server.frequency import FrequencyDesign, FrequencyHalf
+from coordinator.server.mechanisms.subset import Chosen, subset_rates
+from coordinator.server.server_half import FIXED, ONE_ROUND, Settings
+
+if TYPE_CHECKING:
+    from coordinator.server.decoding.frequencies import Rates
+    from coordinator.server.moments.frequencies import FrequencyMoments
+
+
+class SetSettings(Settings):
+    """What is said of the set mechanism alone, and of subsets."""
+
+    padded: Annotated[
+        int, Field(ge=0, description="Set mechanism: values of every device's set, with dummies, 0 for the best [0].")
+    ] = 0
+    chosen: Chosen = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LikedSet(FrequencyDesign):
+    """A report speaks for the values that it names, each of which may be one of several of the device's own.
+
+    Source: Wang et al., *PrivSet* (2018); Wang et al., *Set-valued data publication with local privacy* (2020).
+
+    Attributes
+    ----------
+    padded, chosen : int
+        Values w of every device's set, and k in a release; 0 for as many as have the least noise, see
+        `moments.sets.best_sizes`.
+    """
+
+    padded: int = 0
+    chosen: int = 0
+
+    name: ClassVar[str] = "set"
+
+    def __post_init__(self) -> None:
+        FrequencyDesign.__post_init__(self)
+        for name, told in (("padded", self.padded), ("chosen", self.chosen)):
+            if told > self.items:
+                raise InputError(f"{name} is {told}; it must be at most the number of items, {self.items}")
+
+    def parameters(self, values: int, epsilon: Epsilon) -> Mapping[str, float]:
+        """Return the sizes of sets and subsets."""
+        from coordinator.server.moments.sets import best_sizes
+
+        own, many = best_sizes(values - 1, rated=self.rated, epsilon=epsilon, padded=self.padded, chosen=self.chosen)
+        return {PADDED: own, CHOSEN: many}
+
+    @staticmethod
+    def reports(query: Query) -> Rates:
+        """Return `subset_rates`."""
+        return subset_rates(query)
+
+    def line(self, query: Query) -> tuple[float, float]:
+        """Return slope and offset of an item's expected estimate, as a function of how much users like it."""
+        from coordinator.server.moments.frequencies import LIKED
+        from coordinator.server.moments.sets import kept_share
+
+        padded = int(query.parameters[PADDED])
+        return kept_share(asked(query), items=self.items, rated=self.rated, likes=LIKED, padded=padded), 0.0
+
+
+class SetHalf(FrequencyHalf):
+    """The set mechanism on the server."""
+
+    name = "set"
+    title = "set mechanism"
+    order = 36
+    policies: ClassVar[tuple[str, ...]] = (ONE_ROUND, FIXED)
+    settings = SetSettings
+    asking = LikedSet
+
+    def supports(self, query: Query, release: Release) -> Ints:
+        """Return how many devices named each value, dummies behind the items."""
+        from coordinator.server.statistics.columns import subset_counts
+
+        return subset_counts(query, release, values=padded_values(query), chosen=int(query.parameters[CHOSEN]))
+
+    def moments(self, settings: Settings, world: World) -> FrequencyMoments | None:
+        """Return what one round about all items tells of each cluster."""
+        from coordinator.server.moments.frequencies import FrequencyMoments
+        from coordinator.server.moments.sets import kept_shares
+
+        if world.block is None:
+            return None
+        query = self.design(settings, world).query(round_number=0, public_seed=bytes(16), epsilon=world.epsilon)
+        level = kept_shares(world.block, int(query.parameters[PADDED]))
+        return FrequencyMoments(level=level, variance=subset_rates(query).spread(level))
+
+
+SERVER = (SetHalf(),)

@@ -1,0 +1,180 @@
+"""Sign sensing: does the signed sum of a device's ratings agree with public signs? Ours."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from coordinator.protocol.arrays import Floats, Indices, Ints
+from coordinator.protocol.budget import Epsilon
+from coordinator.protocol.errors import InputError
+from coordinator.protocol.messages import Query, Release
+from coordinator.protocol.signs import MOST_VECTORS, UNIT, answer_bits
+from coordinator.server.design import World
+from coordinator.server.server_half import ELIMINATE, POOLED, POSTERIOR, Scheme, ServerHalf, Settings, check_shape
+
+if TYPE_CHECKING:
+    from coordinator.server.decoding.estimates import Estimates
+    from coordinator.server.moments.emulation import Crowd
+    from coordinator.server.moments.signs import SignMoments
+    from coordinator.server.statistics.scores import ScoreStatistic
+
+
+class SignSettings(Settings):
+    """What is said of sign sensing alone."""
+
+    vectors: Annotated[
+        int, Field(ge=1, description="Sign sensing: vectors a device chooses among, a power of two up to 64 [1].")
+    ] = 1
+    signs: Annotated[
+        Literal["centred", "plain"],
+        Field(description="Sign sensing, adaptive: ratings counted centred (from what is expected) or plain."),
+    ] = "centred"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignSensing:
+    """Sign sensing: every item of the pool has a public sign; the bit is the sign of the signed sum of the ratings.
+
+    A like counts +1 and a dislike -1; at a sum of 0 the device tosses a fair coin of its own. With several sign vectors
+    the device names one of those, with its sign, under which its sum is large: a few bits, and fewer users at the same
+    epsilon. Source: ours (the paper's MaxSense uses likes only and needs a sensing rate).
+
+    Attributes
+    ----------
+    items : int
+        Number of items N, at least 1.
+    rated : int
+        Number of items w that a user rated: public, typical where users differ; 1 to N.
+    vectors : int
+        Sign vectors m that a device chooses among, a power of two up to `MOST_VECTORS`. The answer has
+        ``1 + log2 m`` bits.
+    centred : bool
+        Whether ratings are counted from what the server expects of them, once it does: see `centred_moments`. With
+        several sign vectors they are counted from 0.
+
+    Raises
+    ------
+    InputError
+        If a parameter is outside its range.
+    """
+
+    items: int
+    rated: int
+    vectors: int = 1
+    centred: bool = True
+
+    name: ClassVar[str] = "sign"
+    widest: ClassVar[float] = 2.0
+
+    def __post_init__(self) -> None:
+        check_shape(self.items, self.rated, 1)
+        if not 1 <= self.vectors <= MOST_VECTORS or self.vectors & (self.vectors - 1):
+            raise InputError(f"vectors is {self.vectors}; give a power of two, 1 to {MOST_VECTORS}")
+
+    def query(
+        self,
+        *,
+        round_number: int,
+        public_seed: bytes,
+        epsilon: Epsilon,
+        pool: Indices | None = None,
+        expected: Floats | None = None,
+    ) -> Query:
+        """Return the query of one round; ``pool`` holds the items that have signs, by default all."""
+        centres = None
+        if expected is not None and self.centred and self.vectors == 1:
+            centres = np.rint(np.clip(expected, -1, 1) * UNIT).astype(np.int32)
+        asked = np.arange(self.items, dtype=np.int32) if pool is None else pool
+        return Query(
+            design=self.name,
+            items=self.items,
+            round=round_number,
+            public_seed=public_seed,
+            epsilon=epsilon,
+            parameters={"vectors": self.vectors, "kept": self._kept(asked.size, epsilon)},
+            pool=asked,
+            answer_bits=answer_bits(self.vectors),
+            centres=centres,
+        )
+
+    def _kept(self, pool: int, epsilon: Epsilon) -> int:
+        from coordinator.server.moments.signs import best_kept
+
+        return best_kept(pool, items=self.items, rated=self.rated, vectors=self.vectors, epsilon=epsilon)
+
+    def read(self, query: Query, statistic: ScoreStatistic, expected: Floats | None = None) -> Estimates:
+        """Return what a round tells of every item's ``2 b - 1``; see `estimates.read_signs`."""
+        from coordinator.server.decoding.estimates import read_signs
+
+        likes = None if expected is None else np.clip((1 + expected) / 2, 0, 1)
+        return read_signs(query, statistic, rated=self.rated, likes=likes)
+
+    def rates(self, query: Query, expected: Floats | None = None) -> Floats:
+        """Return the information of one device's answer about each item; see `estimates.contrasts_of`."""
+        from coordinator.server.decoding.estimates import contrasts_of
+
+        contrast, _ = contrasts_of(query, rated=self.rated)
+        return contrast**2
+
+    def emulate(self, query: Query, crowd: Crowd, coins: np.random.Generator) -> tuple[Ints, Ints, int]:
+        """Draw a round's counts from exact moments: vectors, agreements with each item's sign, and ones."""
+        from coordinator.server.decoding.estimates import contrasts_of
+
+        means = np.zeros(crowd.likes.shape[1])
+        for share, likes in zip(crowd.class_shares, crowd.likes, strict=True):
+            contrast, offset = contrasts_of(query, rated=crowd.rated, likes=likes)
+            means += share * (contrast * (2 * likes - 1) + offset)
+        agreed = coins.binomial(crowd.users, (1 + means) / 2)
+        return np.full(means.size, crowd.users), agreed, int(coins.binomial(crowd.users, 0.5))
+
+
+class SignHalf(ServerHalf):
+    """Sign sensing on the server."""
+
+    name = "sign"
+    title = "sign sensing"
+    order = 20
+    settings = SignSettings
+    decoders = (POSTERIOR,)
+    policies = POOLED
+    ranks = True
+
+    schemes = (
+        Scheme(order=30, name="sign", label="sign sensing", emulated=True),
+        Scheme(order=50, name="adaptive-sign", label="adaptive sign sensing", policy=ELIMINATE, emulated=True),
+        Scheme(
+            order=60,
+            name="adaptive-vectors",
+            label="adaptive sign sensing, {vectors} vectors",
+            policy=ELIMINATE,
+            takes=("vectors",),
+            emulated=True,
+        ),
+    )
+
+    def design(self, settings: SignSettings, world: World) -> SignSensing:
+        """Return sign sensing in a world."""
+        centred = settings.signs == "centred"
+        return SignSensing(items=world.items, rated=world.rated, vectors=settings.vectors, centred=centred)
+
+    def aggregate(self, query: Query, release: Release) -> ScoreStatistic:
+        """Return how often signs agreed with answers; see `signs.aggregate_signs`."""
+        from coordinator.server.statistics.signs import aggregate_signs
+
+        return aggregate_signs(query, release)
+
+    def moments(self, settings: SignSettings, world: World) -> SignMoments:
+        """Return the contrast of the one round's answers."""
+        from coordinator.server.moments.signs import SignMoments
+
+        design = self.design(settings, world)
+        query = design.query(round_number=0, public_seed=bytes(16), epsilon=world.epsilon)
+        return SignMoments(contrast=math.sqrt(float(design.rates(query)[0])))
+
+
+SERVER = (SignHalf(),)

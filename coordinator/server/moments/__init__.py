@@ -1,0 +1,1 @@
+"""Exact moments of what the server sees."""

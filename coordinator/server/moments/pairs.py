@@ -1,0 +1,202 @@
+"""Exact moments of pairwise statistics under the block model: of one answer, and of the matrix they sum up to."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from coordinator.protocol.arrays import Floats, Ints
+from coordinator.protocol.errors import InputError
+from coordinator.protocol.mechanisms.pairwise import AGREEMENTS
+from coordinator.server.moments.blocks import DECODERS, BlockParameters
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockSignal:
+    """Moments of the entries of a symmetric item matrix with zero diagonal, by the clusters of the two items.
+
+    Parameters
+    ----------
+    means, variances, thirds : array of float, shape (L, L)
+        First three cumulants of an entry.
+    sizes : array of int, shape (L,)
+        Items in each cluster, each at least 1.
+    shared : array of float, shape (L, L, L)
+        ``shared[l, m, k]``: covariance of ``A_ij`` and ``A_ik``, i in cluster l, j in m, k in k; 0 if entries are
+        independent. Positive semidefinite for each l.
+    """
+
+    means: Floats
+    variances: Floats
+    thirds: Floats
+    sizes: Ints
+    shared: Floats
+
+    def __post_init__(self) -> None:
+        count = self.sizes.size
+        if self.sizes.ndim != 1 or count == 0 or int(self.sizes.min()) < 1:
+            raise InputError(f"sizes = {self.sizes.tolist()}; give the items of each cluster, at least 1 each")
+        if not (self.means.shape == self.variances.shape == self.thirds.shape == (count, count)):
+            raise InputError(f"rates have shape {self.means.shape}; {count} clusters ask for shape {(count, count)}")
+        if self.shared.shape != (count, count, count):
+            raise InputError(f"shared has shape {self.shared.shape}; {count} clusters ask for {(count,) * 3}")
+
+    @property
+    def independent(self) -> Floats:
+        """Variance of an entry beyond what it shares with its row and its column, shape (L, L)."""
+        row = np.einsum("lmm->lm", self.shared)
+        return np.asarray(np.maximum(self.variances - row - row.T, 0))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairMoments:
+    """Pairwise-Preference's answers.
+
+    Attributes
+    ----------
+    rates : ndarray of float64, shape (L, L)
+        ``P(S = 1)`` by the clusters of the pair; see `pair_agreement`.
+    """
+
+    rates: Floats
+
+    @property
+    def profile(self) -> Floats:
+        """What answers without noise tell of each cluster's items, one row a cluster."""
+        return self.rates
+
+
+def pair_agreement(
+    parameters: BlockParameters, *, agreement: str, epsilon: float, rated_public: bool = False
+) -> Floats:
+    """Return P(S = 1) of a device asked about two items, by their clusters.
+
+    Parameters
+    ----------
+    parameters : BlockParameters
+        The block model.
+    agreement : {"rated-equal", "equal", "positive"}
+        Both rated and rated alike; liked alike, where unrated counts as not liked; both liked.
+    epsilon : float
+        Privacy parameter [nats]; ``math.inf`` for none.
+    rated_public : bool, default False
+        Whether the rated items are public and the pair is uniform among the device's own, instead of among all
+        items. Over the devices the pair is still uniform among all pairs; "equal" and "rated-equal" coincide.
+
+    Returns
+    -------
+    ndarray of float64, shape (L, L)
+        Symmetric; the diagonal stands for two different items of one cluster.
+
+    Raises
+    ------
+    InputError
+        If the agreement is unknown, or rated items are public and w is below 2.
+    """
+    if agreement not in AGREEMENTS:
+        raise InputError(f"agreement is {agreement!r}; choose one of {', '.join(AGREEMENTS)}")
+    w, items, shares, like = parameters.rated, parameters.items, parameters.class_shares, parameters.like
+    if rated_public and w < 2:
+        raise InputError(f"rated = {w}; a device asked about two of its own rated items needs at least 2")
+    one_rated = 1.0 if rated_public else w / items
+    both_rated = 1.0 if rated_public else one_rated * (w - 1) / (items - 1)
+    both_liked = np.einsum("k,kl,km->lm", shares, like, like)
+    if agreement == "positive":
+        private = both_rated * both_liked
+    elif agreement == "rated-equal":
+        private = both_rated * (both_liked + np.einsum("k,kl,km->lm", shares, 1 - like, 1 - like))
+    else:
+        liked = one_rated * (shares @ like)
+        private = 1 - liked[:, None] - liked[None, :] + 2 * both_rated * both_liked
+    contrast = 1.0 if math.isinf(epsilon) else math.tanh(epsilon / 2)
+    released: Floats = 0.5 + contrast * (private - 0.5)
+    return released
+
+
+def pair_signal(rates: Floats, sizes: Ints, *, users: int, decoder: str) -> BlockSignal:
+    """Return the entries' moments of Pairwise-Preference's affinity matrix.
+
+    Parameters
+    ----------
+    rates : array of float, shape (L, L)
+        ``P(S = 1)`` by the clusters of the pair, from `pair_agreement`.
+    sizes : array of int, shape (L,)
+        Items in each cluster.
+    users : int
+        Answers received, U, at least 1; a pair is asked about Poisson with mean ``n = 2 U / (N (N - 1))`` times.
+    decoder : {"centred", "paper"}
+        Whether S or S less its mean rate is summed.
+
+    Returns
+    -------
+    BlockSignal
+        Compound Poisson: ``n E[(S - centre)^k]``, k = 1, 2, 3.
+
+    Raises
+    ------
+    InputError
+        If the decoder is unknown, users below 1, or shapes disagree.
+    """
+    if decoder not in DECODERS:
+        raise InputError(f"decoder {decoder!r} is unknown; choose one of {', '.join(DECODERS)}")
+    if users < 1:
+        raise InputError(f"users = {users}; give at least 1")
+    pairs = sizes[:, None] * (sizes - np.eye(sizes.size))
+    each = 2 * users / max(pairs.sum(), 1)
+    rates = np.asarray(rates, np.float64)
+    centre = float((rates * pairs).sum() / pairs.sum()) if decoder == "centred" and rates.shape == pairs.shape else 0.0
+    first, second, third = (each * (rates * (1 - centre) ** k + (1 - rates) * (-centre) ** k) for k in (1, 2, 3))
+    return BlockSignal(means=first, variances=second, thirds=third, sizes=sizes, shared=np.zeros((sizes.size,) * 3))
+
+
+def curator_signal(alike: Floats, sizes: Ints, *, users: int, rated: int, scale: float) -> BlockSignal:
+    """Return the entries' moments of a trusted curator's pair totals, with Laplace noise on each pair.
+
+    ``A_ij = sum over the users who rated both of (2 [R_ui = R_uj] - 1) + Laplace(scale)``, ``A_ii = 0``.
+
+    Parameters
+    ----------
+    alike : array of float, shape (L, L)
+        Probability that two rated items are rated alike: `pair_agreement` with
+        ``rated_public=True`` and ``epsilon=math.inf``.
+    sizes : array of int, shape (L,)
+        Items in each cluster.
+    users, rated : int
+        Users U and rated items per user w.
+    scale : float
+        Scale of the Laplace noise, at least 0.
+
+    Returns
+    -------
+    BlockSignal
+        A user touches many pairs, so that entries of a row are correlated, ``shared``; without noise this is what
+        limits the curator. Entries without a common item are taken as independent.
+
+    Raises
+    ------
+    InputError
+        If users, rated or the scale is out of range, or shapes disagree.
+    """
+    items = int(sizes.sum())
+    if users < 1 or not 2 <= rated <= items or not scale >= 0:
+        raise InputError(f"users = {users}, rated = {rated}, scale = {scale}; give 1 or more, 2 to {items}, 0 or more")
+    both = rated * (rated - 1) / (items * (items - 1))
+    three = both * (rated - 2) / (items - 2) if items > 2 else 0.0
+    score = 2 * np.asarray(alike, np.float64) - 1
+    mean = both * score
+    rows = users * (three * score[None, :, :] - mean[:, :, None] * mean[:, None, :])
+    return BlockSignal(
+        means=users * mean,
+        variances=users * (both - mean**2) + 2 * scale**2,
+        thirds=users * (mean - 3 * mean * both + 2 * mean**3),
+        sizes=sizes,
+        shared=np.stack([root @ root for root in map(nearest_root, rows)]),
+    )
+
+
+def nearest_root(matrix: Floats) -> Floats:
+    """Return the symmetric root of a covariance matrix, negative eigenvalues of rounding taken as 0."""
+    values, vectors = np.linalg.eigh(matrix)
+    return np.asarray((vectors * np.sqrt(np.maximum(values, 0))) @ vectors.T)

@@ -1,0 +1,139 @@
+"""Exact moments of the set mechanism: how often a liked item is kept, and which sizes of sets leave the least noise.
+
+A device that likes l items keeps each of them with probability ``min(1, w / l)``. How many it likes follows from the
+subsets of items that users rate: ``E[z^X]`` is a coefficient of a product over items, found by Cauchy's integral, and
+its values on the unit circle are the probabilities' Fourier transform.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+
+import numpy as np
+from scipy.stats import binom
+
+from coordinator.protocol.arrays import Floats, Ints
+from coordinator.protocol.budget import Epsilon, as_float
+from coordinator.server.moments.blocks import BlockParameters
+from coordinator.server.moments.frequencies import LIKED
+
+
+def likes_of(like: Floats, sizes: Ints, rated: int) -> Floats:
+    """Return the probabilities of 0, 1, ..., ``rated`` likes among a uniform ``rated``-subset of the items.
+
+    Parameters
+    ----------
+    like : ndarray of float64, shape (L,)
+        Probability that an item of each cluster is liked.
+    sizes : ndarray of int64, shape (L,)
+        Items in each cluster; they sum to at least ``rated``.
+    rated : int
+        Size of the subsets.
+
+    Returns
+    -------
+    ndarray of float64, shape (rated + 1,)
+        Right to some 1e-13.
+
+    Examples
+    --------
+    >>> likes_of(np.array([1.0, 0.0]), np.array([1, 3]), 2).round(12).tolist()
+    [0.5, 0.5, 0.0]
+    """
+    total = int(sizes.sum())
+    circle = np.exp(-2j * np.pi * np.arange(rated + 1) / (rated + 1))
+    factors = 1 + np.outer(circle - 1, like)
+    if rated in (0, total):
+        transformed = np.prod(factors**sizes, axis=1) if rated else np.ones(1)
+    else:
+        chance = rated / total
+        steps = min(math.ceil(16 * math.sqrt(total * chance * (1 - chance))) + 65, total + 1)
+        angles = 2 * np.pi / steps * np.arange(steps)
+        turn = np.exp(1j * angles)
+        terms = np.exp(-1j * angles * rated) * np.ones((rated + 1, 1))
+        for factor, size in zip(factors.T, sizes.tolist(), strict=True):
+            terms *= (1 - chance + chance * np.outer(factor, turn)) ** size
+        whole = (np.exp(-1j * angles * rated) * (1 - chance + chance * turn) ** total).sum()
+        transformed = terms.sum(axis=1) / whole
+    found: Floats = np.clip(np.fft.ifft(transformed).real, 0, 1)
+    return found
+
+
+def kept_shares(block: BlockParameters, padded: int) -> Floats:
+    """Return the probability that one item of each cluster is in a user's set of ``padded`` values, shape (L,)."""
+    shares = np.zeros(block.cluster_sizes.size)
+    kept = np.minimum(1.0, padded / np.arange(1, block.rated + 1))
+    for cluster in range(shares.size):
+        others = block.cluster_sizes - (np.arange(shares.size) == cluster)
+        for share, like in zip(block.class_shares.tolist(), block.like, strict=True):
+            shares[cluster] += share * like[cluster] * float(likes_of(like, others, block.rated - 1) @ kept)
+    return shares * block.rated / block.items
+
+
+@lru_cache(maxsize=4096)
+def kept_share(pool: int, *, items: int, rated: int, likes: float, padded: int) -> float:
+    """Return the probability that one item of a pool is in a user's set, for each unit of how much users like it.
+
+    Parameters
+    ----------
+    pool, items, rated, likes
+        As for `frequencies.told_share`.
+    padded : int
+        Values in a set.
+    """
+    of = likes_of(np.array([likes, 0.0]), np.array([pool, items - pool]), rated)
+    return float(of @ np.minimum(np.arange(rated + 1), padded)) / (pool * likes)
+
+
+@lru_cache(maxsize=4096)
+def best_sizes(pool: int, *, rated: int, epsilon: Epsilon, padded: int = 0, chosen: int = 0) -> tuple[int, int]:
+    """Return sizes of sets and subsets with the least noise for its signal, from public numbers alone.
+
+    They minimise ``v / f^2`` of an item of a pool, v at f / 2, where each rating is a like with probability 1/2.
+
+    Parameters
+    ----------
+    pool, rated : int
+        Items of the pool, and how many of them a user rated, typically.
+    epsilon : Fraction or None
+        Privacy parameter of the subset [nats].
+    padded, chosen : int
+        Sizes that are given; 0 for the best.
+    """
+    others = binom.pmf(np.arange(rated), rated - 1, LIKED)
+
+    def noise(own: int, many: int) -> float:
+        share = rated / pool * LIKED * float(others @ np.minimum(1.0, own / np.arange(1, rated + 1)))
+        return _variance(pool + own, own, many, as_float(epsilon), share / 2) / share**2
+
+    def best_many(own: int) -> int:
+        return chosen or _lowest(lambda many: noise(own, many), 1, pool)
+
+    own = padded or _lowest(lambda own: noise(own, best_many(own)), 1, min(rated, pool))
+    return own, best_many(own)
+
+
+def _variance(values: int, own: int, many: int, epsilon: float, share: float) -> float:
+    """Return the variance of one report's estimate of such a share; see `protocol.channels.SubsetChannel`."""
+    few, more = sorted((own, many))
+    logs = float(np.log1p(-more / (values - np.arange(few))).sum())
+    avoid, meet = math.exp(logs), -math.expm1(logs)
+    hit = 1 / (1 + avoid / meet * math.exp(-epsilon))
+    mean, without = many / values, many / (values - own)
+    mine = hit * mean / meet
+    other = hit * (mean - avoid * without) / meet + (1 - hit) * without
+    rate = other + (mine - other) * share
+    return rate * (1 - rate) / (mine - other) ** 2 if mine > other else math.inf
+
+
+def _lowest(of: Callable[[int], float], low: int, high: int) -> int:
+    """Return where a function that falls and then rises is lowest, from ``low`` to ``high``."""
+    while high - low > 2:
+        third = (high - low) // 3
+        if of(low + third) <= of(high - third):
+            high -= third
+        else:
+            low += third
+    return min(range(low, high + 1), key=of)

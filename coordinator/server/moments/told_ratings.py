@@ -1,0 +1,72 @@
+"""What is predicted of ratings told in the open follows from these numbers; see `scenarios.predictors`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from coordinator.protocol.arrays import Floats
+from coordinator.protocol.budget import Epsilon
+
+
+class NoSignal:
+    """Answers tell no cluster from another, however many users give them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class YesMoments:
+    """Item queries: every item gets so many yeses.
+
+    Attributes
+    ----------
+    answers : int
+        Yeses that an item needs.
+    """
+
+    answers: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RevealMoments:
+    """Full reveal: users tell everything, or nothing.
+
+    Attributes
+    ----------
+    share : float
+        Probability that a user tells.
+    """
+
+    share: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TotalMoments:
+    """A curator's noisy totals of items.
+
+    Attributes
+    ----------
+    epsilon : Fraction or None
+        Privacy parameter of what is published [nats].
+    """
+
+    epsilon: Epsilon
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairTotals:
+    """A curator's noisy totals of pairs of items.
+
+    Attributes
+    ----------
+    alike : ndarray of float64, shape (L, L)
+        Probability that two rated items are rated alike, by their clusters.
+    scale : float
+        Scale of the Laplace noise on each pair.
+    """
+
+    alike: Floats
+    scale: float
+
+    @property
+    def profile(self) -> Floats:
+        """What answers without noise tell of each cluster's items, one row a cluster."""
+        return self.alike

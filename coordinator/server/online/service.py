@@ -1,0 +1,233 @@
+"""One client's service, round by round: votes, a recommendation, the client's answer. Without input or output."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+from coordinator.protocol.arrays import Bits, Bits2, Bools, Floats, Indices, Ints
+from coordinator.protocol.ballots import Ballot, Service, check_electors
+from coordinator.protocol.checked import require_array
+from coordinator.protocol.coins import as_words
+from coordinator.protocol.errors import InputError
+from coordinator.protocol.hashing import draw
+from coordinator.server.online.electorate import Electorate
+from coordinator.server.online.recommender import NamedRecommender, Promise, Recommender
+from coordinator.server.online.recommenders import recommender_of
+
+MOST_VOTES = 1 << 22
+"""Votes that one ballot asks for at most: early ballots hold few rounds of many voters, later ones the reverse."""
+MOST_ROUNDS = 512
+"""Rounds of one ballot at most."""
+_UNIT = 2.0**-53
+
+
+class Transport(Protocol):
+    """How the coordinator reaches voters and the client."""
+
+    def enter(self, service: Service) -> Indices:
+        """Announce a service; return the addresses of the voters that take part, int32, ascending."""
+        ...
+
+    def vote(self, ballot: Ballot, electors: Indices) -> Bits2:
+        """Return the votes of ``electors`` (addresses, ascending), uint8, shape (rounds, electors)."""
+        ...
+
+    def offer(self, client: int, round_number: int, chosen: int) -> bool:
+        """Recommend an object to the client; return whether it likes it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """What a service leaves behind with the coordinator, who is trusted. The client sees ``chosen`` only.
+
+    Attributes
+    ----------
+    chosen : ndarray of uint8, shape (T,)
+        The recommendations.
+    liked : ndarray of bool, shape (T,)
+        The client's answers.
+    electors : ndarray of int32
+        Addresses of the voters that took part, ascending.
+    survivors : ndarray of int64, shape (T,)
+        Voters alive before each round.
+    log_likelihood : float
+        ``ln Pr[chosen]`` [nats].
+    exposure : ndarray of float64, shape (electors,)
+        Each elector's privacy loss: ``ln Pr[chosen] - ln Pr[chosen without this voter]`` [nats]. NaN where weights are
+        not equal, so that it is not computed.
+    alive : ndarray of bool, shape (electors,)
+    first_strikes, second_strikes : ndarray of int32, shape (electors,)
+        D-strikes and R-strikes.
+    """
+
+    chosen: Bits
+    liked: Bools
+    electors: Indices = field(repr=False)
+    survivors: Ints
+    log_likelihood: float
+    exposure: Floats = field(repr=False)
+    alive: Bools = field(repr=False)
+    first_strikes: Indices = field(repr=False)
+    second_strikes: Indices = field(repr=False)
+
+    @property
+    def loss(self) -> int:
+        """Number of disliked recommendations."""
+        return int(self.liked.size - np.count_nonzero(self.liked))
+
+
+Pick = Callable[[int, Floats], int]
+"""(round, probabilities) to the object that is recommended."""
+
+
+def by_coin(coin: bytes) -> Pick:
+    """Return the coordinator's own coins: the recommendation of a round never changes when it is drawn again.
+
+    Parameters
+    ----------
+    coin : bytes
+        Sixteen bytes that the client does not know.
+    """
+    words = as_words(coin)
+    stream = words[0] ^ words[1]
+
+    def pick(round_number: int, chances: Floats) -> int:
+        point = float(draw(stream, np.uint64(round_number)) >> np.uint64(11)) * _UNIT
+        return min(int(np.searchsorted(np.cumsum(chances), point, side="right")), chances.size - 1)
+
+    return pick
+
+
+def by_sequence(sequence: Bits) -> Pick:
+    """Return the recommendations of a given sequence, to compute its likelihood."""
+    return lambda round_number, _: int(sequence[round_number])
+
+
+def serve(
+    service: Service,
+    promise: Promise,
+    transport: Transport,
+    pick: Pick,
+    *,
+    over: Callable[[int], None] = lambda _: None,
+) -> Served:
+    """Serve one client.
+
+    Parameters
+    ----------
+    service : Service
+        Who is served, by which recommender.
+    promise : Promise
+        What the recommender is told.
+    transport : Transport
+        Reaches voters and the client.
+    pick : callable
+        Draws the recommendations.
+    over : callable
+        Told how many rounds are over, a ballot each.
+
+    Returns
+    -------
+    Served
+
+    Raises
+    ------
+    InputError
+        If a voter votes for no object of its round, or what voters answered is no list of addresses, or of votes.
+
+    Notes
+    -----
+    Strikes are given in every round, also where the recommendation came from the hidden uniform coin: else the
+    likelihood of a sequence would not be the product of equation (2).
+    """
+    named = recommender_of(service.recommender)
+    electors = transport.enter(service)
+    check_electors(electors)
+    if electors.size < promise.voters:
+        electors = electors[:0]  # see Promise.voters
+    course = _Course(named, promise, electors)
+    first = 0
+    while first < service.rounds:
+        alive = course.electorate.survivors
+        fit = MOST_VOTES // max(alive.size, 1)
+        stop = min(first + min(max(fit, 1), MOST_ROUNDS), service.rounds)
+        votes = transport.vote(Ballot(service=service, first=first, stop=stop), electors[alive])
+        if require_array("votes", votes, np.uint8, None).shape != (stop - first, alive.size):
+            raise InputError(f"votes of rounds {first} to {stop - 1} have shape {votes.shape}; {alive.size} were asked")
+        course.electorate.seat()
+        for number in range(first, stop):
+            row = votes[number - first]
+            chosen = course.recommend(row, service.objects, number, pick)
+            course.learn(row, chosen, liked=transport.offer(service.client, number, chosen))
+        over(stop)
+        first = stop
+    return course.served(electors)
+
+
+class _Course:
+    """The state of one service."""
+
+    def __init__(self, named: NamedRecommender, promise: Promise, electors: Indices) -> None:
+        self._recommender, self._weighted = named.build(promise), named.weighted
+        self.electorate = Electorate(electors.size, named.limits(promise.diversity, promise.radius), electors)
+        self._chosen, self._liked, self._survivors = list[int](), list[bool](), list[int]()
+        self._log_likelihood = 0.0
+        self._sums = np.empty(0)
+
+    def recommend(self, votes: Bits, objects: int, round_number: int, pick: Pick) -> int:
+        """Return the object that is recommended."""
+        self._survivors.append(self.electorate.survivors.size)
+        self._sums = self.electorate.sums(votes, objects, round_number)
+        chances = self._recommender.chances(self._sums)
+        chosen = pick(round_number, chances)
+        self._log_likelihood += _ln(chances[chosen])
+        if not self._weighted:
+            self.electorate.expose(votes, missing_ratios(self._recommender, self._sums, chances, chosen))
+        return chosen
+
+    def learn(self, votes: Bits, chosen: int, *, liked: bool) -> None:
+        """Take in the client's answer."""
+        factors = self._recommender.factors(self._sums, chosen, liked=liked)
+        self.electorate.learn(votes, chosen, factors, liked=liked)
+        self._chosen.append(chosen)
+        self._liked.append(liked)
+
+    def served(self, electors: Indices) -> Served:
+        """Return what is left behind."""
+        return Served(
+            chosen=np.array(self._chosen, np.uint8),
+            liked=np.array(self._liked, np.bool_),
+            electors=electors,
+            survivors=np.array(self._survivors, np.int64),
+            log_likelihood=self._log_likelihood,
+            exposure=self.electorate.exposure * (np.nan if self._weighted else 1.0),
+            alive=self.electorate.alive,
+            first_strikes=self.electorate.first_strikes,
+            second_strikes=self.electorate.second_strikes,
+        )
+
+
+def missing_ratios(recommender: Recommender, sums: Floats, chances: Floats, chosen: int) -> Floats:
+    """Return what one voter missing does to a round's log-likelihood, by the object that it votes for.
+
+    Returns
+    -------
+    ndarray of float64, shape (m,)
+        ``ln p(chosen | sums) - ln p(chosen | sums less one vote for j)`` for each object j; 0 where nobody votes for j.
+    """
+    found = np.zeros(sums.size)
+    for vote in np.flatnonzero(sums >= 1):
+        fewer = sums.copy()
+        fewer[vote] -= 1
+        found[vote] = _ln(chances[chosen]) - _ln(recommender.chances(fewer)[chosen])
+    return found
+
+
+def _ln(probability: float) -> float:
+    return math.log(probability) if probability > 0 else -math.inf

@@ -1,0 +1,288 @@
+"""The server's half of a mechanism of one's own: its class asks, counts and estimates, whatever that means."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from coordinator.protocol.admitted import Own, OwnPublic, question_of, width_of
+from coordinator.protocol.arrays import Floats, Indices, Ints
+from coordinator.protocol.budget import Epsilon
+from coordinator.protocol.channels import COIN, IndependentBits, Likelihood
+from coordinator.protocol.errors import InputError
+from coordinator.protocol.guarding import guarded
+from coordinator.protocol.messages import Model, Query, Release
+from coordinator.protocol.own import OUTPUTS, VALUES, Catalogue, Mechanism, Question, Tally
+from coordinator.server.design import Decoding, World
+from coordinator.server.server_half import FIXED, ONE_ROUND, POOLED, POSTERIOR, ServerHalf
+
+if TYPE_CHECKING:
+    from coordinator.server.decoding.estimates import Estimates
+    from coordinator.server.moments.signs import SignMoments
+    from coordinator.server.statistics.statistic import Statistic
+
+KMEANS = "k-means"
+"""Name of the decoder that clusters the class's values."""
+DECODERS = (KMEANS, POSTERIOR)
+MANY = 1_000_000
+"""Devices whose typical answer tells an answer's information."""
+
+
+class OwnDesign:
+    """A mechanism of one's own in one world: what policies ask with, and what reads their answers.
+
+    Parameters
+    ----------
+    own : Own
+        As it was admitted.
+    world : World
+        The run's.
+    """
+
+    def __init__(self, own: Own, world: World) -> None:
+        self.own, self.world, self.name, self.widest = own, world, own.name, float(own.mechanism.widest)
+
+    @property
+    def items(self) -> int:
+        """Number of items N of the catalogue."""
+        return self.world.items
+
+    def query(
+        self,
+        *,
+        round_number: int,
+        public_seed: bytes,
+        epsilon: Epsilon,
+        pool: Indices | None = None,
+        expected: Floats | None = None,  # noqa: ARG002 (other designs use it)
+    ) -> Query:
+        """Return the query of one round about the items of ``pool``, by default all.
+
+        Raises
+        ------
+        InputError
+            If the class cannot ask about a pool.
+        MechanismError
+            If the class asks nothing that can be asked.
+        """
+        world, mechanism = self.world, self.own.mechanism
+        whole = pool is None or pool.size == world.items
+        if not whole and not mechanism.pools:
+            raise InputError(
+                f"{type(mechanism).__name__} asks about no pools of items; it can follow {ONE_ROUND} and {FIXED}, "
+                "or set the class's pools"
+            )
+        asked = np.arange(world.items, dtype=np.int32) if pool is None else pool
+        told = Catalogue(items=world.items, rated=world.rated, users=world.users, epsilon=epsilon, pool=asked)
+        question = self._checked(guarded(mechanism, "query", round_number, told), round_number)
+        sizes = {OUTPUTS: question.outputs, VALUES: question.values}
+        return Query(
+            design=self.name,
+            items=world.items,
+            round=round_number,
+            public_seed=public_seed,
+            epsilon=epsilon,
+            questions=question.bits or 1,
+            parameters={**question.parameters, **{name: float(size) for name, size in sizes.items() if size}},
+            pool=None if whole else pool,
+            answer_bits=width_of(question.outputs) if question.outputs else 1,
+            arrays=dict(question.arrays),
+        )
+
+    def _checked(self, question: object, round_number: int) -> Question:
+        if type(question) is not Question:
+            raise self.own.fail("query", round_number, f"it returned a {type(question).__name__}; return a Question")
+        sizes = question.outputs, question.bits, question.values
+        if (
+            any(type(size) is not int for size in sizes)
+            or min(sizes) < 0
+            or not (question.outputs > 1) ^ (question.bits > 0)
+        ):
+            told = "its question names neither outputs, from 2 on, nor bits, or both; give one, a whole number"
+            raise self.own.fail("query", round_number, told)
+        if taken := {OUTPUTS, VALUES} & question.parameters.keys():
+            raise self.own.fail("query", round_number, f"a parameter is called {min(taken)}, which is taken; rename it")
+        return question
+
+    def values(self, query: Query, statistic: Statistic) -> tuple[Floats, Floats]:
+        """Return what a round tells of the items of its pool, as the class estimates it: values and standard errors.
+
+        Raises
+        ------
+        MechanismError
+            If it returns anything else.
+        """
+        return estimated(self.own, query, statistic)
+
+    def read(self, query: Query, statistic: Statistic, expected: Floats | None = None) -> Estimates:  # noqa: ARG002 (not needed)
+        """Return what a round tells of every item."""
+        from coordinator.server.decoding.estimates import Estimates  # noqa: PLC0415 (loads numerical libraries)
+
+        value, error = estimated(self.own, query, statistic)
+        pool = question_of(query).pool
+        information = np.zeros(query.items)
+        with np.errstate(divide="ignore"):
+            information[pool] = np.where(np.isfinite(error), 1 / error**2, 0.0)
+        weighted = np.zeros(query.items)
+        weighted[pool] = value * information[pool]
+        return Estimates(weighted=weighted, information=information)
+
+    def rates(self, query: Query, expected: Floats | None = None) -> Floats:  # noqa: ARG002 (not needed)
+        """Return the information of one device's answer about each item of a query's pool, if all sketches are alike.
+
+        Raises
+        ------
+        InputError
+            If the class counts in a way of its own, so that nobody knows what is typical.
+        """
+        sums = typical(self.own, query, MANY)
+        _, error = _estimate(self.own, query, Tally(sums=sums, devices=MANY))
+        return 1 / (MANY * error**2)
+
+    def signal(self) -> SignMoments | None:
+        """Return what predictions are made of: the contrast of one answer; None where the class does not say.
+
+        Raises
+        ------
+        MechanismError
+            If it says what is no information.
+        """
+        from coordinator.server.moments.signs import SignMoments  # noqa: PLC0415 (loads numerical libraries)
+
+        query = self.query(round_number=0, public_seed=bytes(16), epsilon=self.world.epsilon)
+        found = guarded(self.own.mechanism, "precision", 0, question_of(query), self.world.rated)
+        if found is None:
+            return None
+        if not isinstance(found, float | np.floating) or not 0 < found < np.inf:
+            raise self.own.fail("precision", 0, "it returned no real number above 0; return one, or None")
+        return SignMoments(contrast=float(found) ** 0.5)
+
+
+def counts_itself(mechanism: Mechanism) -> bool:
+    """Return whether a class has a ``count`` of its own."""
+    return type(mechanism).count is not Mechanism.count
+
+
+def policies_of(kind: type[Mechanism]) -> tuple[str, ...]:
+    """Return the policies that a class can follow: adaptive ones where it asks about pools, and counts as all do."""
+    return POOLED if kind.pools and kind.count is Mechanism.count else (ONE_ROUND, FIXED)
+
+
+def typical(own: Own, query: Query, devices: int) -> Ints:
+    """Return what so many devices' answers add up to, if every private value is as frequent as any other."""
+    channel = OwnPublic(own).channel(query)
+    if counts_itself(own.mechanism) or isinstance(channel, Likelihood):
+        raise InputError(
+            f"{type(own.mechanism).__name__} counts in a way of its own, so that no adaptive policy can size its "
+            f"rounds; choose {ONE_ROUND} or {FIXED}"
+        )
+    if isinstance(channel, IndependentBits):
+        share = 1 / 2 if channel.ones is None else channel.ones / channel.count
+        one = (share * channel.if_one + (1 - share) * channel.if_zero) / COIN
+        return np.full(channel.count, round(devices * one), np.int64)
+    mean = np.array([[cell / COIN for cell in row] for row in channel.rows]).mean(axis=0)
+    found: Ints = np.rint(devices * mean).astype(np.int64)
+    return found
+
+
+def estimated(own: Own, query: Query, statistic: Statistic) -> tuple[Floats, Floats]:
+    """Return the class's values and standard errors of the items of a query's pool."""
+    from coordinator.server.statistics.counts import CountStatistic  # noqa: PLC0415 (loads nothing else)
+
+    if not isinstance(statistic, CountStatistic):
+        raise InputError(f"a CountStatistic is expected here, not a {type(statistic).__name__}")
+    return _estimate(own, query, Tally(sums=statistic.sums, devices=statistic.answered))
+
+
+def _estimate(own: Own, query: Query, tally: Tally) -> tuple[Floats, Floats]:
+    question = question_of(query)
+    size = question.pool.size
+    if not tally.devices:
+        return np.zeros(size), np.full(size, np.inf)
+    found = guarded(own.mechanism, "estimate", query.round, question, tally)
+    try:
+        value, error = (np.asarray(part, np.float64) for part in found)
+    except (TypeError, ValueError):
+        raise own.fail(
+            "estimate", query.round, "it returned no pair of arrays; return values and their standard errors"
+        ) from None
+    if value.shape != (size,) or error.shape != (size,):
+        told = f"it returned shapes {value.shape} and {error.shape}; return ({size},), one an item"
+        raise own.fail("estimate", query.round, told)
+    if not (np.isfinite(value).all() and (error > 0).all()):
+        raise own.fail(
+            "estimate", query.round, "some values are not finite, or some standard errors not above 0 (inf: unknown)"
+        )
+    return np.ascontiguousarray(value), np.ascontiguousarray(error)
+
+
+class OwnServer(ServerHalf):
+    """What the server does with one mechanism of one's own.
+
+    Parameters
+    ----------
+    own : Own
+        As it was admitted.
+    """
+
+    decoders = DECODERS
+    order = 1000
+
+    def __init__(self, own: Own) -> None:
+        self.own, self.name = own, own.name
+        self.title = type(own.mechanism).__name__
+        self.policies = policies_of(type(own.mechanism))  # type: ignore[misc] # each has its own
+
+    def design(self, settings: Any, world: World) -> OwnDesign:  # noqa: ARG002 (settings are the class's own)
+        """Return what is asked in a world."""
+        return OwnDesign(self.own, world)
+
+    def aggregate(self, query: Query, release: Release) -> Statistic:
+        """Return the statistic of one block's release; see `ServerHalf.aggregate`.
+
+        Raises
+        ------
+        MechanismError
+            If the class counts anything but whole numbers.
+        """
+        from coordinator.server.statistics.counts import CountStatistic  # noqa: PLC0415 (loads nothing else)
+
+        answered = release.answered_mask()
+        bits = release.unpacked()[answered]
+        devices = np.flatnonzero(answered) + release.first
+        question = question_of(query)
+        released: Any = bits
+        if question.outputs:
+            released = bits.astype(np.int64) @ (1 << np.arange(query.bits - 1, -1, -1, dtype=np.int64))
+            if released.size and released.max() >= question.outputs:
+                raise InputError(f"a release of {query} names outputs from {question.outputs} on, which there are not")
+        sums = guarded(self.own.mechanism, "count", query.round, question, released, devices.astype(np.int64))
+        if type(sums) is not np.ndarray or sums.dtype.kind not in "iu" or sums.ndim != 1:
+            raise self.own.fail("count", query.round, "it returned no array of whole numbers in one dimension")
+        return CountStatistic(
+            sums=sums.astype(np.int64),
+            told=int(bits.sum(dtype=np.int64)),
+            asked=release.count,
+            answered=int(answered.sum()),
+            refused=release.refused,
+            pooled=0 if query.pool is None else release.count,
+        )
+
+    def decode(self, statistic: Any, query: Query, how: Decoding) -> Model:
+        """Return the item model of k-means on the class's values; see `ServerHalf.decode`."""
+        from coordinator.server.decoding.line import kmeans_on_line  # noqa: PLC0415 (loads numerical libraries)
+
+        if how.decoder != KMEANS or how.curator is not None:
+            raise InputError(f"decoder {how.decoder!r} is unknown; choose one of {', '.join(self.decoders)}")
+        if statistic.pooled:
+            raise InputError(f"rounds asked about pools of items, whose counts have no sum; choose decoder {POSTERIOR}")
+        value, error = estimated(self.own, query, statistic)
+        return Model(cluster=kmeans_on_line(value, how.clusters), score=value, error=error, clusters=how.clusters)
+
+
+@lru_cache(maxsize=16)
+def server_half(own: Own) -> OwnServer:
+    """Return the server half of a mechanism of one's own, as it was admitted."""
+    return OwnServer(own)

@@ -1,0 +1,1 @@
+"""Rounds and policies as state machines without input or output."""

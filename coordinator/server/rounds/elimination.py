@@ -1,0 +1,191 @@
+"""Adaptive policies: items that are decided leave the pool, and what is left is asked about with more force."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import ndtr
+
+from coordinator.protocol.arrays import Bools, Floats, Indices
+from coordinator.protocol.errors import InputError
+from coordinator.protocol.grid import round_up
+from coordinator.server.decoding.posterior import Posterior
+from coordinator.server.design import PoolDesign
+from coordinator.server.mechanisms import able
+from coordinator.server.rounds.setting import Setting
+from coordinator.server.rounds.state import Ask, ServerState
+from coordinator.server.server_half import ELIMINATE
+
+PILOT = 0.15
+"""The first round brings this share of the log-odds that decide an item, if users like all of a cluster or nothing."""
+SHARE = 0.18
+"""A round is as large as decides this share of the open items on average, and `MORE` items."""
+MORE = 2.0
+MOST = 0.8
+"""But no more than this share of them: the last items need not all be decided at once."""
+GROWTH = 0.35
+"""A round asks at most this share of the users asked so far: what it tells sharpens the next one."""
+LEAST, LEAST_ALONE = 0.04, 0.25
+"""A round adds at least this share to what is known of its items, of several and of one: no crumbs."""
+LARGEST_ROUND = 1 << 40
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Eliminate:
+    """Decided items leave the pool; each round is as large as decides a share of the open ones.
+
+    Nothing is decided before the clusters stand apart: until then every round doubles the users asked so far. The
+    policy stops when all items are decided at the setting's confidence, or when no device has an answer left.
+
+    Attributes
+    ----------
+    setting : Setting
+        Its design must ask about pools (MaxSense, sign sensing).
+    share : float
+        Share of the open items that a round decides on average, in (0, 1): with less of it there are more rounds, and
+        fewer users are asked about items that are all but decided.
+    """
+
+    setting: Setting
+    share: float = SHARE
+
+    def next_query(self, state: ServerState) -> Ask | None:
+        """Return the next round, or None once every item is decided or every answer was given."""
+        setting = self.setting
+        if not state.asked:
+            return _pilot(setting, state)
+        posterior = setting.believe(state)
+        if not posterior.apart:
+            return setting.ask(state, users=state.answers_asked)
+        if not (undecided := ~posterior.decided(setting.failure)).any():
+            return None
+        goal = min(self.share * undecided.sum() + MORE, MOST * undecided.sum())
+        return _next(setting, state, posterior, undecided, goal=float(goal), least=LEAST)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemByItem:
+    """The naive sequential scheme: one item at a time, until it is decided; each item costs what it costs alone.
+
+    Every item gets a pilot round. While the clusters do not stand apart, the item that least is known about is asked
+    about again, as much as before; from then on the first open item.
+
+    Attributes
+    ----------
+    setting : Setting
+        As for `Eliminate`.
+    """
+
+    setting: Setting
+
+    def next_query(self, state: ServerState) -> Ask | None:
+        """Return the next round, or None once every item is decided or every answer was given."""
+        setting = self.setting
+        if len(state.asked) < setting.design.items:
+            return _pilot(setting, state, pool=np.array([len(state.asked)], np.int32))
+        posterior = setting.believe(state)
+        if not posterior.apart:
+            assert state.estimates is not None  # there is a posterior
+            item = np.array([state.estimates.information.argmin()], np.int32)
+            before = sum(ask.stop - ask.first for ask in state.asked if _only(ask) == item[0])
+            return setting.ask(state, users=before, pool=item)
+        if not (undecided := ~posterior.decided(setting.failure)).any():
+            return None
+        only = np.arange(undecided.size) == undecided.argmax()
+        return _next(setting, state, posterior, only, goal=0.5, least=LEAST_ALONE)
+
+
+def _only(ask: Ask) -> int | None:
+    """Return the one item that a round asks about, or None where it is about several."""
+    pool = ask.query.pool
+    return int(pool[0]) if pool is not None and pool.size == 1 else None
+
+
+def _pilot(setting: Setting, state: ServerState, pool: Indices | None = None) -> Ask | None:
+    """Return the first round about some items, before anything is known."""
+    design, query = pool_design(setting), setting.query(state, pool=pool)
+    gap = design.widest / (setting.clusters - 1)
+    information = PILOT * 2 * math.log(design.items / setting.failure) / gap**2
+    return setting.send(state, query, users=_users(information / float(design.rates(query).mean())))
+
+
+def _next(
+    setting: Setting, state: ServerState, posterior: Posterior, open_ones: Bools, *, goal: float, least: float
+) -> Ask | None:
+    """Return a round about open items, as large as should decide ``goal`` of them; see `users_to_decide`."""
+    assert state.estimates is not None  # there is a posterior
+    expected = posterior.expected[open_ones]
+    query = setting.query(state, pool=np.flatnonzero(open_ones).astype(np.int32), expected=expected)
+    rates = pool_design(setting).rates(query, expected)
+    users = users_to_decide(posterior, open_ones, rates, goal=goal, failure=setting.failure)
+    crumbs = least * float((state.estimates.information[open_ones] / rates).mean())
+    return setting.send(state, query, users=_users(max(min(users, GROWTH * state.answers_asked), crumbs)))
+
+
+def users_to_decide(posterior: Posterior, open_ones: Bools, rates: Floats, *, goal: float, failure: float) -> float:
+    """Return the users after which so many of the open items should be decided, on average.
+
+    Parameters
+    ----------
+    posterior : Posterior
+        What is known; its clusters stand apart.
+    open_ones : ndarray of bool, shape (N,)
+        The pool of the round.
+    rates : ndarray of float64, shape (M,)
+        Information of a device's answer about each of them.
+    goal : float
+        How many of them are to be decided, fewer than all.
+    failure : float
+        Probability of a wrong label that is allowed, in all.
+
+    Notes
+    -----
+    The log-odds of an item's cluster against the next one are a Brownian motion in the information I about the item:
+    with a gap g between the levels they drift by ``g^2 I / 2`` with variance ``g^2 I``.
+    """
+    assert posterior.mixture is not None  # clusters that stand apart have levels
+    gaps = np.append(-np.diff(posterior.mixture.levels), np.inf)
+    nearest = np.minimum(gaps, np.insert(gaps[:-1], 0, np.inf))[posterior.cluster[open_ones]]
+    doubt = np.clip(posterior.doubt[open_ones], 1e-300, 0.5)
+    odds, bound = np.log1p(-doubt) - np.log(doubt), min(posterior.threshold(failure), 0.5)
+    edge = math.log1p(-bound) - math.log(bound)
+    drift = nearest**2 * rates / 2
+
+    def decided(users: float) -> float:
+        return _passes(odds, doubt, drift * users, edge)
+
+    low, high = 0.0, 1.0
+    while decided(high) < goal and high < LARGEST_ROUND:
+        high *= 2
+    for _ in range(50):
+        middle = (low + high) / 2
+        low, high = (low, middle) if decided(middle) >= goal else (middle, high)
+    return high
+
+
+def _passes(odds: Floats, doubt: Floats, drift: Floats, edge: float) -> float:
+    """Return how many items' log-odds should pass the edge after so much drift."""
+    spread = np.sqrt(2 * drift)
+    right, wrong = ndtr((odds + drift - edge) / spread), ndtr((drift - odds - edge) / spread)
+    return float(((1 - doubt) * right + doubt * wrong).sum())
+
+
+def _users(wanted: float) -> int:
+    """Return so many users on the public grid, so that a float's last bits hardly ever change a round."""
+    return round_up(min(wanted, LARGEST_ROUND))
+
+
+def pool_design(setting: Setting) -> PoolDesign:
+    """Return the setting's design, which must ask about pools.
+
+    Raises
+    ------
+    InputError
+        If it does not.
+    """
+    design = setting.design
+    if not isinstance(design, PoolDesign):
+        raise InputError(f"{type(design).__name__} asks about no pools of items; choose {able(ELIMINATE)}")
+    return design

@@ -1,0 +1,78 @@
+"""Readings: what is kept of rounds that are read anew when more is known, in the size of their pools."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from coordinator.protocol.arrays import Floats, Ints
+from coordinator.protocol.messages import Query
+from coordinator.server.decoding.estimates import Estimates
+from coordinator.server.design import PoolDesign
+from coordinator.server.statistics.scores import ScoreStatistic
+from coordinator.server.statistics.statistic import Statistic
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Centred:
+    """A round about centred ratings.
+
+    Attributes
+    ----------
+    query : Query
+        What was asked.
+    inside : ScoreStatistic
+        What came back about the M items of its pool alone: counts of shape (M,).
+    """
+
+    query: Query
+    inside: ScoreStatistic
+
+    def whole(self) -> ScoreStatistic:
+        """Return the round's statistic of all items."""
+        return replace(self.inside, sensed=self._spread(self.inside.sensed), scores=self._spread(self.inside.scores))
+
+    def _spread(self, values: Ints) -> Ints:
+        whole = np.zeros(self.query.items, np.int64)
+        whole[self.query.pool] = values
+        return whole
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Readings:
+    """Rounds so far, apart by whether what is learned later changes how they are read.
+
+    Attributes
+    ----------
+    settled : Estimates or None
+        Of all rounds that tell the same for ever, their sum.
+    centred : tuple of Centred
+        Rounds about centred ratings, in order.
+    """
+
+    settled: Estimates | None = None
+    centred: tuple[Centred, ...] = ()
+
+    def and_of(self, query: Query, statistic: Statistic, told: Estimates | None) -> Readings:
+        """Return the readings with a round more, which ``told`` these estimates when it came in."""
+        if told is None:
+            return self
+        if query.centres is None:
+            return replace(self, settled=told if self.settled is None else self.settled + told)
+        assert isinstance(statistic, ScoreStatistic)  # only sign sensing has centres
+        inside = replace(statistic, sensed=statistic.sensed[query.pool], scores=statistic.scores[query.pool])
+        return replace(self, centred=(*self.centred, Centred(query=query, inside=inside)))
+
+    def anew(self, design: PoolDesign, expected: Floats) -> Estimates:
+        """Return the estimates of all rounds, at least one, where items are liked as is ``expected``, shape (N,)."""
+        total = self.settled
+        for one in self.centred:
+            told = design.read(one.query, one.whole(), expected)
+            total = told if total is None else total + told
+        assert total is not None
+        return total
+
+
+NO_READINGS = Readings()
+"""Before the first round."""

@@ -1,0 +1,121 @@
+"""Schedules: policies that say which query comes next."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import takewhile
+
+import numpy as np
+
+from coordinator.protocol.arrays import Indices
+from coordinator.protocol.budget import Epsilon
+from coordinator.server.design import Design
+from coordinator.server.mechanisms.item_query import ItemQuery
+from coordinator.server.rounds.setting import Setting
+from coordinator.server.rounds.state import Ask, ServerState, total
+from coordinator.server.statistics.scores import ScoreStatistic
+
+PATIENCE = 16
+"""Rounds of item queries without a yes, after which they are doubled."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OneRound:
+    """Ask every device the same query once, and stop: the papers' non-adaptive protocol.
+
+    Attributes
+    ----------
+    design : Design
+        What is asked.
+    epsilon : Fraction or None
+        Privacy parameter of the answer [nats]; None for no noise.
+    public_seed : bytes
+        Sixteen bytes that key the public coins.
+    """
+
+    design: Design
+    epsilon: Epsilon
+    public_seed: bytes
+
+    def next_query(self, state: ServerState) -> Ask | None:
+        """Return the only round, or None once it was asked."""
+        if state.asked:
+            return None
+        query = self.design.query(round_number=0, public_seed=self.public_seed, epsilon=self.epsilon)
+        return Ask(query=query, first=0, stop=state.devices)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fixed:
+    """The same question in a fixed number of rounds, each asking an equal share of all answers there are.
+
+    Attributes
+    ----------
+    setting : Setting
+        Design, privacy and answers a device.
+    rounds : int
+        Number of rounds, at least 1.
+    """
+
+    setting: Setting
+    rounds: int
+
+    def next_query(self, state: ServerState) -> Ask | None:
+        """Return the next round, or None once every answer was given."""
+        number, answers = len(state.asked), self.setting.answers_per_device * state.devices
+        if number == self.rounds:
+            return None
+        return self.setting.ask(state, users=(number + 1) * answers // self.rounds - number * answers // self.rounds)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UntilLearned:
+    """Item queries, round by round, about the items that are not learned yet; each round asks fresh devices.
+
+    An item is learned once ``answers`` devices said yes about it. The policy stops when all are, or when no fresh
+    device is left.
+
+    Attributes
+    ----------
+    design : ItemQuery
+        What is asked.
+    rated : int
+        Number of items w that a user rated: public; with it a round's size is chosen.
+    answers : int
+        Yeses that an item needs.
+    public_seed : bytes
+        Sixteen bytes that key the public coins.
+    """
+
+    design: ItemQuery
+    rated: int
+    answers: int
+    public_seed: bytes
+
+    def next_query(self, state: ServerState) -> Ask | None:
+        """Return the next round, or None once every item is learned or every device was asked."""
+        pool, first = self._unlearned(state), state.fresh
+        if not pool.size or first == state.devices:
+            return None
+        query = self.design.query(round_number=len(state.asked), public_seed=self.public_seed, epsilon=None, pool=pool)
+        stop = first + (round_users(pool.size, items=self.design.items, rated=self.rated) << self._doublings(state))
+        return Ask(query=query, first=first, stop=min(stop, state.devices))
+
+    def _doublings(self, state: ServerState) -> int:
+        """Return how often a round is doubled: once every `PATIENCE` rounds on end without a yes.
+
+        An item that nobody rated is never learned; rounds of a handful would go on for ever.
+        """
+        return sum(1 for _ in takewhile(lambda one: not one.ones, reversed(state.counts))) // PATIENCE
+
+    def _unlearned(self, state: ServerState) -> Indices:
+        if not state.asked:
+            return np.arange(self.design.items, dtype=np.int32)
+        statistic = total(state)
+        assert isinstance(statistic, ScoreStatistic)
+        return np.flatnonzero(statistic.sensed < self.answers).astype(np.int32)
+
+
+def round_users(pool: int, *, items: int, rated: int) -> int:
+    """Return how many users a round of item queries asks: a quarter of what one yes an item takes, ``2 N / w`` each."""
+    return -(-pool * 2 * items // (4 * rated))

@@ -1,0 +1,163 @@
+"""What a policy is told before the first round, and the two things most policies do with it: ask and believe."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from coordinator.protocol.arrays import Floats, Indices
+from coordinator.protocol.budget import Epsilon
+from coordinator.protocol.errors import InputError
+from coordinator.protocol.messages import Query
+from coordinator.server.decoding.posterior import Posterior
+from coordinator.server.design import Design, PoolDesign
+from coordinator.server.mechanisms import able
+from coordinator.server.rounds.beliefs import beliefs
+from coordinator.server.rounds.state import Ask, ServerState
+from coordinator.server.server_half import ELIMINATE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """What a policy is made from; all of it is public.
+
+    Attributes
+    ----------
+    design : Design
+        What can be asked.
+    epsilon : Fraction or None
+        What a device may spend in all [nats]; None for no noise.
+    public_seed : bytes
+        Sixteen bytes that key the public coins.
+    clusters : int
+        Number of item clusters L.
+    confidence : float
+        Probability that all labels are to be right.
+    answers_per_device : int
+        Queries m that a device answers at most, each under ``epsilon / m``.
+    """
+
+    design: Design
+    epsilon: Epsilon
+    public_seed: bytes
+    clusters: int = 2
+    confidence: float = 0.95
+    answers_per_device: int = 1
+
+    @property
+    def failure(self) -> float:
+        """Probability of a wrong label that is allowed, in all."""
+        return 1 - self.confidence
+
+    @property
+    def epsilon_per_answer(self) -> Epsilon:
+        """Exact share of epsilon that an answer is released under [nats]."""
+        return None if self.epsilon is None else self.epsilon / self.answers_per_device
+
+    def users_left(self, state: ServerState) -> int:
+        """Return how many answers can still be asked for: each device is asked at most `answers_per_device` times."""
+        return max(0, self.answers_per_device * state.devices - state.answers_asked)
+
+    def query(self, state: ServerState, *, pool: Indices | None = None, expected: Floats | None = None) -> Query:
+        """Return the next round's query.
+
+        Parameters
+        ----------
+        state : ServerState
+            What happened so far.
+        pool : ndarray of int32, optional
+            Items to ask about, ascending; default: all.
+        expected : ndarray of float64, shape (M,), optional
+            Estimate that is expected of each of them, such as `Posterior.expected`; a design may make use of it.
+
+        Raises
+        ------
+        InputError
+            If the design cannot ask about a pool, or the pool holds no item, or none of the catalogue's.
+        """
+        common: dict[str, Any] = {
+            "round_number": len(state.asked),
+            "public_seed": self.public_seed,
+            "epsilon": self.epsilon_per_answer,
+        }
+        if pool is None and expected is None:
+            return self.design.query(**common)
+        if not isinstance(self.design, PoolDesign):
+            raise InputError(f"{type(self.design).__name__} asks about no pools of items; choose {able(ELIMINATE)}")
+        items = _items_of(np.arange(self.design.items, dtype=np.int32) if pool is None else pool, self.design.items)
+        if expected is not None and (np.shape(expected) != items.shape or not np.isfinite(expected).all()):
+            raise InputError(
+                f"expected has shape {np.shape(expected)} for a pool of {items.size} items; give each a finite number"
+            )
+        return self.design.query(**common, pool=items, expected=expected)
+
+    def ask(
+        self, state: ServerState, *, users: int, pool: Indices | None = None, expected: Floats | None = None
+    ) -> Ask | None:
+        """Return a round that asks the next devices in line; see `query` and `send`."""
+        return self.send(state, self.query(state, pool=pool, expected=expected), users=users)
+
+    def send(self, state: ServerState, query: Query, *, users: int) -> Ask | None:
+        """Return a round that asks the next devices in line.
+
+        Devices come in order; once all were asked, and a device may answer again, the first ones follow. A round ends
+        at the last device.
+
+        Parameters
+        ----------
+        state : ServerState
+            What happened so far.
+        query : Query
+            What to ask.
+        users : int
+            How many devices to ask; where fewer are left in line, those.
+
+        Returns
+        -------
+        Ask or None
+            None where every device has given all its answers.
+
+        Raises
+        ------
+        InputError
+            If nobody is asked.
+        """
+        given: object = users
+        if not isinstance(given, int | float | np.integer) or not 1 <= given < math.inf:
+            raise InputError(f"users is {users!r}; a round asks at least 1")
+        if not self.users_left(state):
+            return None
+        first = state.answers_asked % state.devices
+        return Ask(query=query, first=first, stop=min(first + int(users), state.devices))
+
+    def believe(self, state: ServerState) -> Posterior:
+        """Return what the rounds so far tell of every item's cluster; see `coordinator.server.rounds.beliefs.beliefs`.
+
+        Raises
+        ------
+        InputError
+            If nothing was asked, or the design's answers do not add up over rounds.
+        """
+        if not isinstance(self.design, PoolDesign):
+            raise InputError(f"{type(self.design).__name__} tells no estimates of items; choose {able(ELIMINATE)}")
+        return beliefs(state, self.design, clusters=self.clusters, failure=self.failure)[0]
+
+
+def _items_of(pool: Indices, items: int) -> Indices:
+    """Return a pool as a query holds it, ascending items of a catalogue."""
+    given = np.asarray(pool)
+    if not given.size:
+        raise InputError("pool holds 0 items; ask about at least one, or stop by returning None")
+    if not np.issubdtype(given.dtype, np.integer) or given.ndim != 1:
+        raise InputError(
+            f"pool holds {given.dtype} numbers, shape {given.shape}; give a row of items, whole numbers from 0 on, as "
+            "np.flatnonzero makes it of a condition"
+        )
+    if given.min() < 0 or given.max() >= items:
+        raise InputError(f"pool names items {given.min()} to {given.max()}; the catalogue has 0 to {items - 1}")
+    if (given[1:] <= given[:-1]).any():
+        raise InputError("pool does not ascend, or names an item twice; give np.unique of it")
+    return given.astype(np.int32)

@@ -1,0 +1,147 @@
+"""The untrusted server as a state machine without input or output: `next_query`, `absorb`, `learn`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Protocol
+
+import numpy as np
+
+from coordinator.protocol.budget import Epsilon
+from coordinator.protocol.messages import Model, Query
+from coordinator.server.decoding.estimates import Estimates
+from coordinator.server.design import Decoding
+from coordinator.server.mechanisms import half_of
+from coordinator.server.rounds.readings import NO_READINGS, Readings
+from coordinator.server.statistics.statistic import Statistic, merge
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask:
+    """One round: a query, and the devices ``first`` to ``stop - 1`` that it goes to."""
+
+    query: Query
+    first: int
+    stop: int
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What came back in a round, in numbers: devices asked, answers, refusals, and ones among the answers' bits."""
+
+    asked: int
+    answered: int
+    refused: int
+    ones: int
+
+    @classmethod
+    def of(cls, statistic: Statistic) -> Counts:
+        """Return the counts of a statistic."""
+        return cls(statistic.asked, statistic.answered, statistic.refused, statistic.ones)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerState:
+    """All that the server knows: what it asked, and the sum of what came back.
+
+    Its size does not grow with a round's statistic, which may hold a number for every pair of items.
+
+    Attributes
+    ----------
+    devices : int
+        Number of devices that can be asked.
+    asked : tuple of Ask
+        Rounds so far, in order.
+    counts : tuple of Counts
+        What came back, one for each of them.
+    merged : Statistic or None
+        The sum of their statistics; None before the first.
+    estimates : Estimates or None
+        What they tell of every item, where the design's answers can be read so.
+    readings : Readings
+        What they will tell once more is known.
+    budget : Fraction or None
+        What a device may spend in all [nats]; None for no limit.
+    """
+
+    devices: int
+    asked: tuple[Ask, ...] = ()
+    counts: tuple[Counts, ...] = ()
+    merged: Statistic | None = None
+    estimates: Estimates | None = None
+    readings: Readings = NO_READINGS
+    budget: Epsilon = None
+
+    @property
+    def fresh(self) -> int:
+        """Index of the first device that has not been asked yet."""
+        return max((ask.stop for ask in self.asked), default=0)
+
+    @property
+    def answers_asked(self) -> int:
+        """Answers that were asked for, over all rounds."""
+        return sum(ask.stop - ask.first for ask in self.asked)
+
+
+class Policy(Protocol):
+    """Which query comes next: a pure function of what the server may know."""
+
+    def next_query(self, state: ServerState) -> Ask | None:
+        """Return the next round, or None to stop."""
+        ...
+
+
+def absorb(state: ServerState, ask: Ask, statistic: Statistic, told: Estimates | None = None) -> ServerState:
+    """Return the state after the answers to ``ask`` came in, and what they ``told``, where they can be read so.
+
+    Its arrays cannot be written to: a policy that did would change what is learned.
+    """
+    after = replace(
+        state,
+        asked=(*state.asked, ask),
+        counts=(*state.counts, Counts.of(statistic)),
+        merged=statistic if state.merged is None else merge(state.merged, statistic),
+        readings=state.readings.and_of(ask.query, statistic, told),
+        estimates=told if state.estimates is None or told is None else state.estimates + told,
+    )
+    for value in (ask.query, after.merged, after.estimates, after.readings.settled, *after.readings.centred[-1:]):
+        _close(value)
+    return after
+
+
+def _close(value: object) -> None:
+    """Make the arrays that a value holds read-only."""
+    if isinstance(value, np.ndarray):
+        value.flags.writeable = False
+    elif is_dataclass(value):
+        for part in fields(value):
+            _close(getattr(value, part.name))
+
+
+def total(state: ServerState) -> Statistic:
+    """Return the sum over rounds, at least one."""
+    if state.merged is None:
+        raise ValueError("the server has asked nothing yet; there is nothing to learn from")
+    return state.merged
+
+
+def learn(state: ServerState, how: Decoding) -> Model:
+    """Return the item model that all rounds together tell.
+
+    Parameters
+    ----------
+    state : ServerState
+        At least one round.
+    how : Decoding
+        Number of clusters, decoder, and the noise of a trusted curator.
+
+    Raises
+    ------
+    ValueError
+        If nothing was asked, or rounds asked in ways whose answers cannot be added up.
+    """
+    statistic, query = total(state), state.asked[0].query
+    if any(ask.query.parameters != query.parameters for ask in state.asked):
+        ways = [ask.query.parameters for ask in state.asked]
+        raise ValueError(f"rounds asked in different ways, {ways}; their scores cannot be added up")
+    return half_of(query.design).decode(statistic, query, how)

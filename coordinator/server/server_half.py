@@ -1,0 +1,205 @@
+"""The server's half of a mechanism: its settings, what it asks, and what it makes of the answers.
+
+Reading settings loads no numerical library: a half imports what it computes with where it computes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from coordinator.protocol.errors import InputError
+from coordinator.protocol.messages import Model, Query, Release
+from coordinator.server.design import Decoding, Design, World
+
+if TYPE_CHECKING:
+    from coordinator.server.statistics.statistic import Statistic
+
+ONE_ROUND, FIXED, ELIMINATE, ITEM_BY_ITEM, UNTIL_LEARNED = (
+    "one-round",
+    "fixed",
+    "eliminate",
+    "item-by-item",
+    "until-learned",
+)
+MOST_ROUNDS = 10_000
+"""Rounds after which a policy is taken for one that never stops."""
+POSTERIOR = "posterior"
+"""Name of the decoder that takes every item's most probable cluster."""
+POOLED = (ONE_ROUND, FIXED, ELIMINATE, ITEM_BY_ITEM)
+"""Policies that a `PoolDesign` can follow."""
+SETS = ("centred", "paper")
+"""Decoders of scores: ours, and the paper's."""
+TRUST_LOCAL, TRUST_CURATOR = "local", "curator"
+Theta = Annotated[float, Field(ge=1e-9, allow_inf_nan=False, description="Sensed items a user rated, on average [1].")]
+"""A setting that mechanisms share which ask about sets."""
+
+
+def check_shape(items: int, rated: int, theta: float = 1.0) -> None:
+    """Refuse numbers of items, of rated items or a sensing rate that contradict each other."""
+    if items < 1:
+        raise InputError(f"items is {items}; a catalogue has at least 1")
+    if not 1 <= rated <= items:
+        raise InputError(f"rated is {rated}; it must lie between 1 and the number of items, {items}")
+    if not 0 < theta <= rated:
+        raise InputError(f"theta is {theta}; it must lie above 0 and be at most rated, {rated}")
+
+
+class Settings(BaseModel):
+    """A mechanism's own settings: each field with its description, which is also its flag's help. They stay flat."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    splits: ClassVar[bool] = False
+    """Whether epsilon is split over questions."""
+    always_told: ClassVar[frozenset[str]] = frozenset()
+    """Names of settings that tables tell even where they are the default."""
+    jumps: ClassVar[bool] = False
+    """Whether what is asked changes at whole numbers of epsilon."""
+
+    @property
+    def rated_public(self) -> bool:
+        """Whether it is public which items a device rated."""
+        return False
+
+    def shares(self, world: World) -> int:
+        """Return the most questions that epsilon may be split over."""
+        return 1
+
+    @property
+    def settled(self) -> bool:
+        """Whether nothing is left to be chosen."""
+        return True
+
+    def settle(self, world: World, decoder: str) -> Self:
+        """Return the settings with what was left to be chosen made a number."""
+        return self
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scheme:
+    """A way to learn all labels that adaptive sweeps compare.
+
+    Attributes
+    ----------
+    order : int
+        Its place in tables.
+    name, label : str
+        Its name on the command line, and in tables and figures, where a setting's name in braces stands for its value.
+    decoder, policy : str
+        As in a scenario.
+    takes : tuple of str
+        Settings of the mechanism that the sweep has flags for.
+    emulated : bool
+        Whether sweeps may draw its statistic from exact moments.
+    """
+
+    order: int
+    name: str
+    label: str
+    decoder: str = POSTERIOR
+    policy: str = ONE_ROUND
+    takes: tuple[str, ...] = ()
+    emulated: bool = False
+
+    @property
+    def adaptive(self) -> bool:
+        """Whether its policy stops by itself."""
+        return self.policy != ONE_ROUND
+
+
+class ServerHalf:
+    """What the server does with one mechanism; a module of `coordinator.server.mechanisms` declares it in ``SERVER``.
+
+    Attributes
+    ----------
+    name, title : str
+        Its name on the command line, and as the papers call it.
+    order : int
+        Its place where mechanisms are listed.
+    settings : type of Settings
+        Its own settings.
+    decoders, policies : tuple of str
+        Names of its decoders and of the policies that it can follow, the default first.
+    all_policies_with : str
+        What to set so that it can follow all of them, where it cannot always; for errors.
+    trust : {"local", "curator"}
+        Who is untrusted; see the threat model.
+    private : bool
+        Whether it has a guarantee at finite epsilon.
+    learns_all : bool
+        Whether its policy goes on until every item is learned, so that the users it takes are not chosen.
+    bounded : bool
+        Whether lower bounds are about it: answers are private towards the server, or of one bit.
+    paired : bool
+        Whether it learns from pairs of items, and so tells clusters apart that items alone cannot.
+    ranks : bool
+        Whether items score the higher the more devices like them, so that scores are a list by popularity.
+    variants : tuple of dict
+        Settings that plans compare.
+    schemes : tuple of Scheme
+        What adaptive sweeps compare.
+    """
+
+    name: str
+    title: str
+    order: int
+    settings: type[Settings] = Settings
+    decoders: ClassVar[tuple[str, ...]]
+    policies: ClassVar[tuple[str, ...]] = (ONE_ROUND, FIXED)
+    all_policies_with: ClassVar[str] = ""
+    trust: ClassVar[str] = TRUST_LOCAL
+    private: ClassVar[bool] = True
+    learns_all: ClassVar[bool] = False
+    bounded: ClassVar[bool] = True
+    paired: ClassVar[bool] = False
+    ranks: ClassVar[bool] = False
+    variants: ClassVar[tuple[Mapping[str, Any], ...]] = ({},)
+    schemes: ClassVar[tuple[Scheme, ...]] = ()
+
+    @property
+    def asks(self) -> tuple[str, ...]:
+        """What its queries may be called, `Query.design`: the names of the public and of the device's halves."""
+        return (self.name,)
+
+    @property
+    def sure(self) -> bool:
+        """Whether its answers tell how sure the server may be, so that a confidence can be asked for."""
+        return POSTERIOR in self.decoders
+
+    def policies_with(self, settings: Any) -> tuple[str, ...]:
+        """Return those of its policies that it can follow with these settings; by default all."""
+        return self.policies
+
+    def query_name(self, settings: Any) -> str:
+        """Return what its queries are called with these settings."""
+        return self.name
+
+    def label(self, row: Mapping[str, Any]) -> str:
+        """Return its name with what tells its variants apart, for the row of a plan: settings by their names."""
+        return self.name
+
+    def design(self, settings: Any, world: World) -> Design:
+        """Return what is asked in a world, by settings that are settled.
+
+        Raises
+        ------
+        InputError
+            If settings are outside their ranges there.
+        """
+        raise NotImplementedError
+
+    def aggregate(self, query: Query, release: Release) -> Statistic:
+        """Return the statistic of one block's release, both checked."""
+        raise NotImplementedError
+
+    def decode(self, statistic: Any, query: Query, how: Decoding) -> Model:
+        """Return the item model that a statistic of queries like ``query`` tells."""
+        raise NotImplementedError
+
+    def moments(self, settings: Any, world: World) -> object | None:
+        """Return the exact moments of what the server sees of a block model; None where nothing is predicted."""
+        return None

@@ -1,0 +1,1 @@
+"""Mergeable sums of releases, in whole numbers."""

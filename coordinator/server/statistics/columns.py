@@ -1,0 +1,118 @@
+"""Counts of values in packed releases, compiled: columns of bits, or numbers that are listed; no bit becomes a byte."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import uint64
+
+from coordinator.protocol.arrays import Bits, Ints, Words, Words2
+from coordinator.protocol.compiled import compiled, inlined
+from coordinator.protocol.errors import InputError
+from coordinator.protocol.messages import Query, Release
+from coordinator.protocol.subset_form import is_listed, value_bits
+from coordinator.server.statistics.sliced import carry_on, planes_for, read_out
+
+_ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
+
+
+def column_counts(release: Release) -> Ints:
+    """Return how many answering devices released a 1 in each of their bits, int64, shape (width,)."""
+    heard = np.zeros(release.count + 1, np.uint64)
+    heard[:-1] = np.where(release.answered_mask(), _ALL, np.uint64(0))
+    planes, waiting = planes_for(heard.size, release.width)
+    counts = np.zeros(planes.shape[1] * 64, np.int64)
+    _add_rows(_words(release), release.width, heard, planes, waiting, counts)
+    return np.ascontiguousarray(counts.reshape(-1, 64)[:, ::-1]).ravel()[: release.width]  # first bits are the highest
+
+
+def subset_counts(query: Query, release: Release, *, values: int, chosen: int) -> Ints:
+    """Return how many answering devices released a subset that holds each value, int64, shape (values,).
+
+    Raises
+    ------
+    InputError
+        If a release is no subset of ``chosen`` values.
+    """
+    release.require(query)
+    words, answered = _words(release), release.answered_mask().view(np.uint8)
+    if is_listed(values, chosen):
+        counts = np.zeros(values, np.int64)
+        fits = _add_lists(words, chosen, value_bits(values), answered, counts)
+    else:
+        fits = _are_subsets(words, values, chosen, answered)
+        counts = column_counts(release)
+    if not fits:
+        raise InputError(f"a release of {query} is no subset of {chosen} of {values} values; name each value once")
+    return counts
+
+
+def _words(release: Release) -> Words:
+    """Return a release's bits as words, the first bit the highest, and as many behind them as a row more may touch."""
+    padded = release.bits + bytes(-len(release.bits) % 8 + 8 * (release.width // 64 + 3))
+    return np.frombuffer(padded, ">u8").astype(np.uint64)
+
+
+@inlined
+def _part(words: Words, word: int, shift: np.uint64) -> np.uint64:
+    """Return the 64 bits from bit ``shift`` of a word on."""
+    part: np.uint64 = (words[word] << shift) | ((words[word + 1] >> uint64(1)) >> (uint64(63) - shift))
+    return part
+
+
+@compiled
+def _add_pair(words: Words, width: int, row: int, heard: Words, plane: Words, carry: Words) -> None:
+    """Add rows ``row`` and ``row + 1``, where they are heard, to the plane of level 0; write what it carries."""
+    start, other = row * width, (row + 1) * width
+    first, shift, heard_a = start >> 6, uint64(start & 63), heard[row]
+    second, turn, heard_b = other >> 6, uint64(other & 63), heard[row + 1]
+    for w in range(plane.size):
+        a = _part(words, first + w, shift) & heard_a
+        b = _part(words, second + w, turn) & heard_b
+        one = plane[w]
+        carry[w] = (a & b) | ((a ^ b) & one)
+        plane[w] = a ^ b ^ one
+
+
+@compiled
+def _add_rows(words: Words, width: int, heard: Words, planes: Words2, waiting: Words2, counts: Ints) -> None:
+    """Count the ones of each column; ``heard`` has one place more than there are rows, which is not heard."""
+    pairs, carry = heard.size // 2, np.empty(planes.shape[1], np.uint64)
+    for pair in range(pairs):
+        _add_pair(words, width, 2 * pair, heard, planes[0], carry if pair & 1 else waiting[1])
+        carry_on(pair, carry, planes, waiting)
+    read_out(pairs, planes, waiting, counts)
+
+
+@compiled
+def _add_lists(words: Words, chosen: int, bits: int, answered: Bits, counts: Ints) -> bool:
+    """Count listed values; return whether all lists ascend and name values that there are."""
+    for k in range(answered.size):
+        if answered[k]:
+            last, start = -1, k * chosen * bits
+            for place in range(start, start + chosen * bits, bits):
+                value = int(_part(words, place >> 6, uint64(place & 63)) >> uint64(64 - bits))
+                if not last < value < counts.size:
+                    return False
+                counts[value] += 1
+                last = value
+    return True
+
+
+@compiled
+def _are_subsets(words: Words, width: int, chosen: int, answered: Bits) -> bool:
+    """Return whether all rows of answering devices have so many ones."""
+    many, tail = -(-width // 64), _ALL << uint64(-width & 63)
+    for k in range(answered.size):
+        if answered[k]:
+            found, start = uint64(0), k * width
+            for w in range(many):
+                part = _part(words, (start >> 6) + w, uint64(start & 63))
+                if w == many - 1:
+                    part &= tail
+                part -= (part >> uint64(1)) & uint64(0x5555555555555555)
+                part = (part & uint64(0x3333333333333333)) + ((part >> uint64(2)) & uint64(0x3333333333333333))
+                part = (part + (part >> uint64(4))) & uint64(0x0F0F0F0F0F0F0F0F)
+                found += (part * uint64(0x0101010101010101)) >> uint64(56)
+            if found != uint64(chosen):
+                return False
+    return True

@@ -1,0 +1,58 @@
+"""What frequency oracles count: for every private value, the devices whose report speaks for it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from coordinator.protocol.arrays import Indices, Ints
+from coordinator.protocol.channels.kary_kernels import values_of
+from coordinator.protocol.errors import InputError
+from coordinator.protocol.messages import Query, Release
+from coordinator.server.statistics.counts import CountStatistic
+
+
+def reported(query: Query, release: Release, outputs: int) -> Indices:
+    """Return the whole number that each device of a block reports, int32, shape (devices,); 0 where it is silent.
+
+    Raises
+    ------
+    InputError
+        If the release is none of the query, or reports a number from ``outputs`` on.
+    """
+    release.require(query)
+    values = np.empty(release.count, np.int32)
+    values_of(release.unpacked(), values)
+    values[~release.answered_mask()] = 0
+    if values.size and values.max() >= outputs:
+        raise InputError(f"a release of {query} reports a number from {outputs} on, which there are not")
+    return values
+
+
+def counted(query: Query, release: Release, supports: Ints) -> CountStatistic:
+    """Return the statistic of one block's release.
+
+    Parameters
+    ----------
+    query : Query
+        What was asked.
+    release : Release
+        Its answer.
+    supports : ndarray of int64, shape (K,)
+        Answering devices whose report speaks for each private value.
+    """
+    answered = release.answered_mask()
+    return CountStatistic(
+        sums=supports,
+        told=_ones(release),
+        asked=release.count,
+        answered=int(answered.sum()),
+        refused=release.refused,
+        pooled=0 if query.pool is None else release.count,
+    )
+
+
+def _ones(release: Release) -> int:
+    """Return how many of the answering devices' bits are 1; where all answer, none is unpacked."""
+    if release.answered is None:
+        return int(np.bitwise_count(np.frombuffer(release.bits, np.uint8)).sum(dtype=np.int64))
+    return int(release.unpacked()[release.answered_mask()].sum(dtype=np.int64))

@@ -1,0 +1,49 @@
+"""Multi-MaxSense's statistic: the scores of items, over the sets of every device's random partition."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from coordinator.protocol.arrays import Bits, Bits2, Ints, Words
+from coordinator.protocol.coins import round_key
+from coordinator.protocol.compiled import compiled
+from coordinator.protocol.messages import Query, Release
+from coordinator.protocol.partition import random_order
+from coordinator.protocol.streams import device_streams
+from coordinator.server.statistics.scores import ScoreStatistic
+
+
+@compiled
+def _add_up(key: Words, set_size: int, first: int, bits: Bits2, answered: Bits, sensed: Ints, scores: Ints) -> None:
+    """Regenerate every answering device's sets and count."""
+    order, chosen = (
+        np.arange(sensed.size).astype(np.uint32),
+        np.empty(min(sensed.size, set_size * bits.shape[1]), np.uint32),
+    )
+    swaps = np.empty_like(chosen)
+    streams = device_streams(key, first, len(bits))
+    for k in range(len(bits)):
+        if answered[k]:
+            random_order(streams[k], order, swaps, chosen)
+            for place in range(chosen.size):
+                sensed[chosen[place]] += 1
+                scores[chosen[place]] += bits[k, place // set_size]
+
+
+def aggregate_partition(query: Query, release: Release) -> ScoreStatistic:
+    """Return the statistic of one block's release, regenerating the sets; see `aggregation.aggregate`."""
+    release.require(query)
+    answered = release.answered_mask()
+    bits = release.unpacked() & answered[:, None]
+    sensed, scores = np.zeros(query.items, np.int64), np.zeros(query.items, np.int64)
+    key, set_size = round_key(query.public_seed, query.round), int(query.parameters["set_size"])
+    _add_up(key, set_size, release.first, bits, answered.view(np.uint8), sensed, scores)
+    return ScoreStatistic(
+        sensed=sensed,
+        scores=scores,
+        asked=release.count,
+        answered=int(answered.sum()),
+        refused=release.refused,
+        ones=int(bits.sum(dtype=np.int64)),
+        questions=query.questions,
+    )

@@ -1,0 +1,88 @@
+"""What every statistic has in common: arrays of whole numbers that add up, and who was asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, ClassVar, Self
+
+import numpy as np
+
+from coordinator.protocol.checked import require_array, require_whole
+from coordinator.protocol.errors import InputError
+
+MOST = 1 << 62
+"""A count at most."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Statistic:
+    """Sums over the devices that answered; sums of two blocks add up to that of both.
+
+    Attributes
+    ----------
+    asked, answered, refused : int
+        Devices.
+    """
+
+    counts: ClassVar[tuple[str, ...]] = ()
+    """Names of the fields that are arrays of int64."""
+    same: ClassVar[tuple[str, ...]] = ()
+    """Names of the numbers that do not add up, but must be the same."""
+
+    asked: int
+    answered: int
+    refused: int
+
+    if TYPE_CHECKING:
+
+        @property
+        def ones(self) -> int:
+            """Ones among the answered bits; a field of some statistics, a sum of counts in others."""
+
+    @property
+    def missing(self) -> int:
+        """Devices that neither answered nor refused."""
+        return self.asked - self.answered - self.refused
+
+    def __add__(self, other: Self) -> Self:
+        """Return the statistic of both blocks together."""
+        told = {part.name: getattr(self, part.name) for part in fields(self)}
+        return type(self)(
+            **{name: value if name in self.same else value + getattr(other, name) for name, value in told.items()}
+        )
+
+    def shape(self) -> tuple[object, ...]:
+        """Return the kind and the sizes of the counts, which statistics have in common that add up.
+
+        Raises
+        ------
+        InputError
+            If its counts are none.
+        """
+        shapes = [require_array(name, getattr(self, name, None), np.int64, None).shape for name in self.counts]
+        for part in fields(self):
+            if part.name not in self.counts:
+                require_whole(part.name, getattr(self, part.name, None), 0, MOST)
+        return type(self), *shapes, *(getattr(self, name) for name in self.same)
+
+
+def merge(first: Statistic, *others: Statistic) -> Statistic:
+    """Return the sum of statistics of one mechanism, in the order given.
+
+    Raises
+    ------
+    InputError
+        If one is no statistic, or not of the same kind and size as the first.
+    """
+    shape, total = _shape(first), first
+    for other in others:
+        if _shape(other) != shape:
+            raise InputError("statistics of different designs or catalogues have no sum; merge those of one query")
+        total = total + other
+    return total
+
+
+def _shape(statistic: object) -> tuple[object, ...]:
+    if not isinstance(statistic, Statistic):
+        raise InputError(f"a statistic is expected here, not a {type(statistic).__name__}")
+    return statistic.shape()

@@ -1,0 +1,1 @@
+"""Conformance: what every mechanism must hold, whoever wrote it; a table of what held."""

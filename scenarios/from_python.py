@@ -1,0 +1,222 @@
+"""What a script or a notebook calls: `run`, `sweep` and `plan` as functions, with the answers of the commands."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from scenarios.backends import Backend, opened
+from scenarios.config import Scenario
+from scenarios.entrance import InterruptedRunError
+from scenarios.keeping import finished_run
+from scenarios.planner.asking import Asked, planned_for
+from scenarios.returned import PlanResult, RunResult, SweepResult
+from scenarios.session import InProcess
+from scenarios.sweep.grid import load_grid, read_grid
+from scenarios.sweep.measuring import measured
+from scenarios.sweep.store import SweepInterruptedError
+
+Numbers = str | Sequence[float]
+"""``[0.9, 0.1]``, or as on the command line ``"0.9,0.1"``."""
+
+
+def run(
+    scenario: Scenario,
+    backend: Backend | None = None,
+    *,
+    repeat: int = 1,
+    out: str | Path | None = None,
+    devices_per_actor: int | None = None,
+    progress: bool = True,
+) -> RunResult:
+    """Run an experiment, as `blindrec run` does: the same answer, the same record, the same folder.
+
+    Parameters
+    ----------
+    scenario : Scenario
+        What is simulated, and under which privacy.
+    backend : InProcess or Ray, optional
+        Where; no answer depends on it. Default: in this process, on all its CPUs.
+    repeat : int
+        Run this many seeds, from the scenario's own on; the result holds their means.
+    out : path, optional
+        New folder for the result, or that of the same run which was interrupted: it goes on there.
+    devices_per_actor : int, optional
+        Size of a cohort; no answer depends on it.
+    progress : bool
+        Whether to tell progress: a bar on a terminal or in a notebook, a line now and then elsewhere.
+
+    Returns
+    -------
+    RunResult
+
+    Raises
+    ------
+    InputError
+        If something cannot be used; no device was asked.
+    PolicyError
+        If the policy went astray; its ``result`` holds what earlier rounds learned.
+    LostError
+        If something was lost; a `ResumableError` where ``out`` keeps rounds to go on from.
+    KeyboardInterrupt
+        On Ctrl-C, or a notebook's stop button: the text tells what ``out`` keeps.
+    """
+    running = finished_run(
+        scenario,
+        opened(backend or InProcess()),
+        repeat=repeat,
+        devices_per_actor=devices_per_actor,
+        console=_console(progress),
+        out=_folder(out),
+    )
+    with _interruptible(), running as finished:
+        return RunResult(finished)
+
+
+def sweep(
+    grid: str | Path | Mapping[str, Any],
+    backend: Backend | None = None,
+    *,
+    seeds: int | None = None,
+    out: str | Path | None = None,
+    progress: bool = True,
+) -> SweepResult:
+    """Find how many users it takes in every setting of a grid, as `blindrec sweep sample-complexity` does.
+
+    Parameters
+    ----------
+    grid : str, path or mapping
+        Name of a built-in grid, a TOML file, or what such a file holds.
+    backend : InProcess or Ray, optional
+        Where; default: in this process, on all its CPUs.
+    seeds : int, optional
+        Runs of every setting; wins over the grid's.
+    out : path, optional
+        Folder in which every finished unit is kept; the same call goes on there. Default: nothing is kept.
+    progress : bool
+        Whether to tell progress: a bar on a terminal or in a notebook, a line now and then elsewhere.
+
+    Returns
+    -------
+    SweepResult
+
+    Raises
+    ------
+    InputError
+        If something cannot be used.
+    KeyboardInterrupt
+        On Ctrl-C, or a notebook's stop button: the text tells what ``out`` keeps.
+    """
+    if isinstance(grid, Mapping):
+        wanted = read_grid(dict(grid) if seeds is None else {**grid, "seeds": seeds})
+    else:
+        wanted = load_grid(str(grid), seeds=seeds)
+    with _place(_folder(out)) as place, _interruptible(out):
+        return SweepResult(measured(wanted, opened(backend or InProcess()), place, _console(progress)))
+
+
+def plan(
+    *,
+    items: int | None = None,
+    rated: int | None = None,
+    epsilon: float | str | Fraction | None = None,
+    like: Numbers | Sequence[Sequence[float]] | None = None,
+    class_shares: Numbers | None = None,
+    cluster_shares: Numbers | None = None,
+    success: float | None = None,
+    accuracy: float | None = None,
+    users: int | None = None,
+    ratings: str | Path | None = None,
+    columns: tuple[str, str, str] | None = None,
+    like_from: float | None = None,
+    design: str | None = None,
+    **settings: Any,
+) -> PlanResult:
+    """Tell how many users each design needs, and which to use, as `blindrec plan` does, before anything is run.
+
+    With ``users`` and without ``epsilon`` the smallest epsilon is sought with which they are enough.
+
+    Parameters
+    ----------
+    items, rated : int, optional
+        N and w; default: 200 and 20.
+    epsilon : float, str or Fraction, optional
+        Privacy parameter [nats], ``"inf"`` for none; default: 1.
+    like : numbers, optional
+        Probability of a like, a number each item cluster, or such a row each user class; default: 0.9, 0.1.
+    class_shares, cluster_shares : numbers, optional
+        Shares of user classes and of item clusters; default: equal.
+    success, accuracy : float, optional
+        Target: the probability that all items are right, and the share that is; default: a success of 0.95.
+    users : int, optional
+        Users there are.
+    ratings : path, optional
+        Plan for the shape of this file of ratings.
+    columns, like_from : optional
+        Names of its user, item and rating columns; the rating from which on it is a like.
+    design : str, optional
+        A design of one's own to plan for beside ours, ``package.module:Name``.
+    **settings
+        Settings that several mechanisms share, such as ``theta``.
+
+    Returns
+    -------
+    PlanResult
+
+    Raises
+    ------
+    InputError
+        If something cannot be used, or no design that protects all a device holds can do it.
+    """
+    asked = Asked(
+        success=success,
+        accuracy=accuracy,
+        users=users,
+        ratings=_folder(ratings),
+        columns=columns,
+        like_from=like_from,
+        items=items,
+        rated=rated,
+        epsilon=epsilon,
+        like=like,
+        class_shares=class_shares,
+        cluster_shares=cluster_shares,
+        settings=settings,
+        own=None if design is None else {"design": design},
+    )
+    return PlanResult(*planned_for(asked))
+
+
+def _folder(path: str | Path | None) -> Path | None:
+    return None if path is None else Path(path)
+
+
+def _console(progress: bool) -> Console:
+    return Console(stderr=True, quiet=not progress)
+
+
+@contextmanager
+def _place(out: Path | None) -> Iterator[Path]:
+    """Yield the folder of a sweep, one that lasts as long as the call where none is named."""
+    if out is not None:
+        yield out
+        return
+    with tempfile.TemporaryDirectory(prefix="blindrec-") as folder:
+        yield Path(folder) / "sweep"
+
+
+@contextmanager
+def _interruptible(out: str | Path | None = None) -> Iterator[None]:
+    """Make of what ends a command what Ctrl-C raises in Python, with what is kept."""
+    try:
+        yield
+    except InterruptedRunError as interrupted:
+        raise KeyboardInterrupt(str(interrupted)) from None
+    except SweepInterruptedError as interrupted:
+        raise KeyboardInterrupt("interrupted" if out is None else interrupted.told(Path(out))) from None

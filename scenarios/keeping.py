@@ -1,0 +1,119 @@
+"""A run from its first seed to its folder: what `blindrec run`, `blindrec resume` and `blindrec.run` have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+
+from rich.console import Console
+
+from coordinator.protocol.errors import InputError, LedgerError, LostError, PolicyError, ResumableError
+from scenarios.claiming import claim
+from scenarios.config import Scenario
+from scenarios.entrance import InterruptedRunError
+from scenarios.journal import drop, kept_rounds
+from scenarios.locking import sole
+from scenarios.policies import import_policy
+from scenarios.records import write_out
+from scenarios.repeat import Finished, run_seeds
+from scenarios.session import Session
+
+
+@contextmanager
+def finished_run(
+    wanted: Scenario,
+    opening: AbstractContextManager[Session],
+    *,
+    repeat: int,
+    devices_per_actor: int | None,
+    console: Console,
+    out: Path | None,
+) -> Iterator[Finished]:
+    """Run the seeds of a scenario and write their folder; let the caller report, then end the run.
+
+    Parameters
+    ----------
+    wanted : Scenario
+        Its seed is the first.
+    opening : context manager
+        Opens the backend, once the folder is known to be free; see `scenarios.backends.opened`.
+    repeat : int
+        Number of seeds.
+    devices_per_actor : int or None
+        Size of a cohort.
+    console : Console
+        For progress.
+    out : Path or None
+        New folder, or that of the same run, which goes on after the last round that it kept.
+
+    Yields
+    ------
+    Finished
+        What is to be reported. The rounds that the folder keeps go only after that.
+
+    Raises
+    ------
+    InputError
+        If something cannot be used; no device was asked.
+    InterruptedRunError, ResumableError
+        On Ctrl-C, or where something was lost, if the folder keeps rounds that the run can go on from.
+    PolicyError
+        If the policy cannot be used, or went astray; where some rounds were over, after they were reported.
+    """
+    if repeat < 1:
+        raise InputError(f"repeat is {repeat}; it must be at least 1")
+    if devices_per_actor is not None and devices_per_actor < 1:
+        raise InputError(f"devices_per_actor is {devices_per_actor}; it must be at least 1")
+    if ":" in wanted.policy:
+        import_policy(wanted.policy)  # what cannot be imported is told before Ray starts
+    with sole(out):
+        with opening as session:
+            finished = _seeds(wanted, session, repeat, devices_per_actor, console, out)
+        if out is not None:
+            _write(finished, out)
+        yield finished
+        if finished.failure:
+            reported = f"what earlier rounds learned is reported{f' in {out}' if out else ''}"
+            astray = PolicyError(f"{finished.failure}; {reported}")
+            astray.result = finished.result
+            raise astray
+        if out is not None:
+            drop(out)
+
+
+def _seeds(
+    wanted: Scenario,
+    session: Session,
+    repeat: int,
+    devices_per_actor: int | None,
+    console: Console,
+    out: Path | None,
+) -> Finished:
+    """Run the seeds; what is over is kept in ``out``, and can be gone on with."""
+    try:
+        if out is not None:
+            claim(out, wanted, repeat)
+        return run_seeds(wanted, session, repeat=repeat, devices_per_actor=devices_per_actor, console=console, out=out)
+    except KeyboardInterrupt:
+        if out is None or not kept_rounds(out):
+            if out is not None:
+                drop(out)
+            raise
+        raise InterruptedRunError(f"interrupted; {_kept(out)}") from None
+    except (LedgerError, LostError) as error:
+        if out is None or not kept_rounds(out):
+            raise
+        raise ResumableError(f"{error}; {_kept(out)}") from None
+
+
+def _write(finished: Finished, out: Path) -> None:
+    try:
+        write_out(out, finished.scenario, finished.result, finished.first)
+    except OSError as error:
+        raise ResumableError(f"results cannot be written to {out} ({error.strerror}); {_kept(out)}") from None
+
+
+def _kept(out: Path) -> str:
+    """Tell what can be gone on with."""
+    return f"{kept_rounds(out)} rounds are kept in {out}, the same command or blindrec resume {out} goes on"

@@ -1,0 +1,90 @@
+"""Holding a mechanism's channel against the epsilon that it claims, before any device is asked."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from coordinator.protocol.admitted import UNCHECKED, Own, OwnPublic, hold, question_of
+from coordinator.protocol.budget import as_float
+from coordinator.protocol.channels import Likelihood
+from coordinator.protocol.guarding import guarded
+from coordinator.protocol.messages import Query
+from coordinator.protocol.own import MechanismError
+from scenarios.own.drawing import complaint_about_sampler
+
+CLOSE = 1e-6
+"""A channel that gives away less than its claim by more than this share of it is told."""
+PUBLIC_COINS = 4
+"""Devices whose public coins a likelihood is held against its claim for."""
+MOST_CELLS = 1 << 16
+"""Cells of a likelihood's matrix that are gone through at most."""
+MOST_SAMPLED = 256
+"""Private values of a likelihood for all of which its sampler is tried; where there are more, it is only claimed."""
+EXACT, FOR_SOME = "checked exactly", f"likelihood checked for {PUBLIC_COINS} public coins, sampler sampled"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """What became of a check.
+
+    Attributes
+    ----------
+    epsilon : float
+        Largest log-ratio that was found [nats].
+    how : str
+        How much of the channel was looked at: `EXACT`, `FOR_SOME` or `admitted.UNCHECKED`.
+    warning : str or None
+        One line where the channel gives away less than it might.
+    """
+
+    epsilon: float
+    how: str
+    warning: str | None = None
+
+
+def check_channel(own: Own, query: Query) -> Checked:
+    """Hold the channel of a query against the query's epsilon.
+
+    Returns
+    -------
+    Checked
+
+    Raises
+    ------
+    MechanismError
+        If one release tells more than the query claims, rows are no distributions, or draws do not follow the channel.
+    """
+    channel, claimed = OwnPublic(own).channel(query), as_float(query.epsilon)
+    if isinstance(channel, Likelihood):
+        return _of_likelihood(own, query, channel)
+    return Checked(epsilon=channel.epsilon, how=EXACT, warning=_less(own, channel.epsilon, claimed))
+
+
+def _less(own: Own, found: float, claimed: float) -> str | None:
+    if math.isinf(claimed) or found >= claimed * (1 - CLOSE):
+        return None
+    name = type(own.mechanism).__name__
+    return f"mechanism {name}: its channel gives away {found:.9g} nats at most, its question claims {claimed:.9g}"
+
+
+def _of_likelihood(own: Own, query: Query, channel: Likelihood) -> Checked:
+    claimed, question = as_float(query.epsilon), question_of(query)
+    values = question.values
+    if not values or values << channel.bits > MOST_CELLS:
+        return Checked(epsilon=claimed, how=UNCHECKED)
+    found, devices = 0.0, np.arange(PUBLIC_COINS, dtype=np.int64)
+    rows = [np.array([value], np.int32) for value in range(values)]
+    for public in question.public_streams(devices):
+        try:
+            table = guarded(own.mechanism, "likelihood", query.round, rows, public, function=channel.matrix)
+        except MechanismError as error:
+            raise MechanismError(f"{error}; no device was asked") from None
+        hold(own, query, table)
+        found = max(found, table.epsilon)
+        if values <= MOST_SAMPLED and (complaint := complaint_about_sampler(own, channel, table, public, query)):
+            raise own.fail("sampler", query.round, complaint)
+    how = FOR_SOME if values <= MOST_SAMPLED else UNCHECKED
+    return Checked(epsilon=found, how=how, warning=_less(own, found, claimed))

@@ -1,0 +1,162 @@
+"""One's own designs beside those that are found: a class is a half with settings of its own, whatever its module."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import MISSING
+from typing import Annotated, Any, ClassVar
+
+from pydantic import ConfigDict, Field, create_model
+
+from coordinator.protocol.admitted import Own, admit, admitted
+from coordinator.protocol.errors import InputError
+from coordinator.protocol.own import Mechanism
+from coordinator.server.design import World
+from coordinator.server.own import DECODERS, OwnDesign, policies_of
+from coordinator.server.server_half import ServerHalf, Settings
+from scenarios.own.identity import bring, came_by_value, code_of, identity
+from scenarios.own.importing import import_class, made, settings_fields, types_of
+from scenarios.own.sources import OURS, modules_of
+
+
+class OwnSettings(Settings):
+    """Settings of a mechanism of one's own: those that its class annotates, and what travels with it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
+
+    half: ClassVar[OwnHalf]
+
+    helpers: Annotated[tuple[str, ...], Field(description="Packages that travel with a design of your own.")] = ()
+
+    def values(self) -> dict[str, Any]:
+        """Return the class's settings by name."""
+        return {name: getattr(self, name) for name in type(self).model_fields if name != "helpers"}
+
+    def mechanism(self) -> Mechanism:
+        """Return the class with these settings."""
+        return made(self.half.kind, self.values())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Travel as the class and its values: the type of settings is made anew where they arrive."""
+        given = {name: getattr(self, name) for name in self.model_fields_set}
+        kind = self.half.kind
+        return _rebuilt, (kind, types_of(kind), code_of(kind, self.helpers), given)
+
+
+def _rebuilt(kind: type[Mechanism], types: Mapping[str, Any], code: str, values: Mapping[str, Any]) -> OwnSettings:
+    types_of(kind, types)
+    bring(kind, tuple(values.get("helpers", ())), code)
+    return half_of_class(kind).settings.model_validate(dict(values))
+
+
+class OwnHalf(ServerHalf):
+    """What a scenario needs of a class, before its settings and its world are known.
+
+    Parameters
+    ----------
+    kind : type
+        The class.
+    """
+
+    def __init__(self, kind: type[Mechanism]) -> None:
+        self.kind, self.name, self.title = kind, path_of(kind), kind.__name__
+        self.policies = policies_of(kind)  # type: ignore[misc] # each class has its own
+        self.settings: type[OwnSettings] = _settings_of_class(kind, self)
+
+    decoders = DECODERS
+    order = 1000
+
+    def query_name(self, settings: OwnSettings) -> str:
+        """Return what its queries are called: the class's name, and the digest of its source and settings."""
+        return own_of(settings).name
+
+    def design(self, settings: OwnSettings, world: World) -> OwnDesign:
+        """Return what is asked in a world."""
+        return OwnDesign(own_of(settings), world)
+
+    def moments(self, settings: OwnSettings, world: World) -> object | None:
+        """Return what one answer tells of an item, where the class says it; see `Mechanism.precision`."""
+        return self.design(settings, world).signal()
+
+
+def path_of(kind: type[Mechanism]) -> str:
+    """Return a class's import path."""
+    return f"{kind.__module__}:{kind.__qualname__}"
+
+
+def _settings_of_class(kind: type[Mechanism], half: OwnHalf) -> type[OwnSettings]:
+    hints = types_of(kind)
+    fields: dict[str, Any] = {}
+    for part in settings_fields(kind):
+        if part.name in {"helpers", "half", "values", "mechanism"}:
+            raise InputError(f"design {kind.__name__} has a setting {part.name}, a name that is taken; rename it")
+        told: Any = Field(description=f"{kind.__name__}: {part.name}.")
+        default = ... if part.default is MISSING else part.default
+        if part.default_factory is not MISSING:
+            default = Field(default_factory=part.default_factory)
+        fields[part.name] = (Annotated[hints[part.name], told], default)
+    found: type[OwnSettings] = create_model(f"{kind.__name__}Settings", __base__=OwnSettings, **fields)
+    found.half = half
+    return found
+
+
+_HALVES: dict[type[Mechanism], OwnHalf] = {}
+
+
+def half_of_class(kind: type[Mechanism]) -> OwnHalf:
+    """Return a class's half, always the same one."""
+    if kind not in _HALVES:
+        _PACKAGES.update(packages_of(kind))
+        _HALVES[kind] = OwnHalf(kind)
+    return _HALVES[kind]
+
+
+_PACKAGES: set[str] = set()
+
+
+def packages_of(kind: type[Mechanism], helpers: Iterable[str] = ()) -> set[str]:
+    """Return the packages whose code a class is made of, where they are neither Python's nor blindrec's."""
+    imported = () if came_by_value(kind) else modules_of(kind, helpers)
+    named = [*(one.__module__ for one in kind.__mro__), *helpers, *imported]
+    found = {name.partition(".")[0] for name in named}
+    return found - sys.stdlib_module_names - OURS - {"__main__"}
+
+
+def travelling() -> frozenset[str]:
+    """Return the packages of all mechanisms of one's own that this process knows: they go by value to others."""
+    return frozenset(_PACKAGES)
+
+
+def half_at(path: str) -> OwnHalf:
+    """Return the half of the class that ``package.module:Name`` names.
+
+    Raises
+    ------
+    PolicyError, InputError
+        As `importing.import_class`.
+    """
+    return half_of_class(import_class(path))
+
+
+def settings_in(mechanism: Mechanism) -> OwnSettings:
+    """Return a mechanism's settings as a scenario holds them."""
+    kind = type(mechanism)
+    values = {part.name: getattr(mechanism, part.name) for part in settings_fields(kind)}
+    return half_of_class(kind).settings.model_validate(values)
+
+
+_KNOWN: dict[tuple[str, tuple[str, ...]], Own] = {}
+
+
+def own_of(settings: OwnSettings) -> Own:
+    """Return a mechanism of one's own by its identity; this process knows it from now on, its channel unchecked."""
+    mechanism, helpers = settings.mechanism(), settings.helpers
+    name = f"{type(mechanism).__name__}@{identity(mechanism, helpers)}"
+    if (name, helpers) not in _KNOWN:
+        _KNOWN[name, helpers] = Own(mechanism=mechanism, name=name, unchecked=True, helpers=helpers)
+        _PACKAGES.update(packages_of(type(mechanism), helpers))
+    own = _KNOWN[name, helpers]
+    if admitted(own.name) is None:
+        admit(own)
+    return admitted(own.name) or own

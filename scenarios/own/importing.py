@@ -1,0 +1,152 @@
+"""One's own designs and policies by import path: ``package.module:Name``, the working directory included."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import Field, fields
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+
+from coordinator.protocol.errors import InputError, PolicyError
+from coordinator.protocol.own import Mechanism, methods_missing, require_whole_class
+
+
+def found_at(path: str, what: str) -> Any:
+    """Return what ``package.module:Name`` names.
+
+    Parameters
+    ----------
+    path : str
+    what : {"policy", "design"}
+        For the error.
+
+    Raises
+    ------
+    PolicyError
+        If there is no such module or name.
+    """
+    module_name, _, name = path.partition(":")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.append(here)
+    try:
+        module = importlib.import_module(module_name)
+    except (Exception, SystemExit) as error:
+        raise PolicyError(
+            f"{what} {path} cannot be imported: {type(error).__name__}: {error}; modules are looked for in the working "
+            "directory and where Python finds packages"
+        ) from error
+    found = getattr(module, name, None)
+    if not callable(found):
+        raise PolicyError(f"{what} {path}: module {module_name} has nothing called {name} that makes a {what}")
+    return found
+
+
+def import_helpers(names: Sequence[str]) -> tuple[str, ...]:
+    """Import packages that travel with a mechanism; return their names.
+
+    Raises
+    ------
+    InputError
+        If one cannot be imported.
+    """
+    for name in names:
+        try:
+            importlib.import_module(name)
+        except Exception as error:
+            raise InputError(f"with is {name}, which cannot be imported: {type(error).__name__}: {error}") from error
+    return tuple(names)
+
+
+def import_class(path: str) -> type[Mechanism]:
+    """Return the class of mechanisms that ``package.module:Name`` names.
+
+    Raises
+    ------
+    PolicyError
+        If there is no such class.
+    InputError
+        If it is no mechanism, or lacks a method.
+    """
+    kind = found_at(path, "design")
+    if not (isinstance(kind, type) and issubclass(kind, Mechanism)):
+        raise InputError(f"design {path} is no mechanism; derive the class from blindrec.Mechanism")
+    if missing := methods_missing(kind):
+        raise InputError(f"design {path} lacks {', '.join(missing)}; see Mechanism")
+    return kind
+
+
+def settings_fields(kind: type[Mechanism]) -> list[Field[Any]]:
+    """Return the settings that a class annotates."""
+    return [part for part in fields(kind) if part.init]  # type: ignore[arg-type] # every subclass is a dataclass
+
+
+_TYPES: dict[type[Mechanism], dict[str, Any]] = {}
+
+
+def types_of(kind: type[Mechanism], brought: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Return the types of a class's settings, as it annotates them.
+
+    Parameters
+    ----------
+    kind : type
+        The class.
+    brought : mapping, optional
+        What they are, where the class came by value and its module is not here.
+    """
+    if kind not in _TYPES:
+        found = get_type_hints(kind) if brought is None else brought
+        _TYPES[kind] = {part.name: found[part.name] for part in settings_fields(kind)}
+    return _TYPES[kind]
+
+
+def made(kind: type[Mechanism], settings: Mapping[str, object]) -> Mechanism:
+    """Return a mechanism of a class, with settings read as it annotates them.
+
+    Raises
+    ------
+    InputError
+        If a setting is none of its own, or has no such value.
+    """
+    known = {part.name for part in settings_fields(kind)}
+    if strange := sorted(settings.keys() - known):
+        told = f"it has {', '.join(sorted(known))}" if known else "it has none"
+        raise InputError(f"setting {strange[0]} is none of design {kind.__name__}; {told}")
+    try:
+        hints = types_of(kind)
+        values = {name: _read(kind, name, hints[name], value) for name, value in settings.items()}
+        mechanism = kind(**values)
+    except InputError:
+        raise
+    except Exception as error:
+        raise InputError(f"design {kind.__name__} cannot be made: {type(error).__name__}: {error}") from error
+    return require_whole_class(mechanism)
+
+
+def _read(kind: type[Mechanism], name: str, hint: Any, value: object) -> Any:
+    try:
+        return TypeAdapter(hint, config=ConfigDict(arbitrary_types_allowed=True)).validate_python(value)
+    except ValidationError as error:
+        told = error.errors()[0]["msg"]
+        raise InputError(f"setting {name} of design {kind.__name__} is {value!r}: {told}") from None
+
+
+def read_settings(given: Sequence[str]) -> dict[str, str]:
+    """Return settings as the command line writes them, ``name=value`` each.
+
+    Raises
+    ------
+    InputError
+        If one is not written so, or is given twice.
+    """
+    found: dict[str, str] = {}
+    for one in given:
+        name, equals, value = one.partition("=")
+        if not equals or not name.isidentifier() or name in found:
+            raise InputError(f"setting is {one!r}; write name=value, each name once")
+        found[name] = value
+    return found

@@ -1,0 +1,112 @@
+"""What a plan is asked for, by flags or from Python: checked, and answered by `scenarios.planner.plan.plan`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from coordinator.protocol.errors import InputError
+from coordinator.server.server_half import TRUST_LOCAL
+from scenarios.config import Scenario, load_scenario
+from scenarios.datasets import read_ratings
+from scenarios.given import brief
+from scenarios.planner.candidates import any_design
+from scenarios.planner.needs import Target
+from scenarios.planner.plan import TOO_MANY, DesignPlan, plan
+from scenarios.planner.shape import NOT_THE_FILE, shape_of
+from scenarios.populations import cluster_sizes
+
+_THEIRS = ("items", "rated", "like", "class_shares", "cluster_shares")
+"""What a file of ratings brings."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What is asked; None stands for the default that `blindrec plan --help` tells.
+
+    Attributes
+    ----------
+    success, accuracy
+        The target; see `scenarios.planner.needs.Target`.
+    users : int
+        Users there are; without an epsilon the smallest one is sought with which they are enough.
+    ratings, columns, like_from
+        A file whose shape to plan for, and how it is read; see `scenarios.datasets.read_ratings`.
+    items, rated, epsilon, like, class_shares, cluster_shares
+        The world, in all forms that `scenarios.config.Scenario` takes.
+    settings : mapping
+        Settings that several mechanisms share, by their names; see `scenarios.mechanisms.shared_settings`.
+    own : dict
+        A design of one's own to plan for, too: ``design`` and its settings.
+    """
+
+    success: float | None = None
+    accuracy: float | None = None
+    users: int | None = None
+    ratings: Path | None = None
+    columns: tuple[str, str, str] | None = None
+    like_from: float | None = None
+    items: int | None = None
+    rated: int | None = None
+    epsilon: Any = None
+    like: Any = None
+    class_shares: Any = None
+    cluster_shares: Any = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    own: dict[str, Any] | None = None
+
+
+def planned_for(asked: Asked) -> tuple[DesignPlan, dict[str, Any]]:
+    """Return the plan, and what `--json` prints of it.
+
+    Raises
+    ------
+    InputError
+        If something cannot be used, or every design that protects all a device holds needs more users than anybody has.
+    """
+    if asked.users is not None and asked.users < 1:
+        raise InputError(f"users is {asked.users}; it must be at least 1")
+    told = {"columns": asked.columns and ",".join(asked.columns), "like_from": asked.like_from}
+    for name, value in told.items():
+        if asked.ratings is None and value is not None:
+            raise InputError(f"{name} is {value!r}, which is about ratings files; give --ratings too")
+    success = 0.95 if asked.success is None and asked.accuracy is None else asked.success
+    target = Target(success=success, accuracy=asked.accuracy)
+    inverse = asked.users is not None and asked.epsilon is None
+    if asked.ratings is None:
+        world, users = load_scenario(None, {**_world(asked, *_THEIRS), **any_design()}), asked.users
+        cluster_sizes(world)
+    else:
+        world, users = _from_file(asked.ratings, asked)
+    made = plan(world, target, users=users, inverse=inverse, own=asked.own)
+    _refuse_the_impossible(made)
+    return made, {**made.as_json(), "not_for": None if asked.ratings is None else NOT_THE_FILE}
+
+
+def _world(asked: Asked, *names: str) -> dict[str, Any]:
+    """Return what was given of epsilon, settings, and these."""
+    given = {name: getattr(asked, name) for name in ("epsilon", *names)} | dict(asked.settings)
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _from_file(file: Path, asked: Asked) -> tuple[Scenario, int]:
+    """Return the world and the users of a file's shape."""
+    for name in _THEIRS:
+        if (value := getattr(asked, name)) is not None:
+            raise InputError(f"{name} is {value!r}, but {brief(str(file))} brings its own; give one of them")
+    shape = shape_of(read_ratings(file, columns=asked.columns), like_from=asked.like_from, **_world(asked))
+    return shape.world, asked.users or shape.users
+
+
+def _refuse_the_impossible(made: DesignPlan) -> None:
+    """Stop a plan in which every design that protects all a device holds needs more users than anybody has."""
+    local = [row["note"] for row in made.rows if row["private"] and row["trust_model"] == TRUST_LOCAL]
+    if made.best is None and TOO_MANY in local:
+        others = sorted({note for note in local if note and note != TOO_MANY})
+        told = f" ({'; '.join(others)})" if others else ""
+        raise InputError(
+            f"{made.target.words} needs {TOO_MANY} with every design that protects all a device holds{told}; raise "
+            "epsilon or ask for less"
+        )

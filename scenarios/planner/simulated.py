@@ -1,0 +1,77 @@
+"""What a mechanism should achieve where nobody told its moments: simulated for at most a minute."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from scipy import stats
+
+from scenarios.block_world import known_world
+from scenarios.config import Scenario
+from scenarios.experiment import run
+from scenarios.session import InProcess
+
+SECONDS, FEWEST, MOST = 60.0, 3, 20
+"""A simulation ends after so long, with at least and at most so many seeds."""
+USERS = 20_000
+"""Devices of one seed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Simulated:
+    """What one answer tells of an item, measured.
+
+    Attributes
+    ----------
+    contrast : float
+        Square root of the information that one answer brings about an item's ``2 b - 1``.
+    low, high : float
+        Its 95 % interval over seeds, Student's t.
+    seeds : int
+        How many.
+    """
+
+    contrast: float
+    low: float
+    high: float
+    seeds: int
+
+    def users(self, needed: int) -> tuple[int | None, int | None]:
+        """Return the interval of a need of users, which falls with the square of the contrast; None: no end."""
+        ends = [math.ceil(needed * (self.contrast / end) ** 2) if end > 0 else None for end in (self.high, self.low)]
+        return ends[0], ends[1]
+
+
+@lru_cache(maxsize=64)
+def simulated(scenario: Scenario) -> Simulated | None:
+    """Return what one answer tells of an item in a block model; None where moments tell it, or nothing does.
+
+    Values are regressed on what users like; the contrast is the slope over the scatter around it, for one user.
+
+    Parameters
+    ----------
+    scenario : Scenario
+        A filled-in block model.
+    """
+    if scenario.half.moments(scenario.settings, known_world(scenario)) is not None:
+        return None
+    begin, found = time.monotonic(), list[float]()
+    likes = np.array(scenario.like)
+    shares = np.full(len(likes), 1 / len(likes)) if scenario.class_shares is None else np.array(scenario.class_shares)
+    level = 2 * (shares @ likes) - 1
+    if np.allclose(level, level[0]):  # clusters are liked alike: there is nothing to regress on
+        return None
+    while len(found) < MOST and (len(found) < FEWEST or time.monotonic() - begin < SECONDS):
+        sample = {"users": USERS, "seed": scenario.seed + len(found), "policy": "one-round", "answers_per_device": 1}
+        ran = run(scenario.model_copy(update=sample), InProcess(1))
+        assert ran.population.truth is not None  # a block model
+        truth = level[ran.population.truth]
+        told = stats.linregress(truth, ran.outcome.model.score)
+        scatter = float(np.std(ran.outcome.model.score - told.intercept - told.slope * truth, ddof=2))
+        found.append(float(told.slope) / scatter / math.sqrt(USERS))
+    mean, reach = float(np.mean(found)), float(stats.t.ppf(0.975, len(found) - 1) * stats.sem(found))
+    return Simulated(contrast=mean, low=mean - reach, high=mean + reach, seeds=len(found)) if mean > 0 else None

@@ -1,0 +1,166 @@
+"""What `blindrec.run`, `sweep` and `plan` return: the record that `--json` prints, as mapping, table and figure."""
+
+from __future__ import annotations
+
+import html
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Literal
+
+import pandas as pd
+
+from scenarios import report
+from scenarios.planner.plan import DesignPlan
+from scenarios.planner.tables import recommendation
+from scenarios.records import items_table, rounds_table
+from scenarios.repeat import Finished
+from scenarios.sweep.measuring import Swept
+from scenarios.sweep.summary import settings_table
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_MOST_ROWS = 20
+
+
+class Result(Mapping[str, Any]):
+    """A finished run, sweep or plan.
+
+    As a mapping it is the record that the command's `--json` prints: ``result["accuracy"]``, ``dict(result)``.
+
+    Parameters
+    ----------
+    record : mapping
+        JSON values by stable names.
+    """
+
+    def __init__(self, record: Mapping[str, Any]) -> None:
+        self._record = dict(record)
+
+    def __getitem__(self, name: str) -> Any:
+        return self._record[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._record)
+
+    def __len__(self) -> int:
+        return len(self._record)
+
+    @abstractmethod
+    def frame(self) -> pd.DataFrame:
+        """Return the result as a table."""
+
+    @abstractmethod
+    def plot(self) -> Axes:
+        """Draw the result and return the axes; a notebook shows them, a script saves ``axes.figure``."""
+
+    def _repr_html_(self) -> str:
+        return f"<p>{html.escape(repr(self))}</p>{self.frame().to_html(index=False, max_rows=_MOST_ROWS)}"
+
+
+class RunResult(Result):
+    """A run, or the means over the seeds of a repeated one.
+
+    Parameters
+    ----------
+    finished : Finished
+        What ran.
+    """
+
+    def __init__(self, finished: Finished) -> None:
+        super().__init__(finished.result)
+        self._tables = {"items": items_table(finished.first), "rounds": rounds_table(finished.first)}
+
+    def frame(self, of: Literal["runs", "items", "rounds"] = "runs") -> pd.DataFrame:
+        """Return a table of the runs, one row a seed; or what the first seed's server learned of every item, or asked.
+
+        Parameters
+        ----------
+        of : {"runs", "items", "rounds"}
+            The last two are what a run's folder holds as ``items.parquet`` and ``rounds.parquet``.
+
+        Returns
+        -------
+        DataFrame
+        """
+        if of != "runs":
+            return self._tables[of].copy()
+        table = pd.DataFrame(self.get("runs", [self._record]))
+        epsilons = [name for name in table if "epsilon" in str(name) or str(name).startswith("spent_")]
+        return table.astype(dict.fromkeys(epsilons, float))  # "inf" is a float to pandas, and no number to JSON
+
+    def plot(self) -> Axes:
+        """Draw the score of every item, coloured by the cluster that the server put it into, with standard errors."""
+        from scenarios.result_figures import draw_items  # noqa: PLC0415 (plotting, where something is drawn)
+
+        return draw_items(self._tables["items"])
+
+    def __repr__(self) -> str:
+        names = ("items", "users", "epsilon", "repeat", "accuracy", "accuracy_predicted", "hit_rate", "seconds")
+        told = [f"{name}={report.text_of(value)}" for name in names if (value := self.get(name)) is not None]
+        return f"RunResult({', '.join([self['design'], *told])})"
+
+    def _repr_html_(self) -> str:
+        rows = [f"<tr><td>{html.escape(one)}</td><td>{html.escape(two)}</td></tr>" for one, two in self._lines()]
+        return f"<table>{''.join(rows)}</table>"
+
+    def _lines(self) -> list[tuple[str, str]]:
+        return [("design", str(self["design"])), *report.told_lines(self)]
+
+
+class PlanResult(Result):
+    """A plan: what each design needs.
+
+    Parameters
+    ----------
+    made : DesignPlan
+        The plan.
+    record : mapping
+        What `--json` prints of it.
+    """
+
+    def __init__(self, made: DesignPlan, record: Mapping[str, Any]) -> None:
+        super().__init__(record)
+        self._told = recommendation(made)
+
+    def frame(self, of: Literal["designs", "bounds"] = "designs") -> pd.DataFrame:
+        """Return a table of the designs, one row a design and decoder; or of the lower bounds that apply."""
+        table = pd.DataFrame(self[of])
+        return table.astype({"epsilon": float, "users": float} if of == "designs" else {})
+
+    def plot(self) -> Axes:
+        """Draw the users that each design needs, on a log axis."""
+        from scenarios.result_figures import draw_needs  # noqa: PLC0415 (plotting, where something is drawn)
+
+        return draw_needs(self)
+
+    def __repr__(self) -> str:
+        return f"PlanResult({self._told})"
+
+
+class SweepResult(Result):
+    """A sweep: the users U* that it takes in each setting.
+
+    Parameters
+    ----------
+    swept : Swept
+        What was measured.
+    """
+
+    def __init__(self, swept: Swept) -> None:
+        super().__init__(swept.result)
+        self._swept = swept
+
+    def frame(self, of: Literal["settings", "seeds"] = "settings") -> pd.DataFrame:
+        """Return a table of U*, one row a setting, decoder and criterion; or of every seed's own threshold."""
+        return settings_table(self) if of == "settings" else self._swept.table.copy()
+
+    def plot(self) -> Axes:
+        """Draw U* against what varies; returns the first panel, ``axes.figure`` holds all of them."""
+        from scenarios.result_figures import draw_sweep  # noqa: PLC0415 (plotting, where something is drawn)
+
+        return draw_sweep(self._swept)
+
+    def __repr__(self) -> str:
+        reached = sum(row["users"] is not None for row in self["settings"])
+        return f"SweepResult({reached} of {len(self['settings'])} thresholds reached, {self._swept.grid.seeds} seeds)"

@@ -1,0 +1,126 @@
+"""Both sides of a block in one place: the public sensing sets are made once instead of once a side.
+
+Only the experimenter's own process does this, which holds the devices and the server anyway; nodes of a cluster never
+do. The devices book the query and let out the same release as ever, and the sums are those that the server would have
+made of it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from actors.block_model import BlockModelRatings, mark_subset, next_stamp
+from actors.coins import Coins
+from actors.device import Cohort
+from actors.kernels import likes_some
+from actors.mechanisms import found, half_of
+from actors.questions import check
+from actors.ratings import BlockRatings, Ratings
+from actors.seeds import ratings_streams
+from coordinator.protocol.arrays import Bits, Bits2, Indices, Ints2, Words
+from coordinator.protocol.coins import as_words, round_key
+from coordinator.protocol.compiled import compiled
+from coordinator.protocol.messages import Query, Release
+from coordinator.protocol.sensing import SensingTable, sensing_table
+from coordinator.protocol.sensing_sets import CHUNK, sense
+from coordinator.protocol.streams import device_streams
+from coordinator.server.aggregation import aggregate, no_release
+from coordinator.server.statistics.scores import FLUSH, count_set, move_out, score_statistic
+from coordinator.server.statistics.statistic import Statistic
+
+MAXSENSE = found()["maxsense"]
+"""The one mechanism whose two sides share their work here; every other goes message by message."""
+
+
+def answer(
+    query: Query, ratings: Ratings, secret: bytes, cohort: Cohort, first: int, stop: int
+) -> tuple[Statistic, Release]:
+    """Return what devices ``first`` to ``stop - 1`` of a cohort let out, and what the server sums it up to.
+
+    Parameters
+    ----------
+    query : Query
+        Public.
+    ratings, secret
+        The population's, as for `actors.device.Cohort`.
+    cohort : Cohort
+        The devices.
+    first, stop : int
+        Devices of the cohort.
+
+    Raises
+    ------
+    InputError
+        If the query cannot be answered as it stands.
+    """
+    if not _shares(query, ratings):
+        release = cohort.answer(query, first, stop)
+        return aggregate(query, release), release
+    assert isinstance(ratings, BlockRatings)
+    booked = cohort.book(query, first, stop)
+    bits, counts = _flip_turn_and_count(query, ratings, secret, range(first, stop), booked.answering())
+    release = booked.release(bits)
+    return score_statistic(query, release, counts), release
+
+
+def rehearse(query: Query, ratings: Ratings, secret: bytes, cohort: Cohort) -> None:
+    """Compile what `answer` needs: nothing is charged, nothing is answered; see there."""
+    if not _shares(query, ratings):
+        cohort.rehearse(query)
+        aggregate(query, no_release(query))
+        return
+    assert isinstance(ratings, BlockRatings)
+    check(query, ratings)
+    _flip_turn_and_count(query, ratings, secret, range(cohort.first, cohort.first + 1), None)
+
+
+def _shares(query: Query, ratings: Ratings) -> bool:
+    """Whether both sides' work on a query can share its public sets: MaxSense's, where devices draw their ratings."""
+    return isinstance(ratings, BlockRatings) and half_of(query.design) is MAXSENSE
+
+
+def _flip_turn_and_count(
+    query: Query, ratings: BlockRatings, secret: bytes, devices: range, answering: Bits | None
+) -> tuple[Bits2, Ints2]:
+    """Turn flips into released bits, and count; those who are silent keep their flips, and do not count."""
+    coins = Coins(as_words(secret), devices.start, len(devices), query.words)
+    bits = MAXSENSE.randomize(np.zeros((len(devices), 1), np.uint8), query, coins)
+    heard = np.ones(len(bits), np.uint8) if answering is None else answering
+    pool = np.empty(0, np.int32) if query.pool is None else query.pool
+    counts = np.zeros((2, pool.size or query.items), np.int64)
+    key, table = round_key(query.public_seed, query.round), sensing_table(query.parameters["sensing"])
+    _in_one_go(ratings.model(), coins.master, key, table, pool, coins.first, heard, bits.reshape(-1), counts)
+    return bits, counts
+
+
+@compiled
+def _in_one_go(
+    model: BlockModelRatings,
+    master: Words,
+    key: Words,
+    table: SensingTable,
+    pool: Indices,
+    first: int,
+    heard: Bits,
+    bits: Bits,
+    counts: Ints2,
+) -> None:
+    """Turn flips into released bits, as `actors.kernels` makes them, and count as `scores` does."""
+    items, senseable = model.items, pool.size or model.items
+    size = min(model.rated, items - model.rated)
+    marks, stamp, shared, since = np.zeros(items + 1, np.uint8), 0, np.zeros(senseable, np.uint32), 0
+    buffer, words, sensed = np.empty(size + 2, np.uint32), np.empty(CHUNK, np.uint64), np.empty(items + 1, np.uint32)
+    secret, public = ratings_streams(master, first, bits.size), device_streams(key, first, bits.size)
+    for k in range(bits.size):
+        if not heard[k]:
+            continue
+        stamp = next_stamp(marks, stamp)
+        mark_subset(secret[k], items, size, marks, stamp, buffer)
+        many = sense(public[k], senseable, table, words, sensed)
+        bits[k] ^= likes_some(model, secret[k], marks, stamp, pool, sensed, many)
+        count_set(sensed, many, bits[k], shared)
+        since += 1
+        if since == FLUSH:
+            move_out(shared, counts[0], counts[1])
+            since = 0
+    move_out(shared, counts[0], counts[1])

@@ -1,0 +1,180 @@
+"""The command line of submission: `blindrec submit`, `status`, `stop`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+
+from coordinator.protocol.errors import InputError
+from scenarios.files import write_bytes
+from scenarios.records import STDOUT, check_targets
+from scenarios.submission.parcel import DamagedError
+from scenarios.submission.request import check_request
+from scenarios.submission.sending import check_folder, entrypoint, environment, left_out
+from scenarios.submission.withheld import told
+
+if TYPE_CHECKING:
+    from scenarios.submission.following import JobLog
+    from scenarios.submission.head import Head
+
+SUBMIT_HELP = """Run a command of blindrec on a Ray cluster, as a job: `submit run ...`, `submit sweep ...` and so on.
+
+Sends the working directory, without data, runs and caches, keys and tokens, and what .gitignore names; shows the
+job's log as it grows; ends with the job's own exit code, or 3 where the job was stopped. --json brings the result
+here. --out of the command is a folder on the cluster, and data (--ratings) must lie there: give absolute paths.
+Ctrl-C leaves the job running.
+
+\b
+  blindrec submit run --users 2000000 --json result.json --address http://127.0.0.1:8265
+"""
+PASS_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
+INTERRUPTED, LOST = 130, 3
+Address = Annotated[
+    str, typer.Option(envvar="RAY_API_SERVER_ADDRESS", help="URL of the head's dashboard.", show_default=True)
+]
+Json = Annotated[str | None, typer.Option(help="File for the JSON result, or - for standard output.")]
+Job = Annotated[str, typer.Argument(metavar="ID", help="What submit printed.")]
+AT = "http://127.0.0.1:8265"
+
+
+def submit(
+    context: typer.Context,
+    address: Address = AT,
+    detach: Annotated[bool, typer.Option("--detach", help="Print the job's id and leave.")] = False,
+    json: Json = None,
+) -> None:
+    """Send a command to a cluster; see `SUBMIT_HELP`."""
+    folder = Path.cwd()
+    check_folder(folder)
+    request = check_request(context.find_root().command, context.args, folder)
+    check_targets(None, json)
+    if detach and json is not None:
+        raise InputError(
+            f"json is {json}, but --detach does not wait for it; fetch it by blindrec status ID --json {json}"
+        )
+    head = _head(address)
+    head.check_versions()
+    if line := told(left_out(folder)):
+        _say(line)
+    metadata = {"blindrec": " ".join(request.arguments), "out": str(request.out or "")}
+    job = head.submit(entrypoint(request.arguments), environment(folder), metadata)
+    if detach:
+        sys.stdout.write(f"{job}\n")
+        return
+    _say(f"job {job} is submitted to {head.address}")
+    _follow(head, job, json)
+
+
+def status(
+    job: Job,
+    address: Address = AT,
+    follow: Annotated[bool, typer.Option("--follow", help="Show its log and wait, as submit does.")] = False,
+    json: Json = None,
+) -> None:
+    """Tell how a submitted job stands; --json fetches the result of one that is over."""
+    check_targets(None, json)
+    head = _head(address)
+    if follow:
+        _follow(head, job, json)
+    details = head.details(job)
+    if json is not None:
+        from scenarios.submission.following import JobLog  # noqa: PLC0415 (importing Ray takes a second)
+
+        if not details.status.is_terminal():
+            raise InputError(f"job {job} is {details.status}; its result is there when it is over, or use --follow")
+        log = JobLog(lambda _: None)
+        log.catch_up(head.log(job))
+        log.end()
+        _deliver(log, job, json)
+    if json != STDOUT:
+        sys.stdout.write("".join(f"{name:<10}{value}\n" for name, value in _rows(job, details).items()))
+
+
+def stop(job: Job, address: Address = AT) -> None:
+    """Stop a submitted job; rounds that it kept under --out stay."""
+    head = _head(address)
+    running = head.stop(job)
+    line = "is stopping" if running else f"was not running; it is {head.details(job).status}"
+    sys.stdout.write(f"job {job} {line}\n")
+
+
+def _head(address: str) -> Head:
+    from scenarios.submission.head import Head  # noqa: PLC0415 (importing Ray takes a second)
+
+    return Head(address)
+
+
+def _follow(head: Head, job: str, json: str | None) -> NoReturn:
+    """Show a job's log, fetch its result, and end as it ended."""
+    from scenarios.submission import following  # noqa: PLC0415 (importing Ray takes a second)
+    from scenarios.submission.head import SilentHeadError  # noqa: PLC0415 (importing Ray takes a second)
+
+    again = f"blindrec status {job} --follow --address {head.address}"
+    stream = sys.stderr if json == STDOUT else sys.stdout
+    log = following.JobLog(lambda text: (stream.write(text), stream.flush()))
+    try:
+        details = following.follow(head, job, log)
+    except KeyboardInterrupt:
+        _say(f"interrupted here, job {job} goes on; `{again}` follows it, `blindrec stop {job}` ends it")
+        sys.exit(INTERRUPTED)
+    except SilentHeadError as error:
+        _say(f"{error}; job {job} may go on, `{again}` follows it")
+        sys.exit(LOST)
+    code = following.exit_code(details)
+    if code:
+        _say(following.told(details, job))
+    if json is not None and (code == 0 or log.parcel.any):
+        try:
+            _deliver(log, job, json)
+        except (DamagedError, OSError) as error:
+            _say(f"{error}; job {job} is over, `blindrec status {job} --json FILE` fetches its result again")
+            sys.exit(LOST)
+    if out := (details.metadata or {}).get("out"):
+        _say(f"{out} is a folder of the cluster's node {_node(details)}, not of this machine")
+    sys.exit(code)
+
+
+def _deliver(log: JobLog, job: str, json: str) -> None:
+    """Put the result where it is wanted.
+
+    Raises
+    ------
+    InputError
+        If the job left none.
+    """
+    content = log.parcel.content()
+    if content is None:
+        raise InputError(f"job {job} left no result in its log; `ray job logs {job}` tells why")
+    if json == STDOUT:
+        sys.stdout.write(content.decode())
+        sys.stdout.flush()
+    else:
+        write_bytes(Path(json), content)
+
+
+def _rows(job: str, details: Any) -> dict[str, object]:
+    known = details.metadata or {}
+    rows: dict[str, object] = {
+        "job": job,
+        "status": details.status,
+        "command": known.get("blindrec", details.entrypoint),
+    }
+    if details.start_time and details.end_time:
+        rows["seconds"] = f"{(details.end_time - details.start_time) / 1000:.1f}"
+    if details.driver_exit_code is not None:
+        rows["exit code"] = details.driver_exit_code
+    if known.get("out"):
+        rows["out"] = f"{known['out']} on node {_node(details)}"
+    return rows
+
+
+def _node(details: Any) -> str:
+    return str(details.driver_agent_http_address or "of its head").removeprefix("http://").partition(":")[0]
+
+
+def _say(line: str) -> None:
+    sys.stderr.write(f"blindrec: {line}\n")
+    sys.stderr.flush()

@@ -1,0 +1,203 @@
+"""A coordinator on Ray, followed by the experimenter: rounds are kept as they end, one that dies is started anew."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import ray
+
+from coordinator.protocol.errors import LostError
+from coordinator.server.fleet.coordinator import Limits, start_coordinator
+from coordinator.server.fleet.retrying import LOST, got, pause
+from coordinator.server.fleet.roster import Cohorts
+from coordinator.server.rounds.conductor import Outcome, Round
+from scenarios.session import Job, Progress, Spent
+
+POLL, POLL_AGAIN = 0.2, 0.02
+"""Seconds between two looks at the coordinator; the second after rounds were fetched, when more may wait."""
+ROOM = 600.0
+"""Seconds in which a run's actors must have started."""
+PATIENCE = 60.0
+"""Seconds without an answer after which a cluster that has lost CPUs is given up, and a user is told of the wait."""
+MOST_COORDINATORS = 8
+"""Coordinators that a run starts at most, one after the other."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conducted:
+    """What coordinators bring back.
+
+    Attributes
+    ----------
+    outcome : Outcome
+    seconds : float
+        From the first question to the decoded model, the time until a dead coordinator was missed included.
+    retries : int
+        Blocks and rounds that were asked again.
+    restarts : int
+        Coordinators that died.
+    spent : list of (int, int, Fraction or None)
+        What devices have spent, by their own ledgers: ``(first, stop, spent)`` [nats].
+    """
+
+    outcome: Outcome
+    seconds: float
+    retries: int
+    restarts: int
+    spent: list[Spent]
+
+
+def conducted(job: Job, cohorts: Cohorts, progress: Progress, needs: float) -> Conducted:
+    """Let a coordinator conduct the rounds; where it dies, the next one goes on after the last round that was kept.
+
+    Parameters
+    ----------
+    job : Job
+    cohorts : Cohorts
+        Whom to ask.
+    progress : callable
+        Told how many answers are in.
+    needs : float
+        CPUs that the run's actors set aside.
+
+    Raises
+    ------
+    LostError
+        If coordinators die again and again, or the cluster has no room left.
+    """
+    before, retries = 0.0, 0
+    for restarts in range(MOST_COORDINATORS):
+        limits = Limits(budget=job.budget, most_rounds=job.most_rounds)
+        server = start_coordinator(job.policy, job.learner, cohorts, job.layout, limits)
+        begin = time.perf_counter()
+        try:
+            if query := job.first_query():
+                room_for([server.warm_up.remote(query)], needs)
+            begin = time.perf_counter()
+            for over in job.rounds:
+                got(server.repeat.remote(over))
+            before += time.perf_counter() - begin
+            begin = time.perf_counter()
+            outcome, seconds, tried = _follow(server, progress, job.rounds.keep, needs)
+            return Conducted(
+                outcome=outcome,
+                seconds=before + seconds,
+                retries=retries + tried,
+                restarts=restarts,
+                spent=spent_by(server, cohorts.different, needs),
+            )
+        except ray.exceptions.RayActorError as error:
+            if error.actor_id not in (None, server._actor_id.hex()):
+                raise
+            before += time.perf_counter() - begin
+        finally:
+            ray.kill(server)
+    raise LostError(f"coordinators died {MOST_COORDINATORS} times; what was kept can be resumed")
+
+
+def _follow(server: Any, progress: Progress, keep: Callable[[Round], None], needs: float) -> tuple[Outcome, float, int]:
+    """Wait for the server's outcome; report progress and keep rounds meanwhile.
+
+    Raises
+    ------
+    LostError
+        If nothing happens for a while and the cluster has fewer CPUs left than the run's actors ``needs``.
+    """
+    running, kept, done, rounds = server.run.remote(), 0, False, list[Round]()
+    before, since = -1, time.monotonic()
+    while not done:
+        done = bool(ray.wait([running], timeout=POLL_AGAIN if rounds else POLL)[0])
+        answers, rounds = ray.get([server.progress.remote(), server.new_rounds.remote(kept)])
+        for over in rounds:
+            keep(over)
+        kept += len(rounds)
+        progress(answers)
+        if answers != before or rounds:
+            before, since = answers, time.monotonic()
+        elif time.monotonic() - since > PATIENCE:
+            _require(needs)
+    outcome, seconds = got(running)
+    return outcome, seconds, ray.get(server.retries.remote())
+
+
+def spent_by(server: Any, hosts: list[Any], needs: float) -> list[Spent]:
+    """Return what devices have spent, after all of them have booked everything.
+
+    Only the coordinator knows what a host was asked whose process died since; the experimenter names the tokens of
+    those that it took, and asks it again where one of them died meanwhile.
+
+    Raises
+    ------
+    LostError
+        If hosts die again and again, or the cluster has fewer CPUs left than the run's actors need.
+    """
+    for attempt in itertools.count():
+        (incarnations,) = patient([server.settle.remote()], needs)
+        try:
+            told = patient([host.spent.remote(one) for host, one in zip(hosts, incarnations, strict=True)], needs)
+            return [stretch for host in told for stretch in host]
+        except LOST as error:
+            pause(attempt, "devices could not tell what they have spent", error)
+    raise AssertionError  # counting does not end
+
+
+def patient(answers: list[Any], needs: float) -> list[Any]:
+    """Return what references hold, however long it takes, while the cluster can hold the run's actors.
+
+    Raises
+    ------
+    LostError
+        If it has fewer CPUs left than they need: then nobody is there who will answer.
+    """
+    while len(ray.wait(answers, num_returns=len(answers), timeout=PATIENCE)[0]) < len(answers):
+        _require(needs)
+    told: list[Any] = got(answers)
+    return told
+
+
+def room_for(started: list[Any], needs: float) -> None:
+    """Wait until actors that were started are ready; say so on standard error where it takes long.
+
+    Raises
+    ------
+    LostError
+        If the cluster has no room for them, or no longer has the CPUs that the run's actors need.
+    """
+    for seconds in (PATIENCE, ROOM - PATIENCE):
+        try:
+            got(started, within=seconds)
+        except ray.exceptions.GetTimeoutError:
+            _require(needs)
+            if seconds == PATIENCE:
+                sys.stderr.write(
+                    f"blindrec: some of the run's actors have not started after {PATIENCE:g} s ({_free()}); waiting "
+                    f"{ROOM - PATIENCE:g} s more\n"
+                )
+        else:
+            return
+    raise LostError(
+        f"the cluster had no room for the run's actors for {ROOM:g} s ({_free()}); free CPUs, add a node or lower "
+        "workers"
+    )
+
+
+def _require(needs: float) -> None:
+    """Refuse to wait any longer on a cluster that has lost what the run's actors need."""
+    if (left := cpus_of_cluster()) < needs:
+        raise LostError(f"the cluster has {left:g} CPUs left, the run needs {needs:g}; add a node, then resume")
+
+
+def _free() -> str:
+    free: dict[str, float] = ray.available_resources()  # type: ignore[no-untyped-call] # Ray gives it no types
+    return f"{free.get('CPU', 0.0):g} of {cpus_of_cluster():g} CPUs are free"
+
+
+def cpus_of_cluster() -> float:
+    """Return how many CPUs the cluster's nodes have that are alive."""
+    resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call] # Ray gives it no types
+    return resources.get("CPU", 0.0)

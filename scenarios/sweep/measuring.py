@@ -1,0 +1,78 @@
+"""A sweep from its grid to its folder: what `blindrec sweep sample-complexity` and `blindrec.sweep` have in common."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from rich.console import Console
+
+from scenarios.files import write_json
+from scenarios.records import versions
+from scenarios.session import Session
+from scenarios.sweep.figure import draw
+from scenarios.sweep.grid import Grid
+from scenarios.sweep.planned import add_plans
+from scenarios.sweep.runner import claim, run_units
+from scenarios.sweep.summary import settings_table, summarize, thresholds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Swept:
+    """A finished sweep.
+
+    Attributes
+    ----------
+    grid : Grid
+        What was measured.
+    result : dict
+        What `--json` prints.
+    table : DataFrame
+        The threshold of every setting, seed, decoder and criterion.
+    """
+
+    grid: Grid
+    result: dict[str, Any]
+    table: pd.DataFrame
+
+
+def measured(grid: Grid, opening: AbstractContextManager[Session], out: Path, console: Console) -> Swept:
+    """Measure every unit that the folder does not hold yet, and write what all of them say there.
+
+    Parameters
+    ----------
+    grid : Grid
+        What to measure.
+    opening : context manager
+        Opens the backend; see `scenarios.backends.opened`.
+    out : Path
+        New, or the folder of the same grid.
+    console : Console
+        For progress.
+
+    Returns
+    -------
+    Swept
+
+    Raises
+    ------
+    InputError
+        If the folder holds something else.
+    SweepInterruptedError
+        On Ctrl-C. What is finished is on disk.
+    """
+    with opening as session:
+        claim(out, grid)
+        units = run_units(grid, session, out, console)
+    table = thresholds(grid, units)
+    result = summarize(grid, table)
+    add_plans(result, grid, units)
+    table.to_parquet(out / "thresholds.parquet", index=False)
+    settings_table(result).to_csv(out / "settings.csv", index=False)
+    draw(grid, result, out)
+    write_json(out / "versions.json", versions())
+    write_json(out / "result.json", result)
+    return Swept(grid=grid, result=result, table=table)

@@ -1,0 +1,144 @@
+"""A mechanism is a public half and a device half: where a channel draws, the device half says the sketch only."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import worlds
+from statistical import rate_fits
+
+from actors import mechanisms as on_devices
+from actors.coins import Coins
+from actors.device import Cohort
+from actors.halves import DeviceHalf, Sketched
+from actors.ratings import Ratings
+from coordinator.protocol import mechanisms as in_public
+from coordinator.protocol.arrays import Bits2, Indices2, Ints, Words
+from coordinator.protocol.channels import (
+    CoinOf,
+    IndependentBits,
+    Likelihood,
+    MatrixChannel,
+    independent_bits,
+    matrix_channel,
+)
+from coordinator.protocol.finding import RoomError, by_name
+from coordinator.protocol.messages import Query
+from coordinator.protocol.public_half import PublicHalf
+
+ITEMS, DEVICES, EPSILON = 4, 100_000, Fraction(1)
+
+
+class Unary(PublicHalf):
+    """Unary encoding of one rated item."""
+
+    name = "unary"
+
+    def questions(self, query: Query) -> range:
+        return range(query.items, query.items + 1)
+
+    def channel(self, query: Query) -> IndependentBits:
+        return independent_bits(count=query.items, if_one=0.5, if_zero=1 / (math.e + 1), epsilon=query.epsilon, ones=1)
+
+
+def response(values: int) -> MatrixChannel:
+    odds = math.e
+    return matrix_channel(
+        [[(odds if i == j else 1) / (odds + values - 1) for j in range(values)] for i in range(values)], EPSILON
+    )
+
+
+class Direct(PublicHalf):
+    """Generalized randomized response on one rated item."""
+
+    name = "direct"
+
+    def answer_bits(self, query: Query) -> int:
+        return self.channel(query).bits
+
+    def channel(self, query: Query) -> MatrixChannel:
+        return response(query.items)
+
+
+def bucket(private: Bits2 | Indices2, public: Words) -> Indices2:
+    return ((public >> private[:, 0].astype(np.uint64)) & np.uint64(1)).astype(np.int32).reshape(-1, 1)
+
+
+class Hashed(PublicHalf):
+    """Local hashing of one rated item into two buckets, by public coins."""
+
+    name = "hashed"
+
+    def channel(self, query: Query) -> Likelihood:
+        def likelihood(private: Ints, public: np.uint64) -> list[Fraction]:
+            return response(2).chances(bucket(np.array([private]), np.array([public]))[0])
+
+        def sampler(private: Bits2 | Indices2, public: Words, coin: CoinOf) -> Bits2:
+            return response(2).draw(bucket(private, public), coin)
+
+        return Likelihood(claimed=query.epsilon, bits=1, likelihood=likelihood, sampler=sampler)
+
+
+class OneItem(DeviceHalf):
+    """Everybody's item is the device's index modulo the catalogue; no other line is needed."""
+
+    names = ("unary", "direct", "hashed")
+
+    def sketch(self, query: Query, ratings: Ratings, coins: Coins) -> Sketched:
+        item = np.arange(coins.first, coins.first + coins.devices) % ratings.items
+        if query.design == "unary":
+            return Sketched(np.eye(ratings.items, dtype=np.uint8)[item])
+        return Sketched(item.astype(np.int32)[:, None])
+
+
+@pytest.fixture(autouse=True)
+def _known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(in_public, "found", lambda: by_name((Unary(), Direct(), Hashed()), lambda half: (half.name,)))
+    monkeypatch.setattr(on_devices, "found", lambda: by_name((OneItem(),), lambda half: half.names))
+
+
+def answered(design: str, questions: int = 1, answer_bits: int = 1) -> Bits2:
+    query = Query(
+        design=design,
+        items=ITEMS,
+        round=0,
+        public_seed=worlds.PUBLIC,
+        epsilon=EPSILON,
+        questions=questions,
+        answer_bits=answer_bits,
+    )
+    cohort = Cohort(worlds.block_ratings(worlds.world(items=ITEMS, rated=2)), worlds.SECRET, 0, DEVICES, EPSILON)
+    cohort.rehearse(query)
+    bits = cohort.answer(query, 0, DEVICES).unpacked()
+    assert cohort.answer(query, 500, 700).unpacked().tolist() == bits[500:700].tolist()
+    assert cohort.ledger.spent(0) == EPSILON
+    return bits
+
+
+@pytest.mark.statistical
+def test_unary_encoding_needs_its_sketch_only() -> None:
+    """False alarm 1e-6 a rate; the twin's rate is that of epsilon 1.1."""
+    bits, own = answered("unary", questions=ITEMS), np.eye(ITEMS, dtype=np.bool_)[np.arange(DEVICES) % ITEMS]
+    assert rate_fits(int(bits[own].sum()), DEVICES, 0.5)
+    zeros = DEVICES * (ITEMS - 1)
+    assert rate_fits(int(bits[~own].sum()), zeros, 1 / (math.e + 1))
+    assert not rate_fits(int(bits[~own].sum()), zeros, 1 / (math.exp(1.1) + 1))
+
+
+@pytest.mark.statistical
+def test_direct_encoding_and_local_hashing_need_their_sketch_only() -> None:
+    """False alarm 1e-6 a rate; the twin's rate is that of epsilon 1.1."""
+    told = answered("direct", answer_bits=2) @ np.array([2, 1])
+    right = int((told == np.arange(DEVICES) % ITEMS).sum())
+    assert rate_fits(right, DEVICES, math.e / (math.e + ITEMS - 1))
+    assert not rate_fits(right, DEVICES, math.exp(1.1) / (math.exp(1.1) + ITEMS - 1))
+    ones = int(answered("hashed").sum())
+    assert 0.45 < ones / DEVICES < 0.55
+
+
+def test_two_of_one_name_are_refused() -> None:
+    with pytest.raises(RoomError, match="'unary' is declared by Unary and Unary"):
+        by_name((Unary(), Unary()), lambda half: (half.name,))

@@ -1,0 +1,122 @@
+"""The documentation site, not built, which `make docs` does: navigation, links, and what a browser would load."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import yaml
+
+import blindrec
+from benchmarks.site import LINK, ROOT, fetched, links, listed, moved, source, stands_at, without_addresses
+
+CONFIG: dict[str, Any] = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
+NAV = list(listed(CONFIG["nav"]))
+OUTSIDE = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "deploy/README.md", "examples/README.md")
+BLOCK = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+ITEM = re.compile(r" {0,3}(?:[-*+]|\d+\.) ")
+
+
+def read(place: str) -> str:
+    return source(place).read_text(encoding="utf-8")
+
+
+def anchors(text: str) -> set[str]:
+    """The anchors of a page's headings, as Python-Markdown makes them."""
+    headings = re.findall(r"^#+ (.+)$", BLOCK.sub("", text), re.MULTILINE)
+    return {re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", heading).strip().lower()) for heading in headings}
+
+
+def faults(place: str, text: str) -> Iterator[str]:
+    """What would not work on the site: links that lead nowhere, and lists that are none without a line before them."""
+    leading = {link.start(): target for link, target in links(place, text)}
+    for link in LINK.finditer(text):
+        target = leading.get(link.start(), "")
+        there = target in NAV if target.endswith(".md") else bool(target) and source(target).is_file()
+        if not there or (link[2] and link[2][1:] not in anchors(read(target))):
+            yield link[0]
+    yield from (one for one in re.findall(r"\]\(#([^)]+)\)", text) if one not in anchors(text))
+    for block in re.split(r"\n\s*\n", BLOCK.sub("", text)):
+        first, *rest = block.strip("\n").split("\n")
+        if not ITEM.match(first) and not first.startswith(" "):
+            yield from (line for line in rest if ITEM.match(line))
+
+
+def test_every_page_stands_in_the_navigation_once() -> None:
+    there = [*(ROOT / "docs").rglob("*.md"), *(ROOT / page for page in OUTSIDE)]
+    assert sorted(NAV) == sorted(map(stands_at, there))
+
+
+def test_the_navigation_leads_a_newcomer() -> None:
+    assert [name for section in CONFIG["nav"] for name in section] == ["Start", "Use", "Understand", "Extend", "Trust"]
+    assert NAV[0] == "README.md"
+
+
+@pytest.mark.parametrize("place", NAV)
+def test_links_lead_somewhere_and_lists_are_lists(place: str) -> None:
+    assert not list(faults(place, read(place)))
+
+
+@pytest.mark.parametrize(
+    "planted",
+    [
+        "[lost](docs/plannning.md)",
+        "[lost](docs/planning.md#no-such-heading)",
+        "[lost](#no-such-heading)",
+        "[no page](benchmarks/rivals/README.md)",
+        "Words.\n- A point.",
+    ],
+)
+def test_faults_are_found(planted: str) -> None:
+    right = "# A title\n\n[a](#a-title), [b](docs/planning.md#held-to-account), [c](docs/decisions)\n\n- a\n- b\n\n"
+    assert not list(faults("README.md", right))
+    assert len(list(faults("README.md", right + planted))) == 1
+
+
+def test_links_follow_pages_to_their_places() -> None:
+    assert moved("README.md", "[a](docs/coins.md), [b](docs/decisions), [c](LICENSE)") == (
+        "[a](coins.md), [b](decisions/README.md), [c](LICENSE)"
+    )
+    assert moved("deploy/README.md", "[a](../docs/api.md#run), [b](job.yaml)") == "[a](../api.md#run), [b](job.yaml)"
+    assert moved("decisions/README.md", "[a](../../README.md), [b](../api.md)") == "[a](../README.md), [b](../api.md)"
+
+
+def test_the_reference_has_every_public_name_once() -> None:
+    told = re.findall(r"^::: blindrec\.(\w+)$", read("reference.md"), re.MULTILINE)
+    assert sorted(told) == sorted(set(blindrec.__all__) - {"__version__"})
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        '<script src="https://cdn.example/a.js"></script>',
+        '<link rel="stylesheet" href="//fonts.example/css">',
+        '<link rel="preconnect" href="https://fonts.example" crossorigin>',
+        '<img alt="" srcset="a.png 1x, https://img.example/b.png 2x">',
+        "<style>a { background: url('https://img.example/c.png') }</style>",
+        '<p style="background:url(//img.example/d.png)">',
+    ],
+)
+def test_what_a_browser_would_load_from_elsewhere_is_found(page: str) -> None:
+    assert len(fetched(page)) == 1
+
+
+def test_links_that_a_reader_follows_are_no_loads() -> None:
+    page = '<a href="https://example.org">there</a><link rel="canonical" href="https://example.org"><img src="a.png">'
+    assert fetched(page + "<code>url(https://example.org/a.png)</code>") == []
+    assert without_addresses('f("https://cdn.example/d.js"); // https://example.org') == 'f(""); // https://example.org'
+
+
+def test_nothing_is_loaded_by_the_configuration() -> None:
+    assert CONFIG["theme"]["font"] is False
+    assert CONFIG["strict"] is True
+    for file in ("mkdocs.yml", ".pre-commit-config.yaml"):
+        assert "://" not in (ROOT / file).read_text(encoding="utf-8")
+
+
+def test_before_a_commit_make_check_runs() -> None:
+    (local,) = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8"))["repos"]
+    assert local["repo"] == "local"
+    assert [hook["entry"] for hook in local["hooks"]] == ["make check"]

@@ -1,0 +1,68 @@
+"""docs/api.md: every public name has a section with examples; these run, and sessions of all other pages."""
+
+from __future__ import annotations
+
+import doctest
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import blindrec
+from benchmarks.pages import blocks, folder_of_pages, pages, read
+
+PAGE = read("docs/api.md")
+SECTIONS: dict[str, str] = dict(re.findall(r"^## (\w+)\n(.*?)(?=^## |\Z)", PAGE, re.DOTALL | re.MULTILINE))
+OTHERS = {page: read(page) for page in pages() if page != "docs/api.md" and list(blocks(read(page), "pycon"))}
+SESSIONS = SECTIONS | OTHERS
+
+
+@pytest.fixture
+def headless(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Figures are drawn without a display, and closed."""
+    from matplotlib import pyplot as plt  # noqa: PLC0415 (plotting, where something is drawn)
+
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    plt.switch_backend("agg")
+    yield
+    plt.close("all")
+
+
+def examples(title: str) -> doctest.DocTest:
+    """The examples of a section, or of another page."""
+    text = "\n".join(blocks(SESSIONS[title], "pycon"))
+    return doctest.DocTestParser().get_doctest(text, {"__name__": "page"}, title, "docs/api.md", 0)
+
+
+@pytest.mark.parametrize(
+    "title", [pytest.param(one, marks=[pytest.mark.cluster] if "Ray(" in SESSIONS[one] else []) for one in SESSIONS]
+)
+@pytest.mark.usefixtures("headless")
+def test_examples_run(title: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    if "Ray(" in SESSIONS[title]:
+        request.getfixturevalue("lent")
+    told: list[str] = []
+    found = examples(title)
+    assert found.examples
+    with folder_of_pages():
+        monkeypatch.syspath_prepend(Path.cwd())
+        runner = doctest.DocTestRunner(optionflags=doctest.IGNORE_EXCEPTION_DETAIL)
+        failed = runner.run(found, out=told.append).failed
+    for name in ("halving", "unary"):
+        sys.modules.pop(name, None)
+    assert not failed, "".join(told)
+
+
+def test_every_public_name_has_an_example() -> None:
+    told = "".join(one.source for title in SECTIONS for one in examples(title).examples) + PAGE
+    table = set(re.findall(r"`(\w+)`", "".join(line for line in PAGE.splitlines() if line.startswith("| `"))))
+    assert set(blindrec.__all__) <= table
+    for name in set(blindrec.__all__) - {"__version__"}:
+        assert name in SECTIONS or re.search(rf"\b{name}\b", told), name
+    assert {name for name in SECTIONS if name not in blindrec.__all__} == set()
+
+
+def test_every_error_is_told() -> None:
+    assert all(name in SECTIONS["errors"] for name in blindrec.errors.__all__)

@@ -1,0 +1,264 @@
+"""`blindrec.run`, `sweep` and `plan`: the answers, records and folders of the commands, and what ends them early."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import pandas as pd
+import pytest
+from runs import Command, planted_ratings, write_movielens
+
+import blindrec
+from coordinator.server.rounds.conductor import Round
+from scenarios.journal import Journal, kept_rounds
+from scenarios.planner.asking import Asked
+
+HERE = blindrec.InProcess(workers=1)
+SMALL = blindrec.Scenario(items=12, rated=4, epsilon=3, users=600)
+FLAGS = ["--items", 12, "--rated", 4, "--epsilon", 3, "--users", 600]
+LOCAL = ["--backend", "inprocess", "--workers", 1, "--json", "-"]
+GRID: dict[str, Any] = {"seeds": 2, "base": {"rated": 5, "epsilon": 4}, "grid": [{"items": [10, 20]}]}
+TIMES = {"seconds", "devices_per_second"}
+
+
+def timeless(record: Any) -> Any:
+    """A record without what differs from call to call."""
+    if isinstance(record, dict):
+        return {name: timeless(value) for name, value in record.items() if name not in TIMES}
+    return [timeless(one) for one in record] if isinstance(record, list) else record
+
+
+def as_record(result: blindrec.Result) -> Any:
+    """A result as JSON gives it back."""
+    return timeless(json.loads(json.dumps(dict(result))))
+
+
+@pytest.mark.parametrize("repeat", [1, 2])
+def test_a_run_is_the_commands(repeat: int, blindrec: Command, tmp_path: Path) -> None:
+    import blindrec as face  # noqa: PLC0415 (the fixture has its name)
+
+    result = face.run(SMALL, HERE, repeat=repeat, out=tmp_path / "ours", progress=False)
+    theirs = blindrec("run", *FLAGS, *LOCAL, "--repeat", repeat, "--out", tmp_path / "theirs").result
+    assert as_record(result) == timeless(theirs)
+    for name in ("scenario.json", "versions.json"):
+        assert (tmp_path / "ours" / name).read_bytes() == (tmp_path / "theirs" / name).read_bytes()
+    assert {one.name for one in (tmp_path / "ours").iterdir()} == {one.name for one in (tmp_path / "theirs").iterdir()}
+    for name in ("items", "rounds"):
+        kept = pd.read_parquet(tmp_path / "theirs" / f"{name}.parquet")
+        pd.testing.assert_frame_equal(result.frame("items" if name == "items" else "rounds"), kept, check_dtype=False)
+    assert result.frame()["seed"].tolist() == list(range(repeat))
+
+
+def test_a_plan_is_the_commands(blindrec: Command) -> None:
+    import blindrec as face  # noqa: PLC0415 (the fixture has its name)
+
+    flags = ["--items", 24, "--rated", 6, "--epsilon", 2, "--like", "0.9,0.2;0.1,0.8", "--class-shares", "0.3,0.7"]
+    ours = face.plan(items=24, rated=6, epsilon=2, like=[[0.9, 0.2], [0.1, 0.8]], class_shares=[0.3, 0.7])
+    assert as_record(ours) == timeless(blindrec("plan", *flags, "--json", "-").result)
+    assert ours.frame("bounds").shape[0] == len(ours["bounds"])
+
+
+def test_a_plan_for_some_users_asks_what_the_command_asks(blindrec: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not planned to its end: the smallest epsilon takes a minute."""
+    import blindrec as face  # noqa: PLC0415 (the fixture has its name)
+
+    asked: list[Asked] = []
+
+    def refused(one: Asked) -> None:
+        asked.append(replace(one, settings={name: told for name, told in one.settings.items() if told is not None}))
+        raise face.errors.InputError("enough was seen")
+
+    for module in ("from_python", "planner.plan_command"):
+        monkeypatch.setattr(f"scenarios.{module}.planned_for", refused)
+    with pytest.raises(face.errors.InputError, match="enough"):
+        face.plan(items=60, rated=6, users=10**6, accuracy=0.9, theta=2)
+    flags = ["--items", 60, "--rated", 6, "--users", 10**6, "--accuracy", 0.9, "--theta", 2]
+    assert blindrec("plan", *flags).code == 2
+    assert asked == [Asked(items=60, rated=6, users=10**6, accuracy=0.9, settings={"theta": 2})] * 2
+
+
+def test_a_plan_of_a_file_is_the_commands(blindrec: Command, tmp_path: Path) -> None:
+    import blindrec as face  # noqa: PLC0415 (the fixture has its name)
+
+    file = write_movielens(tmp_path / "ratings.csv", planted_ratings(users=60, items=12, each=6))
+    ours = face.plan(ratings=str(file), epsilon=4)
+    assert as_record(ours) == timeless(blindrec("plan", "--ratings", file, "--epsilon", 4, "--json", "-").result)
+    with pytest.raises(face.errors.InputError, match=r"items is 5, but .* brings its own"):
+        face.plan(ratings=file, items=5)
+
+
+def test_a_sweep_is_the_commands(blindrec: Command, tmp_path: Path) -> None:
+    import blindrec as face  # noqa: PLC0415 (the fixture has its name)
+
+    file = tmp_path / "grid.toml"
+    file.write_text("seeds = 3\n[base]\nrated = 5\nepsilon = 4\n[[grid]]\nitems = [10, 20]\n")
+    theirs = blindrec("sweep", "sample-complexity", file, "--seeds", 2, "--out", tmp_path / "theirs", *LOCAL).result
+    ours = [
+        face.sweep(GRID, HERE, out=tmp_path / "ours", progress=False),
+        face.sweep({**GRID, "seeds": 5}, HERE, seeds=2, progress=False),
+        face.sweep(file, HERE, seeds=2, out=tmp_path / "theirs", progress=False),
+    ]
+    assert all(as_record(one) == timeless(theirs) for one in ours)
+    assert {one.name for one in (tmp_path / "ours").iterdir()} == {one.name for one in (tmp_path / "theirs").iterdir()}
+    assert (tmp_path / "ours" / "figure.csv").read_bytes() == (tmp_path / "theirs" / "figure.csv").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        (lambda: blindrec.run(SMALL, HERE, repeat=0), "repeat is 0; it must be at least 1"),
+        (lambda: blindrec.run(SMALL, HERE, devices_per_actor=0), "devices_per_actor is 0; it must be at least 1"),
+        (
+            lambda: blindrec.run(SMALL, cast("blindrec.Ray", "ray")),
+            "backend is 'ray'; give blindrec.InProcess() or blindrec.Ray()",
+        ),
+        (lambda: blindrec.InProcess(workers=0), "workers is 0; it must be at least 1"),
+        (lambda: blindrec.Ray(workers=0), "workers is 0; it must be at least 1"),
+        (lambda: blindrec.plan(users=0), "users is 0; it must be at least 1"),
+        (lambda: blindrec.plan(like_from=3.0), "like_from is 3.0, which is about ratings files"),
+        (lambda: blindrec.sweep({"seeds": 2}, HERE), "grid is empty; give at least one [[grid]] table"),
+        (lambda: blindrec.sweep("no-such-grid", HERE), "grid 'no-such-grid' is unknown; name a TOML file or one of"),
+    ],
+)
+@pytest.mark.usefixtures("nobody_asks")
+def test_what_cannot_be_used_is_told_in_a_line(call: Any, told: str) -> None:
+    with pytest.raises(blindrec.errors.InputError, match=f"^{re.escape(told)}") as refused:
+        call()
+    assert "\n" not in str(refused.value)
+
+
+ASTRAY = """
+class Tired:
+    def __init__(self, setting):
+        self.setting = setting
+
+    def next_query(self, state):
+        if len(state.asked) == 1:
+            raise RuntimeError("I am tired")
+        return self.setting.ask(state, users=400)
+"""
+
+
+def test_a_policy_that_goes_astray_leaves_what_it_learned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tired_policy.py").write_text(ASTRAY)
+    scenario = SMALL.model_copy(update={"policy": "tired_policy:Tired"})
+    with pytest.raises(
+        blindrec.errors.PolicyError, match="round 1: it raised RuntimeError in line 8: I am tired"
+    ) as astray:
+        blindrec.run(scenario, HERE, progress=False)
+    assert astray.value.result is not None
+    assert (astray.value.result["rounds"], astray.value.result["answered"]) == (1, 400)
+    with pytest.raises(blindrec.errors.PolicyError, match="cannot be imported") as unknown:
+        blindrec.run(SMALL.model_copy(update={"policy": "no_such_module:Tired"}), HERE, progress=False)
+    assert unknown.value.result is None
+
+
+@pytest.mark.usefixtures("interruptible")
+def test_a_run_that_was_stopped_goes_on_in_the_same_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a notebook: stopped, then the same cell again."""
+    scenario = SMALL.model_copy(update={"policy": "fixed", "rounds": 5})
+    whole, out, keep = blindrec.run(scenario, HERE, progress=False), tmp_path / "out", Journal.keep
+
+    def interrupted(self: Journal, over: Round) -> None:
+        if over.ask.query.round == 3:
+            signal.raise_signal(signal.SIGINT)
+        keep(self, over)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Journal, "keep", interrupted)
+        with pytest.raises(KeyboardInterrupt, match=f"3 rounds are kept in {out}, the same command or .* goes on"):
+            blindrec.run(scenario, HERE, out=out, progress=False)
+    assert kept_rounds(out) == 3
+    again = blindrec.run(scenario, HERE, out=out, progress=False)
+    assert again["releases_sha256"] == whole["releases_sha256"]
+    assert not kept_rounds(out)
+
+
+def test_rounds_that_cannot_be_kept_are_a_resumable_loss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scenario, keep = SMALL.model_copy(update={"policy": "fixed", "rounds": 3}), Journal.keep
+
+    def full(self: Journal, over: Round) -> None:
+        if over.ask.query.round == 1:
+            raise blindrec.errors.LostError("round 1 cannot be kept")
+        keep(self, over)
+
+    monkeypatch.setattr(Journal, "keep", full)
+    with pytest.raises(blindrec.errors.ResumableError, match="round 1 cannot be kept; 1 rounds are kept in"):
+        blindrec.run(scenario, HERE, out=tmp_path / "out", progress=False)
+
+
+def test_a_sweep_that_was_stopped_tells_what_it_keeps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("scenarios.sweep.runner.measure", interrupted)
+    with pytest.raises(KeyboardInterrupt, match=f"0 of 4 units are done and kept in {tmp_path}"):
+        blindrec.sweep(GRID, HERE, out=tmp_path / "out", progress=False)
+    with pytest.raises(KeyboardInterrupt, match=r"^interrupted$"):
+        blindrec.sweep(GRID, HERE, progress=False)
+
+
+def test_progress_can_be_left_out(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scenarios.report.EVERY", 0.0)
+    blindrec.run(SMALL, HERE, progress=False)
+    assert capsys.readouterr() == ("", "")
+    blindrec.run(SMALL, HERE)
+    out, err = capsys.readouterr()
+    assert (out, "of 600 devices answered" in err) == ("", True)
+
+
+ON_RAY = """
+import json
+import re
+import blindrec
+
+
+class Thrice:
+    def __init__(self, setting):
+        self.setting = setting
+
+    def next_query(self, state):
+        return self.setting.ask(state, users=200) if len(state.asked) < 3 else None
+
+
+def main():
+    scenario = blindrec.Scenario(items=12, rated=4, epsilon=3, users=600, policy="__main__:Thrice")
+    places = [blindrec.Ray(workers=2), blindrec.InProcess(workers=1)]
+    results = [blindrec.run(scenario, place, progress=False) for place in places]
+    told = [[one["backend"], one["workers"], one["rounds"], one["releases_sha256"]] for one in results]
+    import ray
+
+    ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False)
+    try:
+        blindrec.run(scenario, blindrec.Ray(), progress=False)
+    except blindrec.errors.InputError as error:
+        print(json.dumps([told, str(error), ray.is_initialized()]))
+    ray.shutdown()
+
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+@pytest.mark.cluster
+@pytest.mark.slow
+def test_ray_starts_and_ends_with_every_call(tmp_path: Path) -> None:
+    """With a policy of the script itself; a Ray that the caller has joined is not ended."""
+    (tmp_path / "script.py").write_text(ON_RAY)
+    said = subprocess.run(
+        [sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=300
+    )
+    told, refused, still = json.loads(said.stdout)
+    assert [one[:3] for one in told] == [["ray", 2, 3], ["inprocess", 1, 3]]
+    assert len({one[3] for one in told}) == 1
+    assert refused == "Ray runs in this process already, and would end with the run; call ray.shutdown() first"
+    assert still

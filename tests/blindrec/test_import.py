@@ -1,0 +1,158 @@
+"""``import blindrec``: what it loads, what it shows, and what it says of another project's packages."""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import blindrec
+from blindrec._neighbours import NEIGHBOURS, foreign
+from scenarios import PACKAGES
+from scenarios.submission.sending import own_packages
+
+ROOT = Path(__file__).parents[2]
+OURS = {*NEIGHBOURS, "blindrec"}
+HEAVY = {"numpy", "scipy", "pandas", "numba", "sklearn", "matplotlib", "pyarrow", "ray", "rich", "typer", "pydantic"}
+
+
+def fresh(program: str, path: Path | str | None = None, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a program in an interpreter of its own, ``path`` before all other places."""
+    begin = f"import sys; sys.path[:0] = {[str(path)] if path else []!r}\n"
+    return subprocess.run(
+        [sys.executable, "-c", begin + program, *arguments], capture_output=True, text=True, check=False
+    )
+
+
+def loaded(program: str) -> set[str]:
+    """The packages, and our modules, that a program loads."""
+    told = fresh(f"{program}\nimport json, sys; print(json.dumps(list(sys.modules)))")
+    assert told.returncode == 0, told.stderr
+    names = json.loads(told.stdout)
+    return {name for name in names if name.partition(".")[0] in OURS} | {name.partition(".")[0] for name in names}
+
+
+def test_the_import_loads_no_other_package_of_ours_and_nothing_heavy() -> None:
+    assert loaded("import blindrec; dir(blindrec); blindrec.__version__") & (OURS | HEAVY) == {"blindrec"}
+
+
+MECHANISM = (
+    "Mechanism, Catalogue, Question, Tally, RatingsBlock, CoinsBlock, Likelihood, independent_bits, matrix_channel"
+)
+
+
+@pytest.mark.parametrize("names", ["Policy, Setting, Ask, ServerState", MECHANISM, "errors"])
+def test_what_policies_and_mechanisms_need_loads_the_servers_side_only(names: str) -> None:
+    """So their modules can be loaded where the coordinator runs; a mechanism's needs no more than the protocol."""
+    found = loaded(f"from blindrec import {names}")
+    assert found & OURS == {"blindrec", "coordinator"}
+    assert ("coordinator.server" in found) is ("Policy" in names)
+
+
+def test_every_name_is_there_and_no_other() -> None:
+    assert dir(blindrec) == blindrec.__all__ == sorted(blindrec.__all__)
+    assert all(getattr(blindrec, name) is not None for name in blindrec.__all__)
+    with pytest.raises(AttributeError, match=r"^blindrec has no public name 'Runn'; it has Ask, "):
+        blindrec.Runn  # type: ignore[attr-defined] # noqa: B018 (what is refused)
+
+
+def test_editors_and_type_checkers_see_every_name() -> None:
+    (block,) = [node for node in ast.parse(Path(blindrec.__file__).read_text()).body if isinstance(node, ast.If)][:1]
+    seen = [alias.asname or alias.name for node in block.body for alias in getattr(node, "names", [])]
+    assert sorted([*seen, "__version__"]) == blindrec.__all__
+
+
+def test_all_packages_are_built_sent_and_checked() -> None:
+    told = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    names = [one.rstrip("*") for one in told["tool"]["setuptools"]["packages"]["find"]["include"]]
+    assert sorted(names) == sorted(PACKAGES) == sorted(OURS)
+    assert {*names} <= {*told["tool"]["mypy"]["files"]}
+    assert sorted(told["tool"]["importlinter"]["root_packages"]) == sorted(names)
+    assert [Path(one).name for one in own_packages()] == list(PACKAGES)
+    assert (ROOT / "blindrec" / "py.typed").is_file()
+
+
+@pytest.mark.parametrize("name", NEIGHBOURS)
+@pytest.mark.parametrize("kind", ["package", "module", "namespace"])
+def test_another_projects_package_is_told_in_a_line_without_loading_it(name: str, kind: str, tmp_path: Path) -> None:
+    place = tmp_path / name
+    if kind == "module":
+        place = tmp_path / f"{name}.py"
+        place.write_text("raise RuntimeError('loaded')")
+    else:
+        place.mkdir()
+        (place / ("__init__.py" if kind == "package" else "other.py")).write_text("raise RuntimeError('loaded')")
+    said = fresh("import blindrec", tmp_path)
+    if kind == "namespace":  # Python takes a package with a first file before it, wherever that lies
+        assert said.returncode == 0
+        return
+    line = said.stderr.strip().splitlines()[-1]
+    assert line.startswith(f"ImportError: {name} in {place} is another project's package, blindrec needs its own; ")
+    assert f"pip uninstall {name}, then pip install --force-reinstall blindrec" in line
+    assert "loaded" not in said.stderr
+
+
+def test_a_foreign_wheel_over_ours_is_told_in_the_same_place(tmp_path: Path) -> None:
+    """As pip leaves it: their first file, and ours beside it."""
+    for name in OURS:
+        (tmp_path / name).mkdir()
+        for file in (ROOT / name).glob("*.py"):
+            (tmp_path / name / file.name).write_bytes(file.read_bytes())
+    assert fresh("import blindrec; print(blindrec.__file__)", tmp_path).stdout.startswith(str(tmp_path))
+    (tmp_path / "coordinator" / "__init__.py").write_text('"""Coordinates."""\n')
+    said = fresh("import blindrec", tmp_path)
+    assert f"coordinator in {tmp_path / 'coordinator'} is another project's" in said.stderr
+
+
+def test_packages_in_folders_of_their_own_or_in_a_zip_are_ours(tmp_path: Path) -> None:
+    """As Ray lays out what it was sent."""
+    for name in OURS:
+        (tmp_path / name / name).mkdir(parents=True)
+        for file in (ROOT / name).glob("*.py"):
+            (tmp_path / name / name / file.name).write_bytes(file.read_bytes())
+    apart = fresh(
+        f"sys.path[:0] = {[str(tmp_path / name) for name in OURS]!r}\nimport blindrec; print(blindrec.__file__)"
+    )
+    assert apart.stdout.startswith(str(tmp_path)), apart.stderr
+    with zipfile.ZipFile(tmp_path / "all.zip", "w") as zipped:
+        for name in OURS:
+            for file in (ROOT / name).glob("*.py"):
+                zipped.write(file, f"{name}/{file.name}")
+    inside = fresh("import blindrec; print(blindrec.__file__)", tmp_path / "all.zip")
+    assert inside.stdout.startswith(str(tmp_path / "all.zip")), inside.stderr
+
+
+def test_one_that_is_missing_or_made_by_hand_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("blindrec._neighbours.NEIGHBOURS", ("a_package_that_nobody_has",))
+    assert str(foreign(ROOT)).startswith("a_package_that_nobody_has is not there, blindrec needs its own; ")
+    monkeypatch.undo()
+    monkeypatch.setitem(sys.modules, "actors", type(sys)("actors"))
+    assert str(foreign(ROOT)).startswith("actors in this process is another project's package")
+
+
+@pytest.mark.parametrize("how", ["installed", "module"])
+def test_the_command_says_it_in_one_line(how: str, tmp_path: Path) -> None:
+    (tmp_path / "scenarios.py").write_text("")
+    if how == "installed":
+        program = "sys.argv[0] = '/somewhere/bin/blindrec'\nfrom blindrec.__main__ import main\nmain()"
+        said = fresh(program, tmp_path)
+    else:
+        said = subprocess.run(
+            [sys.executable, "-m", "blindrec"], cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+    assert said.returncode == 1
+    assert said.stderr.count("\n") == 1
+    assert f"scenarios in {tmp_path / 'scenarios.py'} is another project's package" in said.stderr
+
+
+def test_the_command_runs() -> None:
+    begin = [sys.executable, "-m", "blindrec", "bounds", "--items", "1000", "--rated", "30", "--json", "-"]
+    said = subprocess.run(begin, capture_output=True, text=True, check=False)
+    assert (said.returncode, said.stderr) == (0, "")
+    assert json.loads(said.stdout)["bounds"]

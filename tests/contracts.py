@@ -1,0 +1,150 @@
+"""What every mechanism must hold, as one class of tests; nothing here names a mechanism."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from fractions import Fraction
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from boundary import SEED, Wire, leaves, shows_a_secret
+from runs import here, of_file, planted_ratings, small, write_movielens
+
+from coordinator.protocol.coins import as_words
+from coordinator.protocol.messages import Query, Release
+from coordinator.server.mechanisms import found
+from coordinator.server.server_half import TRUST_CURATOR, ServerHalf
+from coordinator.server.statistics.statistic import Statistic
+from scenarios.conformance.channel_checks import log_ratio
+from scenarios.conformance.checks import CHECKS, Check
+from scenarios.conformance.finding import Told, choices, subjects
+from scenarios.conformance.subject import Subject
+from scenarios.conformance.verdicts import FAILED, HELD
+from scenarios.experiment import Run, learner_of, run
+from scenarios.policies import policy_of
+
+if TYPE_CHECKING:
+    from scenarios.cluster import OnRay
+
+
+@cache
+def subjects_found() -> dict[str, Subject]:
+    """Every mechanism that is found, with every choice of its settings that can be listed."""
+    return {subject.label: subject for name in found() for subject in subjects(name)}
+
+
+@cache
+def cases_found() -> dict[str, dict[str, Any]]:
+    """Every mechanism with every choice of its settings, and under every policy, as a scenario's flat values."""
+    return {label: case for name in found() for label, case in cases_of(name).items()}
+
+
+OF_CHANNELS = {"log-ratio", "run's size", "sampler"}
+"""Checks that no private mechanism can do without."""
+
+
+def policies_of(half: ServerHalf) -> tuple[str, ...]:
+    """The policies that a mechanism can follow as it is by default."""
+    return half.policies_with(half.settings())
+
+
+def cases_of(name: str) -> dict[str, dict[str, Any]]:
+    """A mechanism under each of its policies, and with each choice of its settings under the first of them."""
+    half = found()[name]
+    told: list[Told] = [*choices(half), *({"policy": policy} for policy in policies_of(half)[1:])]
+    return {" ".join([name, *map(str, one.values())]): {"design": name, **one} for one in told}
+
+
+def same(one: Run, other: Run) -> bool:
+    """Whether two runs had the same releases and learned the same."""
+    return (
+        one.outcome.releases_sha256 == other.outcome.releases_sha256
+        and one.outcome.state.asked == other.outcome.state.asked
+        and one.outcome.model.cluster.tobytes() == other.outcome.model.cluster.tobytes()
+        and one.outcome.model.score.tobytes() == other.outcome.model.score.tobytes()
+        and one.ran.advice.tobytes() == other.ran.advice.tobytes()
+    )
+
+
+class MechanismContract:
+    """Every check of `blindrec check`, and what can only be looked at from here."""
+
+    @pytest.mark.statistical
+    def test_what_is_checked_held(self, subject: Subject, check: Check) -> None:
+        """False alarms: 1e-6 of a sampler and 1e-5 of a prediction."""
+        row = check.of(subject)
+        assert row.verdict != FAILED, row.told
+        if subject.public.private and check.name in OF_CHANNELS:
+            assert row.verdict == HELD, row.told
+
+    def test_an_epsilon_at_either_end_is_held_too(self, subject: Subject) -> None:
+        if subject.public.private:
+            log_ratio(replace(subject, epsilons=(Fraction(1, 10**9), Fraction(1, 200), Fraction(7), Fraction(29))))
+
+    def test_nothing_crosses_in_a_run_but_what_is_on_the_list(self, case: dict[str, Any], wire: Wire) -> None:
+        """A release is as long as its questions, and tells nothing about devices; its padding is 0."""
+        ran = here(small(**case, seed=SEED, like="0.9,0.2;0.1,0.7", users=601), workers=2, devices_per_actor=100)
+        statistic = type(ran.statistic)
+        assert issubclass(statistic, Statistic)
+        assert {type(value) for value in wire.crossed} == {Query, int, Release, statistic}
+        learner = learner_of(ran.scenario)
+        assert (learner.curator is not None) == (ran.scenario.half.trust == TRUST_CURATOR)
+        held = [*wire.crossed, ran.outcome, policy_of(ran.scenario), learner]
+        assert sum(1 for value in held for _ in leaves(value, items=40)) > 100
+        assert not shows_a_secret(held, SEED)
+        for release in [value for value in wire.crossed if type(value) is Release and value.count]:
+            bits = release.count * release.width
+            assert len(release.bits) == -(-bits // 8)
+            assert int.from_bytes(release.bits, "big") & ((1 << -bits % 8) - 1) == 0
+            assert (release.answered, release.refused) == (None, 0)
+            assert len(release.pairs or b"") == (8 * release.count if ran.scenario.settings.rated_public else 0)
+
+    def test_a_run_is_the_same_on_every_layout_and_with_no_other_seed(
+        self, case: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Cohorts of one, of an odd number and of all; calls of 64 devices, and of few where many bits come back."""
+        scenario = small(**case, like="0.9,0.1;0.3,0.6", class_shares="0.3,0.7", users=401, seed=11)
+        one = here(scenario)
+        monkeypatch.setattr("coordinator.server.fleet.layout.SMALLEST_BLOCK", 64)
+        monkeypatch.setattr("coordinator.server.fleet.layout.MOST_BITS", 800)
+        for workers, devices_per_actor in ((1, 1), (3, 7), (2, 300), (2, None)):
+            assert same(here(scenario, workers=workers, devices_per_actor=devices_per_actor), one)
+        assert not same(here(scenario.model_copy(update={"seed": 12})), one)
+
+    def test_it_runs_on_a_file_however_it_is_cut(self, case: dict[str, Any], tmp_path: Path) -> None:
+        """Users with 1 to 11 ratings; more devices than users; one item is liked by one user only, and held out."""
+        rows = planted_ratings(users=60, items=12, each=11)
+        rows = [(user, item, rating) for user, item, rating in rows if item <= user]
+        file = write_movielens(tmp_path / "ratings.csv", [*rows, (60, 12, 5.0)])
+        scenario = of_file(file, **case, users=150)
+        one, other = here(scenario), here(scenario, workers=2, devices_per_actor=13)
+        assert same(one, other)
+        rated = np.diff(one.population.ratings.rated(as_words(bytes(16)), 0, 150)[0])
+        assert one.statistic.asked == one.outcome.state.fresh
+        assert one.statistic.missing == (int((rated < 2).sum()) if scenario.settings.rated_public else 0)
+        assert one.statistic.answered + one.statistic.missing == one.statistic.asked
+        assert one.outcome.model.cluster.shape == (one.population.ratings.items,)
+
+    @pytest.mark.cluster
+    def test_ray_repeats_the_run_in_process(self, name: str, ray_session: OnRay) -> None:
+        """Under the last of its policies, which asks the most."""
+        scenario = small(design=name, policy=policies_of(found()[name])[-1], users=401)
+        assert same(run(scenario, type(ray_session)(1)), here(scenario))
+
+
+def every_case(metafunc: pytest.Metafunc) -> None:
+    """Give a contract's tests every mechanism that is found; a module of tests names this ``pytest_generate_tests``."""
+    every: dict[str, Callable[[], Mapping[str, object]]] = {
+        "subject": subjects_found,
+        "case": cases_found,
+        "name": lambda: {name: name for name in found()},
+        "check": lambda: {check.name: check for check in CHECKS},
+    }
+    for name, found_cases in every.items():  # in this order: two processes must collect the same tests
+        if name in metafunc.fixturenames:
+            cases = found_cases()
+            metafunc.parametrize(name, list(cases.values()), ids=list(cases))

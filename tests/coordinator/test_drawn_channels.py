@@ -1,0 +1,220 @@
+"""Channels that draw: the sampler follows the stated chances, coin by coin, and no claim is exceeded."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from statistical import chi_square_fits
+
+from coordinator.protocol.arrays import Bits2, Indices2, Ints, Words
+from coordinator.protocol.channels import (
+    COIN,
+    CoinOf,
+    IndependentBits,
+    Likelihood,
+    MatrixChannel,
+    bit_channel,
+    flipped_bits,
+    independent_bits,
+    matrix_channel,
+)
+from coordinator.protocol.errors import InputError
+
+DEVICES = 200_000
+
+
+def coin_of(seed: int, devices: int) -> CoinOf:
+    """Coins that differ by question."""
+    return lambda question: np.random.default_rng([seed, question]).integers(0, COIN, devices, np.uint64)
+
+
+def one_of(coin: CoinOf, device: int) -> CoinOf:
+    """One device's coins among those of a block."""
+    return lambda question: coin(question)[device : device + 1]
+
+
+def these(coins: Sequence[int]) -> CoinOf:
+    """The same coins for every question."""
+    return lambda _: np.array(coins, np.uint64)
+
+
+def numbers(bits: Bits2) -> Ints:
+    """Releases as whole numbers, the most significant bit first."""
+    return bits.astype(np.int64) @ (1 << np.arange(bits.shape[1])[::-1])
+
+
+def fits(bits: Bits2, chances: Sequence[Fraction]) -> bool:
+    counts = np.bincount(numbers(bits), minlength=len(chances))
+    heard = [(int(count), float(share)) for count, share in zip(counts, chances, strict=True) if share]
+    assert sum(count for count, _ in heard) == len(bits)
+    return chi_square_fits(*zip(*heard, strict=True))
+
+
+def response(values: int, epsilon: float) -> list[list[float]]:
+    """Generalized randomized response in floats."""
+    odds = math.exp(epsilon)
+    return [[(odds if i == j else 1) / (odds + values - 1) for j in range(values)] for i in range(values)]
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("values", [2, 3, 5, 8])
+def test_a_matrix_is_followed_row_by_row(values: int) -> None:
+    """Chi-square, 200,000 devices a row, false alarm 1e-6 each. Twin: the row of epsilon 1.1 is refused."""
+    channel, other = (matrix_channel(response(values, epsilon), None) for epsilon in (1, 1.1))
+    for row in range(values):
+        bits = channel.draw(np.full((DEVICES, 1), row, np.int32), coin_of(row, DEVICES))
+        assert bits.shape == (DEVICES, channel.bits)
+        assert fits(bits, channel.chances(np.array([row])))
+        assert not fits(bits, other.chances(np.array([row])))
+
+
+def test_a_block_of_mixed_values_is_drawn_as_each_alone() -> None:
+    channel, private = matrix_channel(response(5, 2), Fraction(2)), np.arange(1000, dtype=np.int32)[:, None] * 7 % 5
+    coin = coin_of(1, 1000)
+    whole = channel.draw(private, coin)
+    for device in range(0, 1000, 37):
+        alone = channel.draw(private[device : device + 1], one_of(coin, device))
+        assert alone.tolist() == [whole[device].tolist()]
+
+
+def test_every_coin_at_an_edge_falls_on_its_side() -> None:
+    """Exactly so many coins as stated make a release: those at its edges, and no others; 0 coins make none."""
+    rows = ((5, COIN - 12, 7, 0), (0, 0, COIN, 0), (0, 1, 0, COIN - 1), (COIN, 0, 0, 0))
+    channel = MatrixChannel(rows)
+    for row, edges in enumerate(([0, 4, 5, COIN - 8, COIN - 7, COIN - 1], [0, COIN - 1], [0, 1], [0, COIN - 1])):
+        told = channel.draw(np.full((len(edges), 1), row, np.int32), these(edges))
+        assert numbers(told).tolist() == ([0, 0, 1, 1, 2, 2], [2, 2], [1, 3], [0, 0])[row]
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("sketch", [[0, 0, 0], [1, 0, 0], [0, 0, 1]])
+def test_independent_bits_are_followed(sketch: list[int]) -> None:
+    """Chi-square over all eight releases, 200,000 devices, false alarm 1e-6. Twin: epsilon 1.1 is refused."""
+    channel, other = (
+        independent_bits(count=3, if_one=0.5, if_zero=1 / (math.exp(epsilon) + 1), epsilon=None, ones=1)
+        for epsilon in (1, 1.1)
+    )
+    bits = channel.draw(np.tile(np.array(sketch, np.uint8), (DEVICES, 1)), coin_of(3, DEVICES))
+    assert fits(bits, channel.chances(np.array(sketch)))
+    assert not fits(bits, other.chances(np.array(sketch)))
+
+
+def test_bits_fall_on_their_side_of_every_edge() -> None:
+    channel = IndependentBits(1, COIN - 3, 5, None)
+    for private, coins, told in ((0, [0, 4, 5, COIN - 1], [1, 1, 0, 0]), (1, [0, 2, 3, COIN - 1], [0, 0, 1, 1])):
+        bits = channel.draw(np.full((4, 1), private, np.uint8), these(coins))
+        assert bits[:, 0].tolist() == told
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+@pytest.mark.parametrize("epsilon", [Fraction(1, 100), Fraction(1), Fraction(4)])
+def test_flipped_bits_have_as_many_times_the_epsilon_of_one(count: int, epsilon: Fraction) -> None:
+    channel = flipped_bits(count, epsilon)
+    assert channel.epsilon == count * bit_channel(epsilon).epsilon
+    rows = [channel.chances(np.array(sketch)) for sketch in np.ndindex(*[2] * count)]
+    assert all(sum(row) == 1 for row in rows)
+    ratio = max(Fraction(max(column), min(column)) for column in zip(*rows, strict=True))
+    assert math.log(ratio) == pytest.approx(channel.epsilon, rel=1e-12)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    count=st.integers(1, 4),
+    ones=st.one_of(st.none(), st.integers(1, 4)),
+    rates=st.tuples(st.floats(0.01, 0.99), st.floats(0.01, 0.99)),
+)
+def test_epsilon_is_the_largest_log_ratio_over_all_sketches(
+    count: int, ones: int | None, rates: tuple[float, float]
+) -> None:
+    channel = independent_bits(count=count, if_one=max(rates), if_zero=min(rates), epsilon=None, ones=ones)
+    sketches = [one for one in np.ndindex(*[2] * count) if ones is None or sum(one) <= ones]
+    rows = [channel.chances(np.array(sketch)) for sketch in sketches]
+    largest = max(math.log(Fraction(max(column), min(column))) for column in zip(*rows, strict=True))
+    assert channel.epsilon == pytest.approx(largest, rel=1e-12, abs=1e-15)
+
+
+@settings(max_examples=60, deadline=None)
+@given(values=st.integers(2, 9), epsilon=st.floats(0.01, 20))
+def test_dust_of_floats_is_mended_and_the_claim_is_never_exceeded(values: int, epsilon: float) -> None:
+    claim = Fraction(epsilon)
+    channel = matrix_channel(response(values, epsilon * (1 + 5e-10)), claim)
+    assert all(sum(row) == COIN for row in channel.rows)
+    assert epsilon * (1 - 1e-6) < channel.epsilon <= epsilon * (1 + 1e-14)
+    bits = independent_bits(
+        count=values, if_one=0.5, if_zero=1 / (math.exp(epsilon * (1 + 5e-10)) + 1), epsilon=claim, ones=1
+    )
+    assert epsilon * (1 - 1e-6) < bits.epsilon <= epsilon * (1 + 1e-14)
+
+
+def test_a_claim_that_is_exceeded_is_refused_by_both_numbers() -> None:
+    for lie in (
+        lambda: matrix_channel(response(4, 1.001), Fraction(1)),
+        lambda: independent_bits(count=4, if_one=0.5, if_zero=1 / (math.exp(1.001) + 1), epsilon=Fraction(1), ones=1),
+        lambda: independent_bits(count=1001, if_one=0.75, if_zero=0.25, epsilon=Fraction(1)),
+        lambda: matrix_channel([[1.0, 0.0], [0.5, 0.5]], Fraction(1)),
+    ):
+        with pytest.raises(InputError, match=r"log-ratio of the channel is (1\.001|1099\.\d+|inf).* epsilon 1;"):
+            lie()
+
+
+@pytest.mark.parametrize(
+    "rows", [[], [[1.0], [0.5, 0.5]], [[0.5, 0.4]], [[1.5, -0.5]], [[math.nan, 1.0]], [[math.inf, 0.0]]]
+)
+def test_rows_that_are_no_distributions_are_refused(rows: list[list[float]]) -> None:
+    with pytest.raises(InputError, match="row") as caught:
+        matrix_channel(rows, None)
+    assert "\n" not in str(caught.value)
+
+
+def test_sketches_that_are_none_of_the_channel_are_refused_without_telling_them() -> None:
+    matrix, unary = matrix_channel(response(3, 1), None), IndependentBits(4, COIN // 2, COIN // 4, 1)
+    wrong: list[tuple[MatrixChannel | IndependentBits, Bits2 | Indices2]] = [
+        (matrix, np.array([[0], [3]], np.int32)),
+        (matrix, np.array([[-1]], np.int32)),
+        (unary, np.array([[0, 1, 1, 0]], np.uint8)),
+        (unary, np.array([[0, 2, 0, 0]], np.uint8)),
+        (unary, np.array([[0, 1, 0]], np.uint8)),
+    ]
+    for channel, private in wrong:
+        with pytest.raises(InputError, match="sketch"):
+            channel.draw(private, coin_of(0, len(private)))
+    for few in ((0, 1, 0), (1, COIN, COIN), (1, 0, 0), (1, 5, 6), (1, COIN + 1, 0)):
+        with pytest.raises(InputError):
+            IndependentBits(*few)
+    with pytest.raises(InputError, match="fewer bits"):
+        flipped_bits(40, Fraction(1)).chances(np.zeros(40, np.int64))
+
+
+@pytest.mark.statistical
+def test_a_likelihood_is_held_against_an_enumeration_where_there_is_one() -> None:
+    """Local hashing into two buckets: exact given a public stream; a twin that lies about its epsilon is refused."""
+
+    def bucket(value: int, stream: np.uint64) -> int:
+        return int(stream) >> value & 1
+
+    def of(epsilon: Fraction) -> Likelihood:
+        def likelihood(private: Ints, public: np.uint64) -> list[float]:
+            return response(2, 1)[bucket(int(private[0]), public)]
+
+        def sampler(private: Bits2 | Indices2, public: Words, coin: CoinOf) -> Bits2:
+            values = [bucket(int(value), stream) for value, stream in zip(private[:, 0], public, strict=True)]
+            return matrix_channel(response(2, 1), epsilon).draw(np.array(values, np.int32)[:, None], coin)
+
+        return Likelihood(claimed=epsilon, bits=1, likelihood=likelihood, sampler=sampler)
+
+    privates = [np.array([value]) for value in range(4)]
+    channel = of(Fraction(1))
+    assert channel.epsilon == 1
+    matrix = channel.matrix(privates, np.uint64(0b0110))
+    assert matrix.epsilon == pytest.approx(1, rel=1e-12)
+    assert sum(channel.chances(privates[0], np.uint64(6))) == 1
+    told = channel.draw(np.zeros((DEVICES, 1), np.int32), np.full(DEVICES, 6, np.uint64), coin_of(7, DEVICES))
+    assert fits(told, channel.chances(privates[0], np.uint64(6)))
+    with pytest.raises(InputError, match=r"claim of epsilon 0\.5"):
+        of(Fraction(1, 2)).matrix(privates, np.uint64(6))

@@ -1,0 +1,184 @@
+"""Processes of devices that die and forget, without Ray: they are reminded; nobody spends or answers otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+
+import pytest
+import worlds
+from mortal import DEATHS, Actor, Fate, at, by_chance, lives, stand_in
+
+from actors.host import DeviceHost
+from coordinator.protocol.budget import Epsilon
+from coordinator.protocol.errors import BlindrecError, LostError
+from coordinator.protocol.messages import Query, Release
+from coordinator.server.fleet.aggregator import Aggregator
+from coordinator.server.fleet.coordinator import Coordinator, Limits
+from coordinator.server.fleet.layout import Layout
+from coordinator.server.fleet.roster import Cohorts, Part, Roster
+from coordinator.server.mechanisms.sign import SignSensing
+from coordinator.server.rounds.conductor import Learner, Outcome, Round
+from coordinator.server.rounds.state import Ask, ServerState
+from coordinator.server.server_half import POSTERIOR
+from scenarios.supervising import spent_by
+
+ITEMS, USERS, EACH, BUDGET = 20, 320, 40, Fraction(2)
+SIGN = SignSensing(items=ITEMS, rated=5)
+RATINGS = worlds.block_ratings(worlds.world(items=ITEMS, rated=5), USERS)
+LAYOUT = Layout(devices=USERS, workers=2, devices_per_actor=EACH)
+BOUNDS = LAYOUT.cohorts
+ROUNDS = [(Fraction(3, 4), 0, 320), (Fraction(3, 4), 10, 320), (Fraction(3, 4), 0, 250), (Fraction(1, 2), 100, 320)]
+"""What is asked: epsilon, first device and the one after the last. The third round most devices must refuse."""
+
+
+@dataclass(frozen=True)
+class Given:
+    """Asks the rounds above."""
+
+    def next_query(self, state: ServerState) -> Ask | None:
+        if (number := len(state.asked)) == len(ROUNDS):
+            return None
+        epsilon, first, stop = ROUNDS[number]
+        query = SIGN.query(round_number=number, public_seed=worlds.PUBLIC, epsilon=epsilon)
+        return Ask(query=query, first=first, stop=stop)
+
+
+@pytest.fixture(autouse=True)
+def _no_ray(monkeypatch: pytest.MonkeyPatch) -> None:
+    stand_in(monkeypatch, "coordinator.server.fleet.coordinator", "scenarios.supervising")
+    monkeypatch.setattr(
+        "coordinator.server.fleet.coordinator.start_aggregators",
+        lambda count, _: [Actor(Aggregator) for _ in range(count)],
+    )
+
+
+@dataclass
+class Seen:
+    """How a run ended."""
+
+    outcome: Outcome
+    refused: list[int]
+    spent: list[tuple[int, int, Epsilon]]
+    retries: int
+    deaths: int
+    rounds: list[Round]
+
+
+def run(fate: Fate = lives, earlier: list[Round] | None = None) -> Seen:
+    """Conduct the rounds; two hosts stand behind eight cohorts, six blocks are under way."""
+    hosts = [Actor(partial(DeviceHost, RATINGS, worlds.SECRET, own, BUDGET), fate) for own in (BOUNDS[:4], BOUNDS[4:])]
+    server = Coordinator(
+        Given(),
+        Learner(clusters=2, decoder=POSTERIOR, design=SIGN),
+        Cohorts(bounds=BOUNDS, hosts=[host for host in hosts for _ in range(4)]),
+        LAYOUT,
+        Limits(budget=BUDGET),
+    )
+    for over in earlier or []:
+        server.repeat(over)
+    outcome, _ = server.run()
+    return Seen(
+        outcome=outcome,
+        refused=[counts.refused for counts in outcome.state.counts],
+        spent=spent_by(Actor(lambda: server), hosts, 1),
+        retries=server.retries(),
+        deaths=sum(host.deaths for host in hosts),
+        rounds=server.new_rounds(0),
+    )
+
+
+class Elsewhere(DeviceHost):
+    """Answers for one device fewer than it was asked for."""
+
+    def answer(self, query: Query, first: int, stop: int, incarnation: bytes) -> Release:
+        return super().answer(query, first, stop - 1, incarnation)
+
+
+def test_an_answer_of_other_devices_than_were_asked_is_refused() -> None:
+    hosts = [Actor(partial(Elsewhere, RATINGS, worlds.SECRET, BOUNDS, BUDGET))]
+    cohorts = Cohorts(bounds=BOUNDS, hosts=hosts * 8)
+    server = Coordinator(
+        Given(), Learner(clusters=2, decoder=POSTERIOR, design=SIGN), cohorts, LAYOUT, Limits(budget=BUDGET)
+    )
+    with pytest.raises(BlindrecError, match=r"39 devices from (\d+) on answered, devices \1 to"):
+        server.run()
+
+
+def same(one: Seen, other: Seen) -> bool:
+    """Whether devices answered, refused and spent alike."""
+    digests = one.outcome.releases_sha256 == other.outcome.releases_sha256
+    return digests and (one.refused, one.spent) == (other.refused, other.spent)
+
+
+def test_an_undisturbed_run_retries_nothing() -> None:
+    """What it spends is what the rounds say: the third is refused by who was asked twice before."""
+    seen = run()
+    assert (seen.retries, seen.deaths) == (0, 0)
+    assert seen.refused == [0, 0, 240, 0]
+    spent = [one for first, stop, one in seen.spent for _ in range(first, stop)]
+    assert spent == [Fraction(3, 2)] * 100 + [Fraction(2)] * 220
+
+
+def test_processes_that_die_at_any_time_change_nothing() -> None:
+    undisturbed, deaths = run(), 0
+    for seed in range(80):
+        seen = run(by_chance(seed))
+        assert same(seen, undisturbed), seed
+        deaths += seen.deaths
+    assert deaths > 100
+
+
+@pytest.mark.parametrize("how", DEATHS)
+def test_every_answer_may_be_a_process_last(how: str) -> None:
+    """Answers that a process gave before it died come in after the next one was found out, or are the run's last."""
+    undisturbed = run()
+    for number in range(8 + 8 + 7 + 6):
+        seen = run(at("answer", number, how))
+        assert seen.deaths == 1
+        assert same(seen, undisturbed), number
+
+
+@pytest.mark.parametrize("kept", range(len(ROUNDS) + 1))
+def test_a_coordinator_that_goes_on_reminds_everybody(kept: int) -> None:
+    """Whether they die then or not, and if there is nothing left to ask."""
+    undisturbed = run()
+    earlier = undisturbed.rounds[:kept]
+    assert same(run(earlier=earlier), undisturbed)
+    for number in range(6):
+        for how in DEATHS:
+            assert same(run(at("recall", number, how), earlier), undisturbed)
+            assert same(run(at("incarnation", number, how), earlier), undisturbed)
+
+
+def test_a_process_that_always_dies_is_given_up() -> None:
+    with pytest.raises(LostError, match=r"devices \d+ to \d+ were lost, 8 times"):
+        run(lambda called: "dies in it" if called == "answer" else "lives")
+    with pytest.raises(LostError, match="what they have spent, 8 times"):
+        run(lambda called: "dies in it" if called == "spent" else "lives")
+
+
+def asks() -> Iterator[Ask]:
+    """Two rounds."""
+    for number in range(2):
+        query = SIGN.query(round_number=number, public_seed=worlds.PUBLIC, epsilon=Fraction(1))
+        yield Ask(query=query, first=number, stop=200)
+
+
+def test_a_roster_tells_what_a_host_may_have_forgotten() -> None:
+    """Round by round, for all of its cohorts that were asked; until a token is taken."""
+    roster = Roster(Cohorts(bounds=[(0, 64), (64, 128), (128, 192), (192, USERS)], hosts=["a", "a", "b", "b"]))
+    first, second = asks()
+    assert (roster.hosts, roster.strangers({"a": b"1", "b": b"1"})) == (["a", "b"], {"a", "b"})
+    roster.booked({"a": b"1", "b": b"1"})
+    for ask in (first, first, second):
+        roster.answered(ask)
+    assert roster.strangers({"a": b"1", "b": b"2"}) == {"b"}
+    share = [Part("b", 128, 192), Part("b", 192, 200)]
+    assert list(roster.forgotten({"b"})) == [(first, share), (second, share)]
+    assert [len(parts) for _, parts in roster.forgotten({"a", "b"})] == [4, 4]
+    assert roster.incarnation("b") == b"1"
+    roster.booked({"b": b"2"})
+    assert (roster.strangers({"a": b"1", "b": b"2"}), roster.incarnation("b")) == (set(), b"2")

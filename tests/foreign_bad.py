@@ -1,0 +1,158 @@
+"""Classes that nobody should have written: each goes wrong in one way."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import foreign_mechanisms
+import numpy as np
+
+from coordinator.protocol.arrays import Floats, Ints, Words
+from coordinator.protocol.channels import CoinOf, Likelihood, MatrixChannel, matrix_channel
+from coordinator.protocol.own import Catalogue, CoinsBlock, Mechanism, Question, RatingsBlock, Tally
+
+Array = np.ndarray[Any, Any]
+
+
+class Works(foreign_mechanisms.GRR):
+    """Answers about all items; what the others derive from."""
+
+    late: int = 0
+    """Rounds that go well before it goes wrong."""
+
+
+class Raises(Works):
+    """Tells a rating in its error."""
+
+    def sketch(self, question: Question, ratings: RatingsBlock, coins: CoinsBlock) -> Array:
+        if question.round >= self.late:
+            raise ValueError(f"device rated {ratings.items[:5]} {ratings.likes[:5]}")
+        return super().sketch(question, ratings, coins)
+
+
+def named(ratings: RatingsBlock) -> str:
+    """A name that tells what was rated."""
+    return "Rated_" + "_".join(str(item) for item in ratings.items[:5])
+
+
+class RaisesByName(Works):
+    """Tells a rating in the name of its error."""
+
+    def sketch(self, question: Question, ratings: RatingsBlock, coins: CoinsBlock) -> Array:
+        raise type(named(ratings), (Exception,), {})
+
+
+class NamesByType(Works):
+    def sketch(self, question: Question, ratings: RatingsBlock, coins: CoinsBlock) -> Array:
+        return type(named(ratings), (), {})()  # type: ignore[no-any-return] # on purpose
+
+
+class NamesByDtype(Works):
+    def sketch(self, question: Question, ratings: RatingsBlock, coins: CoinsBlock) -> Array:
+        return np.zeros(ratings.devices.size, np.dtype([(named(ratings), np.int64)]))
+
+
+class WrongShape(Works):
+    def sketch(self, question: Question, ratings: RatingsBlock, coins: CoinsBlock) -> Array:
+        return super().sketch(question, ratings, coins)[:, None]
+
+
+class WrongDtype(Works):
+    def sketch(self, question: Question, ratings: RatingsBlock, coins: CoinsBlock) -> Array:
+        return super().sketch(question, ratings, coins) + 0.5
+
+
+class Outside(Works):
+    """Names an item outside the catalogue."""
+
+    def sketch(self, question: Question, ratings: RatingsBlock, coins: CoinsBlock) -> Array:
+        return super().sketch(question, ratings, coins) + 2 * question.items + 1
+
+
+class NeverEnds(Works):
+    seconds: ClassVar[float] = 0.5
+
+    def sketch(self, question: Question, ratings: RatingsBlock, coins: CoinsBlock) -> Array:
+        while question.round >= self.late:
+            pass
+        return super().sketch(question, ratings, coins)
+
+
+class TooManyOnes(foreign_mechanisms.OUE):
+    def sketch(self, question: Question, ratings: RatingsBlock, coins: CoinsBlock) -> Array:
+        return np.ones((ratings.devices.size, question.bits), np.uint8)
+
+
+class AsksNothing(Works):
+    def query(self, catalogue: Catalogue) -> Question:
+        return Question()
+
+
+class AsksAnything(Works):
+    def query(self, catalogue: Catalogue) -> Question:
+        return 7  # type: ignore[return-value] # on purpose
+
+
+class OtherChannel(Works):
+    """Its channel has fewer outputs than its question."""
+
+    def channel(self, question: Question) -> MatrixChannel:
+        return matrix_channel([[0.5, 0.5], [0.5, 0.5]], question.epsilon)
+
+
+class NoDistribution(Works):
+    def channel(self, question: Question) -> MatrixChannel:
+        size = question.outputs
+        return matrix_channel(np.full((size, size), 2 / size).tolist(), question.epsilon)
+
+
+class CountsFloats(Works):
+    def count(self, question: Question, released: Array, devices: Ints) -> Ints:
+        return np.zeros(3)  # type: ignore[return-value] # on purpose
+
+
+class EstimatesFewer(Works):
+    def estimate(self, question: Question, tally: Tally) -> tuple[Floats, Floats]:
+        value, error = super().estimate(question, tally)
+        return value[1:], error[1:]
+
+
+class NoError(Works):
+    def estimate(self, question: Question, tally: Tally) -> tuple[Floats, Floats]:
+        value, error = super().estimate(question, tally)
+        return value, 0 * error
+
+
+class Lacking(Mechanism):
+    """Says neither what it estimates nor what devices sketch."""
+
+    def query(self, catalogue: Catalogue) -> Question:
+        return Question(bits=1)
+
+
+class Large(foreign_mechanisms.LocalHashing):
+    """A likelihood that nobody can go through."""
+
+    def query(self, catalogue: Catalogue) -> Question:
+        return Question(outputs=super().query(catalogue).outputs)
+
+
+class LargeLiar(Large):
+    """As large, and it tells more than it claims; in a small catalogue, which can be gone through, it shows."""
+
+    def query(self, catalogue: Catalogue) -> Question:
+        small = catalogue.items < 100
+        return Question(outputs=super().query(catalogue).outputs, values=2 * catalogue.items if small else 0)
+
+    def kept(self, question: Question) -> float:
+        return 0.999
+
+
+class SamplesNonsense(foreign_mechanisms.LocalHashing):
+    def channel(self, question: Question) -> Likelihood:
+        stated = super().channel(question)
+
+        def draw(private: Array, public: Words, coin: CoinOf) -> Any:
+            return np.full((len(private), 1), 7, np.uint8)
+
+        return Likelihood(claimed=stated.claimed, bits=stated.bits, likelihood=stated.likelihood, sampler=draw)

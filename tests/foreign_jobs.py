@@ -1,0 +1,75 @@
+"""Runs of foreign mechanisms in the tests' own small world, without the command line."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+
+from actors.ratings import BlockRatings
+from coordinator.protocol.admitted import Own
+from coordinator.protocol.own import Mechanism
+from coordinator.server.design import World
+from coordinator.server.fleet.layout import plan_layout
+from coordinator.server.own import KMEANS, OwnDesign
+from coordinator.server.rounds.conductor import Learner
+from coordinator.server.rounds.elimination import Eliminate
+from coordinator.server.rounds.schedules import Fixed
+from coordinator.server.rounds.setting import Setting
+from coordinator.server.server_half import POSTERIOR
+from scenarios.own.admitting import admitted_for
+from scenarios.round_store import Kept, Nowhere
+from scenarios.session import Job
+
+ITEMS, RATED, USERS = 20, 5, 20_000
+EPSILON = Fraction(2)
+SECRET = bytes(range(16))
+WORLD = World(items=ITEMS, rated=RATED, users=USERS, clusters=2, epsilon=EPSILON)
+LIKE = np.array([[0.9, 0.1]])
+RATINGS = BlockRatings(
+    users=USERS,
+    rated_items=RATED,
+    like=LIKE,
+    class_shares=np.ones(1),
+    clusters=(np.arange(ITEMS) % 2).astype(np.int32),
+)
+TRUE = 2 * LIKE[0, RATINGS.clusters] - 1
+
+
+def job(
+    mechanism: Mechanism,
+    *,
+    rounds: int = 2,
+    adaptive: bool = False,
+    each: int | None = None,
+    workers: int = 2,
+    kept: Kept | None = None,
+    helpers: tuple[str, ...] = (),
+) -> Job:
+    """Some rounds of a mechanism, all devices asked once."""
+    own, _ = admitted_for(mechanism, WORLD, epsilon=EPSILON, helpers=helpers)
+    return job_of(own, rounds=rounds, adaptive=adaptive, each=each, workers=workers, kept=kept)
+
+
+def job_of(
+    own: Own,
+    *,
+    rounds: int = 2,
+    adaptive: bool = False,
+    each: int | None = None,
+    workers: int = 2,
+    kept: Kept | None = None,
+) -> Job:
+    """Some rounds of a mechanism that was admitted."""
+    design = OwnDesign(own, WORLD)
+    setting = Setting(design=design, epsilon=EPSILON, public_seed=bytes(16))
+    decoder = POSTERIOR if adaptive else KMEANS
+    return Job(
+        ratings=RATINGS,
+        secret=SECRET,
+        budget=EPSILON,
+        policy=Eliminate(setting=setting) if adaptive else Fixed(setting=setting, rounds=rounds),
+        learner=Learner(clusters=2, decoder=decoder, design=design if adaptive else None, own=own),
+        layout=plan_layout(devices=USERS, workers=workers, devices_per_actor=each),
+        rounds=kept or Nowhere(),
+    )

@@ -1,0 +1,30 @@
+"""Unary encoding on devices: one of the device's ratings, drawn at random."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from actors.coins import Coins
+from actors.halves import DeviceHalf, Sketched
+from actors.ratings import Ratings
+from coordinator.protocol.messages import Query
+
+
+class Unary(DeviceHalf):
+    """A 1 for one rating; nothing rated: no 1."""
+
+    names = ("unary",)
+
+    def sketch(self, query: Query, ratings: Ratings, coins: Coins) -> Sketched:
+        """Return the bits of one rating a device."""
+        starts, items, likes = ratings.rated(coins.master, coins.first, coins.devices)
+        rated = np.diff(starts)
+        some = np.flatnonzero(rated)
+        drawn = coins.sketch()[some] % rated[some].astype(np.uint64)
+        place = starts[some] + drawn.astype(np.int64)
+        bits = np.zeros((coins.devices, query.questions), np.uint8)
+        bits[some, 2 * items[place] + likes[place]] = 1
+        return Sketched(bits)
+
+
+DEVICE = (Unary(),)

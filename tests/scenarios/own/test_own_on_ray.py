@@ -1,0 +1,136 @@
+"""Foreign mechanisms on Ray: they travel by value, each side holds what is its own, and releases are the same."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import foreign_bad as bad
+import foreign_mechanisms as foreign
+import psutil
+import pytest
+import ray
+from foreign_jobs import USERS, job
+
+from benchmarks.victims import below
+from coordinator.protocol.own import Mechanism, MechanismError
+from coordinator.server.fleet.coordinator import start_coordinator
+from coordinator.server.rounds.conductor import Outcome, Round
+from scenarios import cluster
+from scenarios.cluster import OnRay, on_ray
+from scenarios.journal import Journal
+from scenarios.round_store import Held
+from scenarios.session import InProcess, Job
+
+pytestmark = pytest.mark.cluster
+
+
+def here(of: Job) -> Outcome:
+    """What a run in this process ends with."""
+    return InProcess(2).run(of, advised=0, top=1, progress=lambda _: None).outcome
+
+
+def there(session: OnRay, of: Job, progress: Callable[[int], None] = lambda _: None) -> Outcome:
+    """What a run on Ray ends with."""
+    return session.run(of, advised=0, top=1, progress=progress).outcome
+
+
+def test_adaptive_policies_ask_the_same_there(ray_session: OnRay) -> None:
+    far, near = there(ray_session, job(foreign.GRR(), adaptive=True)), here(job(foreign.GRR(), adaptive=True))
+    assert far.releases_sha256 == near.releases_sha256
+    assert [ask.query.id for ask in far.state.asked] == [ask.query.id for ask in near.state.asked]
+
+
+def test_each_side_holds_its_own_and_imports_nobody_elses_file(
+    ray_session: OnRay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ray loads the class behind a handle in the server's process, as in any run; the foreign file in none."""
+    seen: dict[str, set[str]] = {}
+    actors: dict[str, Any] = {}
+
+    def recording(*arguments: Any) -> Any:
+        actors["device"], actors["server"] = arguments[2].hosts[0], start_coordinator(*arguments)
+        return actors["server"]
+
+    def progress(_: int) -> None:
+        if not seen:
+            asked = {name: actor.__ray_call__.remote(lambda _: set(sys.modules)) for name, actor in actors.items()}
+            seen.update({name: ray.get(answer) for name, answer in asked.items()})
+
+    monkeypatch.setattr("scenarios.supervising.start_coordinator", recording)
+    there(ray_session, job(foreign.GRR()), progress)
+    for loaded in seen.values():
+        assert not [
+            name for name in loaded if name.partition(".")[0] in {"scenarios", "foreign_mechanisms", "foreign_jobs"}
+        ]
+    assert "coordinator.server.own" in seen["server"]
+    assert "actors.own" in seen["device"]
+    theirs = [name for name in seen["device"] if name.startswith("coordinator.")]
+    assert all(name.startswith("coordinator.protocol") for name in theirs), theirs
+
+
+def test_the_servers_other_processes_load_no_devices(ray_session: OnRay) -> None:
+    """An aggregator holds no handle of a device: nothing of `actors` is there, with a foreign class as without."""
+    from coordinator.server.fleet.aggregator import start_aggregators  # noqa: PLC0415 (Ray)
+
+    of = job(foreign.GRR())
+    cluster._ship(of)
+    (one,) = start_aggregators(1, of.learner.own)
+    query = of.first_query()
+    assert query is not None
+    from coordinator.server.aggregation import no_release  # noqa: PLC0415 (as above)
+
+    ray.get(one.aggregate.remote(query, no_release(query)))
+    loaded = ray.get(one.__ray_call__.remote(lambda _: list(sys.modules)))
+    ray.kill(one)
+    assert not [name for name in loaded if name.partition(".")[0] in {"actors", "scenarios", "foreign_mechanisms"}]
+
+
+@pytest.mark.parametrize("victim", ["ray::DeviceHost", "ray::Coordinator"])
+def test_processes_that_die_change_nothing(ray_session: OnRay, tmp_path: Path, victim: str) -> None:
+    killed: list[psutil.Process] = []
+
+    def progress(answers: int) -> None:
+        if not killed and answers >= USERS // 4:
+            killed.extend(one for one, line in below(psutil.Process()).items() if line.startswith(victim))
+            killed[0].kill()
+
+    of = replace(job(foreign.OUE(), rounds=4), rounds=Journal(tmp_path, 0), ledger=Journal(tmp_path, 0).ledger)
+    assert there(ray_session, of, progress).releases_sha256 == here(job(foreign.OUE(), rounds=4)).releases_sha256
+    assert killed
+
+
+class Unlucky(Held):
+    """Dies with the second round that it is told."""
+
+    def keep(self, over: Round) -> None:
+        super().keep(over)
+        if len(self.rounds) == 2:
+            raise KeyboardInterrupt
+
+
+def test_a_run_that_was_interrupted_goes_on(ray_session: OnRay) -> None:
+    held = Unlucky()
+    with pytest.raises(KeyboardInterrupt):
+        there(ray_session, job(foreign.LocalHashing(), rounds=4, kept=held))
+    whole = there(ray_session, job(foreign.LocalHashing(), rounds=4, kept=Held(*held.rounds)))
+    assert whole.releases_sha256 == here(job(foreign.LocalHashing(), rounds=4)).releases_sha256
+
+
+@pytest.mark.parametrize("kind", [bad.NeverEnds])
+def test_what_goes_wrong_there_is_told_as_here(ray_session: OnRay, kind: type[bad.Raises]) -> None:
+    far, near = there(ray_session, job(kind(late=2), rounds=4)), here(job(kind(late=2), rounds=4))
+    assert far.failure == near.failure
+    assert str(far.failure).startswith(f"mechanism {kind.__name__}, method sketch, round 2: ")
+    assert far.releases_sha256 == near.releases_sha256
+
+
+@pytest.mark.parametrize("kind", [bad.Outside, bad.CountsFloats])
+def test_what_goes_wrong_at_once_is_one_line(lent: None, kind: type[Mechanism]) -> None:
+    with pytest.raises(MechanismError) as error, on_ray(address=None, workers=1) as session:
+        there(session, job(kind(), workers=1))
+    assert str(error.value).startswith(f"mechanism {kind.__name__}, method ")
+    assert "\n" not in str(error.value)

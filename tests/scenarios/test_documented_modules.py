@@ -1,0 +1,86 @@
+"""README, CONTRIBUTING, docs and deploy: every file, module and heading of ours that they name exists."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from benchmarks.pages import ROOT, pages
+
+ROOMS = ("actors", "benchmarks", "blindrec", "coordinator", "deploy", "docs", "examples", "scenarios", "tests")
+PAGES = pages()
+FILES = {path.name for room in ROOMS for path in (ROOT / room).rglob("*.py")}
+_ROOM = rf"(?<![\w/.-])(?:{'|'.join(ROOMS)})"
+_PATH = re.compile(rf"{_ROOM}/[\w./-]*")
+_MODULE = re.compile(rf"{_ROOM}(?:\.\w+)+(?![\w(/-])")
+_BARE = re.compile(r"`(\w+\.py)`")
+_SHOWN = re.compile(r"^# (\w+\.py)$", re.MULTILINE)
+_LINK = re.compile(r"\]\(([^)#:\s]*)(?:#([^)\s]+))?\)")
+_HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+_BLOCK = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub makes them."""
+    headings = _HEADING.findall(_BLOCK.sub("", page.read_text(encoding="utf-8")))
+    return {re.sub(r"[^\w -]", "", heading).strip().lower().replace(" ", "-") for heading in headings}
+
+
+def is_there(dotted: str) -> bool:
+    """Whether a dotted name is a module of ours, or something in one; what looks like a file name is no module."""
+    parts = dotted.split(".")
+    if parts[-1] in {"md", "py", "toml"}:
+        return True
+    for many in range(len(parts), 0, -1):
+        place = ROOT.joinpath(*parts[:many])
+        if place.is_dir() or place.with_suffix(".py").is_file():
+            break
+    found: object = importlib.import_module(".".join(parts[:many])) if many < len(parts) else None
+    for name in parts[many:]:
+        if not hasattr(found, name):
+            return False
+        found = getattr(found, name)
+    return True
+
+
+def lost(page: Path, text: str) -> Iterator[str]:
+    """What a page names and nobody finds: paths and modules of ours, bare names of files, links."""
+    for path in _PATH.findall(text):
+        place = ROOT / path.rstrip(".")
+        if not (place.parent if "NAME" in place.name else place).exists():
+            yield path
+    yield from (name for name in _MODULE.findall(text) if not is_there(name))
+    yield from (
+        name for name in _BARE.findall(text) if "NAME" not in name and name not in {*FILES, *_SHOWN.findall(text)}
+    )
+    for target, anchor in _LINK.findall(text):
+        file = page.parent / target if target else page
+        if not file.exists() or (anchor and anchor not in anchors(file)):
+            yield f"{target}#{anchor}"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_what_a_page_names_exists(page: str) -> None:
+    assert not set(lost(ROOT / page, (ROOT / page).read_text(encoding="utf-8")))
+
+
+@pytest.mark.parametrize(
+    "planted",
+    [
+        "coordinator/designs.py",
+        "coordinator.server.rounds.state.Asks",
+        "coordinator.designs",
+        "`multi_moments.py`",
+        "[a page](planing.md)",
+        "[a heading](docs/planning.md#files-of-ours)",
+    ],
+)
+def test_what_does_not_exist_is_found(planted: str) -> None:
+    right = "`coordinator/protocol/mechanisms/NAME.py` and coordinator.server.rounds.state.Ask, `pair_curve.py`, "
+    right += "[held](docs/planning.md#held-to-account), `mine.py`\n```\n# mine.py\n```\n"
+    assert not list(lost(ROOT / "README.md", right))
+    assert len(list(lost(ROOT / "README.md", right + planted))) == 1

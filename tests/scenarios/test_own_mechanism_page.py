@@ -1,0 +1,68 @@
+"""docs/your-own-mechanism.md: its class is short, runs as it stands on every layout, and its errors are those told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from own_pages import OwnPage, result
+from runs import Command, refused
+
+from benchmarks.pages import folder_of_pages
+
+PAGE = OwnPage("docs/your-own-mechanism.md", "oue.py")
+RUN = ("run", "--design", "oue:OUE", "--items", 20, "--rated", 5, "--users", 2000, "--epsilon", 2)
+HERE = ("--backend", "inprocess")
+
+
+@pytest.fixture(autouse=True)
+def folder() -> Iterator[Path]:
+    """A working directory with the page's module."""
+    with folder_of_pages():
+        yield Path.cwd()
+
+
+def test_the_class_is_short_and_the_same_on_every_layout(blindrec: Command, folder: Path) -> None:
+    assert PAGE.lines <= 30
+    told = result(blindrec, *RUN, *HERE)
+    assert told["channel"] == "checked exactly"
+    for layout in (("--workers", 1, "--devices-per-actor", 2000), ("--workers", 2, "--devices-per-actor", 300)):
+        assert result(blindrec, *RUN, *HERE, *layout)["releases_sha256"] == told["releases_sha256"]
+    (folder / "oue.toml").write_text('design = "oue:OUE"\nodds = 2\nitems = 20\nrated = 5\nusers = 2000\nepsilon = 2\n')
+    kept = result(blindrec, *RUN, "--setting", "odds=2", *HERE)["releases_sha256"]
+    assert kept != told["releases_sha256"]
+    assert result(blindrec, "run", "oue.toml", *HERE)["releases_sha256"] == kept
+
+
+@pytest.mark.cluster
+def test_the_same_on_ray(lent: None, blindrec: Command) -> None:
+    assert result(blindrec, *RUN)["releases_sha256"] == result(blindrec, *RUN, *HERE)["releases_sha256"]
+
+
+def test_a_twin_that_tells_more_than_it_claims_is_refused(blindrec: Command, folder: Path) -> None:
+    PAGE.changed("math.exp(question.nats)", "math.exp(1.01 * question.nats)")
+    line = refused(blindrec, *RUN, *HERE)
+    assert line.startswith("mechanism OUE, method channel, round 0: the largest log-ratio of the channel is 2.02")
+
+
+def test_a_wrong_shape_is_told_as_the_page_tells_it(blindrec: Command, folder: Path) -> None:
+    PAGE.changed("        return bits\n", "        return bits[:, :-1]\n")
+    PAGE.tells(blindrec, *RUN, *HERE)
+
+
+@pytest.mark.statistical
+def test_what_must_hold_of_every_mechanism_holds_of_it(blindrec: Command) -> None:
+    """False alarm: 1e-6 of a sampler and 1e-5 of a prediction, for each choice of settings."""
+    told = result(blindrec, "check", "oue:OUE")
+    assert told["held"]
+    of_channel = [row["verdict"] for row in told["rows"] if row["check"] in {"log-ratio", "run's size", "sampler"}]
+    assert set(of_channel) == {"held"}
+
+
+def test_a_sweep_takes_it(blindrec: Command, folder: Path) -> None:
+    grid = 'seeds = 2\nbase = { design = "oue:OUE", rated = 5, epsilon = 4 }\ngrid = [{ items = [8, 12] }]\n'
+    (folder / "grid.toml").write_text(grid, encoding="utf-8")
+    told = result(blindrec, "sweep", "sample-complexity", "grid.toml", "--out", folder / "sweep", *HERE)
+    assert {row["design"] for row in told["settings"]} == {"oue:OUE"}
+    assert all(row["users"] for row in told["settings"])

@@ -1,0 +1,187 @@
+from __future__ import annotations
+
+import json
+import math
+from fractions import Fraction
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from coordinator.protocol.arrays import Ints
+from coordinator.protocol.errors import InputError
+from scenarios.datasets import RatingTable
+from scenarios.rating_split import Split, describe, hold_out, judge_likes
+
+ALARM = 1e-6  # false-alarm probability of every statistical test here
+Rows = list[dict[int, float]]
+rows_of_ratings = st.lists(
+    st.dictionaries(st.integers(0, 8), st.integers(1, 10).map(lambda tenths: tenths / 10)), min_size=1, max_size=8
+)
+
+
+def table_of(rows: Rows, items: int = 9) -> RatingTable:
+    """Build a table whose user u rated the items of ``rows[u]``."""
+    ordered = [sorted(row.items()) for row in rows]
+    return RatingTable(
+        indptr=np.concatenate(([0], np.cumsum([len(row) for row in rows]))).astype(np.int64),
+        items=np.array([item for row in ordered for item, _ in row], dtype=np.int32),
+        values=np.array([value for row in ordered for _, value in row], dtype=np.float64),
+        user_labels=np.array([f"u{user}" for user in range(len(rows))], dtype=np.object_),
+        item_labels=np.array([f"i{item}" for item in range(items)], dtype=np.object_),
+        source="test",
+    )
+
+
+def rows_of(table: RatingTable) -> Rows:
+    bounds = zip(table.indptr[:-1], table.indptr[1:], strict=True)
+    return [dict(zip(table.items[a:b].tolist(), table.values[a:b].tolist(), strict=True)) for a, b in bounds]
+
+
+def held_of(split: Split) -> list[list[int]]:
+    bounds = zip(split.held_indptr[:-1], split.held_indptr[1:], strict=True)
+    return [split.held_items[a:b].tolist() for a, b in bounds]
+
+
+def liked_exactly(row: dict[int, float], like_from: float | None) -> list[int]:
+    """Return the liked items of one user by exact arithmetic on tenths."""
+    tenths = {item: round(value * 10) for item, value in row.items()}
+    if like_from is not None:
+        return sorted(item for item in tenths if tenths[item] >= round(like_from * 10))
+    mean = Fraction(sum(tenths.values()), max(len(tenths), 1))
+    return sorted(item for item in tenths if tenths[item] > mean)
+
+
+@settings(max_examples=150, deadline=None)
+@given(rows=rows_of_ratings, like_from=st.sampled_from([None, 0.3, 0.7]))
+def test_likes_agree_with_exact_arithmetic(rows: Rows, like_from: float | None) -> None:
+    table = table_of(rows)
+    likes = judge_likes(table, like_from)
+    assert likes.dtype == np.bool_
+    found = [table.items[a:b][likes[a:b]].tolist() for a, b in zip(table.indptr, table.indptr[1:], strict=False)]
+    assert found == [liked_exactly(row, like_from) for row in rows]
+
+
+@pytest.mark.parametrize("value", [0.0, 0.1, 0.7, -3.3, 9.95, -1e9])
+def test_equal_ratings_are_no_likes_whatever_their_mean_rounds_to(value: float) -> None:
+    for count in range(1, 40):
+        assert not judge_likes(table_of([dict.fromkeys(range(count), value)], items=40)).any()
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    rows=rows_of_ratings,
+    per_user=st.integers(0, 3),
+    like_from=st.sampled_from([None, 0.4]),
+    seed=st.integers(-5, 2**70),
+)
+def test_a_split_keeps_every_rating_once_and_judges_without_the_held_ones(
+    rows: Rows, per_user: int, like_from: float | None, seed: int
+) -> None:
+    split = hold_out(table_of(rows), per_user=per_user, like_from=like_from, seed=seed)
+    train = rows_of(split.train)
+    for row, kept, held in zip(rows, train, held_of(split), strict=True):
+        likes = liked_exactly(row, like_from)
+        assert len(held) == (per_user if len(likes) > per_user else 0)
+        assert held == sorted(held)
+        assert set(held) <= set(likes)
+        assert kept == {item: value for item, value in row.items() if item not in held}
+    assert split.likes.sum() == sum(len(liked_exactly(kept, like_from)) for kept in train)
+    np.testing.assert_array_equal(split.likes, judge_likes(table_of(train), like_from))
+    assert split.evaluated.tolist() == [user for user, held in enumerate(held_of(split)) if held]
+    assert split.train.items_count == 9
+
+
+def test_the_training_mean_does_not_know_the_held_out_ratings() -> None:
+    """Mean 3.6 of all ratings: 3.6 is no like. Two of 5, 5, 4 go, the mean falls to 3.15 or 2.9, and 3.6 is one."""
+    table = table_of([{0: 5, 1: 5, 2: 4, 3: 2, 4: 2, 5: 3.6}] * 50)
+    assert judge_likes(table).tolist() == [True, True, True, False, False, False] * 50
+    split = hold_out(table, per_user=2, like_from=None, seed=3)
+    assert {tuple(kept.values()) for kept in rows_of(split.train)} == {(5, 2, 2, 3.6), (4, 2, 2, 3.6)}
+    assert split.likes.tolist() == [True, False, False, True] * 50
+
+
+def test_a_users_draw_depends_on_the_seed_and_its_own_number_only() -> None:
+    rng = np.random.default_rng(0)
+    rows: Rows = [{int(item): 5.0 for item in rng.permutation(200)[:20]} | {200: 1.0} for _ in range(30)]
+    others: Rows = [{item: 2.0 + item % 2 for item in range(20)} for _ in range(30)]
+    mixed = [row if user % 3 == 0 else other for user, (row, other) in enumerate(zip(rows, others, strict=True))]
+    whole = held_of(hold_out(table_of(rows, 201), per_user=4, like_from=None, seed=9))
+    part = held_of(hold_out(table_of(mixed, 201), per_user=4, like_from=None, seed=9))
+    assert whole[::3] == part[::3]
+    assert whole == held_of(hold_out(table_of(rows, 201), per_user=4, like_from=None, seed=9))
+    assert whole != held_of(hold_out(table_of(rows, 201), per_user=4, like_from=None, seed=10))
+    shifted = held_of(hold_out(table_of(rows[1:], 201), per_user=4, like_from=None, seed=9))
+    assert whole[1:] != shifted
+
+
+def subsets_drawn(users: int, seed: int) -> Ints:
+    """Count which 2 of 5 likes each of many equal users had held out, over the 10 subsets."""
+    table = table_of([{0: 1.0, 1: 5.0, 3: 5.0, 4: 5.0, 6: 5.0, 8: 5.0}] * users)
+    held = hold_out(table, per_user=2, like_from=4.0, seed=seed).held_items.reshape(users, 2)
+    return np.array([np.all(held == pair, axis=1).sum() for pair in combinations((1, 3, 4, 6, 8), 2)], dtype=np.int64)
+
+
+def looks_uniform(counts: Ints) -> bool:
+    """Pearson's test; refuses a uniform draw with probability ALARM."""
+    return bool(stats.chisquare(counts).pvalue > ALARM)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_held_out_likes_are_drawn_uniformly(seed: int) -> None:
+    """False alarm: 1e-6 a seed (Pearson, 9 degrees of freedom, 20 thousand users)."""
+    counts = subsets_drawn(20_000, seed)
+    assert counts.sum() == 20_000
+    assert looks_uniform(counts)
+
+
+def test_a_slightly_uneven_draw_would_be_refused() -> None:
+    """Subsets with the first like 15 % too frequent: noncentrality 20000 * 0.15^2 * 2/3 = 300, missed below 1e-20."""
+    weights = np.array([1.15] * 4 + [0.9] * 6)
+    counts = np.random.default_rng(1).multinomial(20_000, weights / weights.sum())
+    assert not looks_uniform(counts)
+
+
+def test_draws_of_two_users_or_seeds_are_independent() -> None:
+    """Two draws of 1 of 4 agree with probability 1/4; Hoeffding: off by more than 0.027 of 10 thousand below 1e-6."""
+    users = 10_000
+    table = table_of([{0: 1.0, 1: 5.0, 2: 5.0, 3: 5.0, 4: 5.0}] * users)
+    radius = math.sqrt(math.log(2 / ALARM) / (2 * users))
+    first = hold_out(table, per_user=1, like_from=None, seed=0).held_items
+    second = hold_out(table, per_user=1, like_from=None, seed=1).held_items
+    assert abs(np.mean(first == second) - 0.25) < radius
+    assert abs(np.mean(first[::2] == first[1::2]) - 0.25) < radius * math.sqrt(2)
+    copied = np.where(np.random.default_rng(0).random(users) < 0.1, first, second)  # agrees with 0.325
+    assert abs(np.mean(first == copied) - 0.25) > radius
+
+
+def test_describe_gives_the_planted_numbers() -> None:
+    told = describe(table_of([{0: 5.0, 1: 1.0, 2: 3.0}, {0: 2.0}, {0: 4.0, 3: 1.0}], items=5))
+    assert json.loads(json.dumps(told)) == {
+        "format": "test",
+        "users": 3,
+        "items": 5,
+        "ratings": 6,
+        "density": 0.4,
+        "ratings_per_user": {"min": 1, "lower_quartile": 1.5, "median": 2, "mean": 2, "upper_quartile": 2.5, "max": 3},
+        "ratings_per_item": {"min": 0, "lower_quartile": 1, "median": 1, "mean": 1.2, "upper_quartile": 1, "max": 3},
+        "rating": {"min": 1, "mean": 16 / 6, "max": 5},
+        "like_from": None,
+        "likes": 2,
+        "share_of_likes": 2 / 6,
+        "users_without_like": 1,
+    }
+    assert describe(table_of([{0: 5.0}, {1: 3.0}]), 3.0)["users_without_like"] == 0
+
+
+def test_bad_arguments_are_refused_and_the_text_form_shows_no_data() -> None:
+    table = table_of([{0: 731.0, 1: 1.0, 2: 731.0}])
+    with pytest.raises(InputError, match="like_from=nan"):
+        judge_likes(table, math.nan)
+    with pytest.raises(InputError, match="per_user=-1"):
+        hold_out(table, per_user=-1, like_from=None, seed=0)
+    split = hold_out(table, per_user=1, like_from=None, seed=0)
+    assert repr(split) == "Split(train=RatingTable(users=1, items=9, ratings=2, source='test'), evaluated=1, held=1)"

@@ -1,0 +1,126 @@
+"""A two-tier mechanism that is new: a file in each of the three rooms, no other edit, and all of the model knows it.
+
+Here Warner's randomized response on the sign of every residual, without PMC's common flip.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PUBLIC = """
+from coordinator.protocol.channels import bit_channel
+from coordinator.protocol.payloads import Signs
+from coordinator.protocol.second_order_public import A_BIT
+
+
+class Warner(Signs):
+    name = "warner"
+    order = 35
+    promise = "epsilon for one sign, m times epsilon for all"
+    takes_epsilon = True
+    epsilon_of = A_BIT
+
+    def height(self, payload, features, query):
+        return features.common_h
+
+    def channel(self, query, features):
+        return bit_channel(query.epsilon)
+
+
+PUBLIC = (Warner(),)
+"""
+DEVICE = """
+from actors.second_order.device_half import SecondOrderDevice, packed
+from coordinator.protocol.second_order_mechanisms import half_of
+
+
+class Warner(SecondOrderDevice):
+    names = ("warner",)
+
+    def payloads(self, residuals, query, features, coins):
+        threshold = half_of("warner").channel(query, features).threshold
+        return packed((residuals > 0) ^ (coins.places(residuals.shape[1]) < threshold))
+
+
+DEVICE = (Warner(),)
+"""
+SERVER = """
+from coordinator.server.completion.reading import HALF, SecondOrderServer
+
+
+class Warner(SecondOrderServer):
+    name = "warner"
+    weight = HALF
+    swept = ("3",)
+    attacked = ("3",)
+
+
+SERVER = (Warner(),)
+"""
+ROOMS = {
+    "coordinator.protocol.second_order_mechanisms": PUBLIC,
+    "actors.second_order.mechanisms": DEVICE,
+    "coordinator.server.completion.mechanisms": SERVER,
+}
+USED = """
+import importlib, json, sys
+from typing import get_type_hints
+
+for room in sys.argv[2].split(","):
+    importlib.import_module(room).__path__.append(f"{sys.argv[1]}/{room}")
+
+from coordinator.protocol.errors import InputError
+from coordinator.protocol.second_order_mechanisms import found
+from scenarios.session import InProcess
+from scenarios.two_tier.attack import ATTACKED
+from scenarios.two_tier.config import two_tier_of
+from scenarios.two_tier.experiment import run
+from scenarios.two_tier.sweep_plan import ASKED
+from scenarios.two_tier.two_tier_command import two_tier
+
+flags = {"planted": "120,60,4000", "public": "20", "private": 12, "rank": 3, "regularisation": 2.0}
+told = {"found": list(found()), "help": get_type_hints(two_tier, include_extras=True)["epsilon"].__metadata__[0].help}
+told |= {"swept": ASKED, "attacked": [[name, str(epsilon)] for name, epsilon in ATTACKED]}
+told["result"] = run(two_tier_of({**flags, "mechanism": "warner", "epsilon": "3"}), InProcess(1))
+try:
+    two_tier_of({**flags, "mechanism": "warner", "epsilon": "31"})
+except InputError as error:
+    told["refused"] = str(error)
+print(json.dumps(told))
+"""
+
+
+def used(folder: Path, rooms: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    for room, source in ROOMS.items():
+        (folder / room).mkdir()
+        if room in rooms:
+            (folder / room / "warner.py").write_text(source)
+    command = [sys.executable, "-c", USED, str(folder), ",".join(ROOMS)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_three_files_are_a_mechanism(tmp_path: Path) -> None:
+    said = used(tmp_path, ROOMS)
+    assert said.returncode == 0, said.stderr
+    told = json.loads(said.stdout)
+    place = told["found"].index("warner")
+    assert told["found"][place - 1 : place + 2] == ["pmc-rr", "warner", "laplace"]
+    assert "pmc-rr (a bit), warner (a bit), laplace (a coordinate), sslp" in told["help"]
+    assert "warner:3" in told["swept"]
+    assert ["warner", "3"] in told["attacked"]
+    result = told["result"]
+    assert (result["mechanism"], result["epsilon"], result["answered"], result["weight"]) == ("warner", 3, 12, 0.5)
+    assert result["guarantee"] == "epsilon for one sign, m times epsilon for all"
+    assert "the coins of warner can express 1e-12 to 30" in told["refused"]
+
+
+@pytest.mark.parametrize("left_out", list(ROOMS)[1:])
+def test_a_half_that_is_missing_is_told(left_out: str, tmp_path: Path) -> None:
+    said = used(tmp_path, {room: source for room, source in ROOMS.items() if room != left_out})
+    assert said.returncode != 0
+    assert f"{left_out} has no half of 'warner'" in said.stderr.splitlines()[-1]

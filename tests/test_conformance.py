@@ -1,0 +1,22 @@
+"""Every mechanism that is found keeps what all must keep; a new one is checked without being told."""
+
+from __future__ import annotations
+
+from contracts import MechanismContract, every_case, subjects_found
+
+from actors.mechanisms import found as device_halves
+from coordinator.protocol.mechanisms import found as public_halves
+from coordinator.server.mechanisms import found as server_halves
+from scenarios.conformance.subject import PLAIN, TINY
+
+pytest_generate_tests = every_case
+
+
+class TestEveryMechanism(MechanismContract):
+    """Those of our rooms; some tests are under mark.cluster."""
+
+
+def test_no_half_is_without_the_others_and_each_is_asked() -> None:
+    asked = {subject.query(TINY, PLAIN).design for subject in subjects_found().values()}
+    assert asked == set(public_halves()) == set(device_halves())
+    assert asked == {name for half in server_halves().values() for name in half.asks}

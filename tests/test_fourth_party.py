@@ -1,0 +1,109 @@
+"""A mechanism of a fourth party: three files in the rooms, checked without being told; liars are seen."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from contracts import cases_of, same
+from runs import Command, here, small
+
+import actors.mechanisms
+import coordinator.protocol.mechanisms
+import coordinator.server.mechanisms
+from scenarios.conformance.checks import CHECKS
+from scenarios.conformance.finding import subjects
+from scenarios.conformance.verdicts import FAILED
+
+FILES = Path(__file__).parent / "fourth_party"
+ROOMS: dict[str, ModuleType] = {
+    "in_public": coordinator.protocol.mechanisms,
+    "on_devices": actors.mechanisms,
+    "on_the_server": coordinator.server.mechanisms,
+}
+OFF = """
+    def randomize(self, private, query, coins):
+        from coordinator.protocol.mechanisms.unary import channel
+        return channel(query.questions, query.epsilon * 103 / 100).draw(private, coins.release)
+
+
+DEVICE"""
+Install = Callable[..., None]
+
+
+def forget() -> None:
+    """Let the rooms look for their mechanisms anew."""
+    for room in ROOMS.values():
+        sys.modules.pop(f"{room.__name__}.unary", None)
+        for one in vars(room).values():
+            if hasattr(one, "cache_clear"):
+                one.cache_clear()
+
+
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
+    """Put the three files into the rooms, where wanted with a text replaced in one of them."""
+
+    def put(file: str = "", before: str = "", after: str = "") -> None:
+        for name, room in ROOMS.items():
+            text = (FILES / f"{name}.py").read_text(encoding="utf-8")
+            assert name != file or before in text
+            (tmp_path / name).mkdir()
+            (tmp_path / name / "unary.py").write_text(
+                text.replace(before, after) if name == file else text, encoding="utf-8"
+            )
+            monkeypatch.setattr(room, "__path__", [*room.__path__, str(tmp_path / name)])
+        forget()
+
+    yield put
+    monkeypatch.undo()
+    forget()
+
+
+def failures(*names: str) -> set[str]:
+    """The checks that fail, of these."""
+    rows = [one.of(subject) for subject in subjects("unary") for one in CHECKS if one.name in names]
+    return {row.check for row in rows if row.verdict == FAILED}
+
+
+def test_three_files_are_found_checked_and_hold(install: Install, blindrec: Command) -> None:
+    install()
+    ended = blindrec("check", "unary", "--json", "-")
+    assert (ended.code, ended.result["held"]) == (0, True)
+    assert {row["check"] for row in ended.result["rows"]} == {one.name for one in CHECKS}
+    for case in cases_of("unary").values():
+        scenario = small(**case, users=401)
+        assert same(here(scenario, devices_per_actor=7), here(scenario))
+
+
+def test_a_channel_that_lies_by_a_percent_is_seen(install: Install, blindrec: Command) -> None:
+    install("in_public", "SPENT = Fraction(1)", "SPENT = Fraction(101, 100)")
+    ended = blindrec("check", "unary")
+    assert ended.code == 2
+    assert "2 of 12 checks failed" in ended.out
+    assert "log-ratio 0.101 between sketches" in " ".join(ended.out.replace("│", " ").split())
+    assert failures("log-ratio", "run's size") == {"log-ratio", "run's size"}
+
+
+def test_a_sampler_that_is_off_is_seen(install: Install) -> None:
+    install("on_devices", "\n\nDEVICE", OFF)
+    assert failures("log-ratio", "sampler", "layouts") == {"sampler"}
+
+
+@pytest.mark.parametrize(
+    ("file", "before", "after", "seen"),
+    [
+        ("on_devices", "return Sketched(bits)", "return Sketched(bits, bits.any(axis=1))", "silence"),
+        ("on_devices", "coins.sketch()[some]", "(coins.sketch()[some] * 0 + coins.first)", "layouts"),
+        ("on_the_server", "asked=release.count", "asked=release.count + 1", "merging"),
+        ("on_the_server", "dtype=np.int64", "dtype=np.float64", "crossing"),
+    ],
+)
+def test_other_mistakes_are_seen_by_the_check_they_are_for(
+    install: Install, file: str, before: str, after: str, seen: str
+) -> None:
+    install(file, before, after)
+    assert failures(seen)

@@ -1,0 +1,52 @@
+"""Golden results hold while modules move: ids and digests exactly, floats to 1e-6, in this process and on Ray."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from golden.cases import CASES
+from golden.comparing import as_text, differences, kept
+from golden.inside import share
+from golden.making import NAMES, PATH, golden, wrong
+
+if TYPE_CHECKING:
+    from scenarios.cluster import OnRay
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_golden(name: str, tmp_path: Path) -> None:
+    assert not wrong(name, tmp_path)
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.on_ray])
+def test_golden_on_ray(name: str, tmp_path: Path, ray_session: OnRay, monkeypatch: pytest.MonkeyPatch) -> None:
+    share(ray_session, monkeypatch)
+    assert not wrong(name, tmp_path, "ray")
+
+
+def test_the_file_holds_all_cases_and_no_other() -> None:
+    assert sorted(golden()) == sorted(NAMES)
+    assert as_text(golden()) + "\n" == PATH.read_text(encoding="utf-8")
+
+
+def test_what_differs_is_told_by_its_place() -> None:
+    want = {"a": {"digest": "00ff", "x": [1.0, 2.0]}, "count": 3, "none": None, "on": True}
+    near = {"a": {"digest": "00ff", "x": [1.0 + 5e-7, 2.0]}, "count": 3, "none": None, "on": True, "new": 1}
+    assert not list(differences(want, near))
+    far = {"a": {"digest": "00fe", "x": [1.0 + 2e-6, 2.0]}, "count": 3.0, "on": 1}
+    assert list(differences(want, far)) == [
+        "a.digest: want '00ff', got '00fe'",
+        "a.x[0]: want 1.0, got 1.000002",
+        "count: want 3, got 3.0",
+        "none: want None, got no such key",
+        "on: want True, got 1",
+    ]
+    assert list(differences([1, 2], [1], "rows")) == ["rows: want [1, 2], got [1]"]
+
+
+def test_time_and_layout_are_left_out() -> None:
+    told = {"seconds": 1.0, "rows": [{"workers": 2, "loss": float("inf")}], "share": 0.123456789012}
+    assert kept(told) == {"rows": [{"loss": "inf"}], "share": 0.123456789}

@@ -1,0 +1,48 @@
+"""What must be quick to import loads no compiler, no tables and no cluster: settings, messages, the command line."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+ASK = """
+import importlib, sys
+module = importlib.import_module(sys.argv[1])
+getattr(module, "found", dict)()
+print(*sys.modules)
+"""
+NUMERICAL = ("numba", "scipy", "pandas", "sklearn", "ray")
+SLOW = ("pandas", "sklearn", "ray")
+LIGHT = {
+    "actors.absence": NUMERICAL,
+    "coordinator.protocol.arrays": NUMERICAL,
+    "coordinator.protocol.channels": NUMERICAL,
+    "coordinator.protocol.questions": NUMERICAL,
+    "coordinator.protocol.budget": NUMERICAL,
+    "coordinator.protocol.checked": NUMERICAL,
+    "coordinator.protocol.finding": NUMERICAL,
+    "coordinator.protocol.mechanisms": NUMERICAL,
+    "coordinator.protocol.messages": NUMERICAL,
+    "coordinator.server.mechanisms": NUMERICAL,
+    "coordinator.server.server_half": NUMERICAL,
+    "scenarios.config": NUMERICAL,
+    "scenarios.cli": ("sklearn", "ray", "matplotlib"),
+    "scenarios.entrance": NUMERICAL,
+    "scenarios.files": NUMERICAL,
+    "scenarios.given": NUMERICAL,
+    "scenarios.mark": NUMERICAL,
+    "scenarios.submission.request": NUMERICAL,
+    "scenarios.submission.sending": NUMERICAL,
+    "scenarios.validation": NUMERICAL,
+}
+"""A module, and what a fresh interpreter must not hold once it has imported it."""
+
+
+@pytest.mark.parametrize(("module", "forbidden"), LIGHT.items())
+def test_a_fresh_interpreter_loads_nothing_slow(module: str, forbidden: tuple[str, ...]) -> None:
+    said = subprocess.run([sys.executable, "-c", ASK, module], capture_output=True, text=True, check=True)
+    loaded = set(said.stdout.split())
+    assert module in loaded
+    assert not loaded & set(forbidden)
