@@ -17,6 +17,7 @@ from scenarios.locking import sole
 from scenarios.policies import import_policy
 from scenarios.records import write_out
 from scenarios.repeat import Finished, run_seeds
+from scenarios.separability import warning
 from scenarios.session import Session
 
 
@@ -67,6 +68,8 @@ def finished_run(
         raise InputError(f"devices_per_actor is {devices_per_actor}; it must be at least 1")
     if ":" in wanted.policy:
         import_policy(wanted.policy)  # what cannot be imported is told before Ray starts
+    if line := warning(wanted):  # and so is what cannot be asked
+        console.print(line, highlight=False, soft_wrap=True)
     with sole(out):
         with opening as session:
             finished = _seeds(wanted, session, repeat, devices_per_actor, console, out)

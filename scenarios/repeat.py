@@ -17,7 +17,6 @@ from scenarios.experiment import Run, own_of, run
 from scenarios.journal import Journal
 from scenarios.populations import populate
 from scenarios.results import record, summarize
-from scenarios.separability import warning
 from scenarios.session import InProcess, Session
 
 
@@ -76,8 +75,6 @@ def run_seeds(
     -------
     Finished
     """
-    if line := warning(scenario):
-        console.print(line, highlight=False, soft_wrap=True)
     records: list[dict[str, Any]] = []
     first: Run | None = None
     for seed in range(scenario.seed, scenario.seed + repeat):

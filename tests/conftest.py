@@ -32,8 +32,19 @@ if TYPE_CHECKING:
     from scenarios.cluster import OnRay
 
 
-hypothesis.settings.register_profile("untimed", deadline=None)  # no test is about time
+# No test is about time, and a busy machine draws the same examples as an idle one
+hypothesis.settings.register_profile(
+    "untimed",
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)
 hypothesis.settings.load_profile("untimed")
+
+
+NO_RAY = "127.0.0.1:1"
+"""An address at which nothing listens."""
 
 
 def _share(name: str) -> None:
@@ -93,6 +104,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in cluster:
         item.add_marker(pytest.mark.xdist_group("cluster"))
     items[:] = cluster + [item for item in items if not item.get_closest_marker("cluster")]
+
+
+@pytest.fixture(autouse=True)
+def no_ray_unasked(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a test that does not say ``mark.cluster`` find no Ray, rather than start one beside that of the others."""
+    if not request.node.get_closest_marker("cluster"):
+        monkeypatch.setenv("RAY_ADDRESS", NO_RAY)
 
 
 @pytest.fixture

@@ -47,7 +47,7 @@ def brute_force(model: Model, user: User, k: int) -> list[int]:
     return (best + [NOTHING] * k)[:k]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(data=st.data(), items=st.integers(1, 9), clusters=st.integers(1, 4), k=st.integers(0, 11))
 def test_advice_is_the_brute_force_order(data: st.DataObject, items: int, clusters: int, k: int) -> None:
     """Few scores, so that ties are common; a tie within a cluster goes to the lower item number."""

@@ -36,7 +36,7 @@ def subset_counts(world: World, count: int) -> Ints:
     return counts[wanted]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(data=st.data(), items=st.integers(1, 60), first=st.integers(0, 10**12))
 def test_drawn_ratings_are_the_oracles(data: st.DataObject, items: int, first: int) -> None:
     rated = data.draw(st.integers(1, items))

@@ -72,7 +72,7 @@ CLIENTS = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(clients=CLIENTS, budget=st.none() | st.fractions(Fraction(1, 9), 4, max_denominator=9), cut=st.integers(1, 9))
 def test_services_of_several_clients_add_up_exactly(
     clients: list[tuple[Fraction, int | None]], budget: Epsilon, cut: int

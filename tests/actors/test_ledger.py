@@ -48,7 +48,7 @@ class Naive:
         return False
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(budget=st.sampled_from([Fraction(1), Fraction(5, 6), Fraction(2), Fraction(1, 10), None]), charges=CHARGES)
 def test_stretches_keep_the_same_books_as_a_dictionary_a_device(
     budget: Epsilon, charges: list[tuple[Query, int, int]]
@@ -63,7 +63,7 @@ def test_stretches_keep_the_same_books_as_a_dictionary_a_device(
         ]
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(cuts=st.lists(st.integers(FIRST, STOP), max_size=5), charges=CHARGES)
 def test_a_charge_in_pieces_is_the_charge(cuts: list[int], charges: list[tuple[Query, int, int]]) -> None:
     whole, pieces = Ledger(FIRST, STOP, Fraction(1)), Ledger(FIRST, STOP, Fraction(1))

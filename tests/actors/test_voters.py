@@ -88,7 +88,7 @@ def test_planted_votes_are_the_oracles(objects: int, radius: int, diversity: int
 SPLITS = st.lists(st.integers(0, 12), max_size=4)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(electors=SPLITS, rounds=SPLITS, kind=st.sampled_from(["planted", "rating", "table"]))
 def test_votes_are_the_same_in_any_split_of_electors_and_rounds(
     electors: list[int], rounds: list[int], kind: str

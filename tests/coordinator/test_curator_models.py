@@ -108,7 +108,7 @@ def test_a_user_who_is_added_tells_nothing_beyond_the_totals(name: str, epsilon:
     assert same(published(name, BASE, epsilon=epsilon), published(name, [*BASE, {}], epsilon=epsilon))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     users=st.lists(st.dictionaries(st.integers(0, ITEMS - 1), st.booleans(), max_size=ITEMS), min_size=2, max_size=8),
     name=st.sampled_from(DESIGNS),

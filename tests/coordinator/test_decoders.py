@@ -49,7 +49,7 @@ def test_cluster_zero_has_the_highest_mean_even_where_noise_rules() -> None:
     assert means == sorted(means, reverse=True)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(bits=st.lists(st.integers(0, 1), min_size=2, max_size=25), silent=st.sets(st.integers(0, 24)))
 def test_scores_are_the_papers_sums_message_by_message(bits: list[int], silent: set[int]) -> None:
     """``sum H S`` and ``sum H (S - mean S)`` over the devices that answered, in exact fractions."""
@@ -105,7 +105,7 @@ def test_scores_scatter_by_their_standard_error(decoder: str) -> None:
     assert not variance_fits(found, other**2)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(data=st.data(), clusters=st.integers(2, 5))
 def test_groups_far_apart_are_found_and_numbered_from_the_top(data: st.DataObject, clusters: int) -> None:
     labels = [*range(clusters), *data.draw(st.lists(st.integers(0, clusters - 1), max_size=20))]
@@ -117,7 +117,7 @@ def test_groups_far_apart_are_found_and_numbered_from_the_top(data: st.DataObjec
 
 
 @given(scores=st.lists(st.sampled_from([0.0, 1.0, 5.0]), min_size=2, max_size=12), clusters=st.integers(2, 8))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_fewer_distinct_scores_are_fewer_clusters(scores: list[float], clusters: int) -> None:
     found = kmeans_on_line(np.array(scores), clusters)
     highest_first = sorted(set(scores), reverse=True)

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import pytest
 import worlds
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from coordinator.protocol.errors import InputError
@@ -26,7 +26,6 @@ def test_maxsense_asks_one_bit_about_items_sensed_at_theta_over_w() -> None:
     assert MaxSense(items=1000, rated=30).sensing == 1 / 30
 
 
-@settings(deadline=None)
 @given(st.integers(1, 500), st.data())
 def test_every_allowed_design_has_a_sensing_probability(items: int, data: st.DataObject) -> None:
     rated = data.draw(st.integers(1, items))

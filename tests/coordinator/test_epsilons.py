@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from coordinator.protocol.budget import add, as_float, as_json, parse_epsilon, within
@@ -74,7 +74,6 @@ def test_what_is_no_privacy_parameter_is_refused_in_one_line(value: object) -> N
     assert "above 0" in text
 
 
-@settings(deadline=None)
 @given(st.floats(min_value=1e-300, max_value=1e300))
 def test_a_float_is_the_decimal_it_prints(value: float) -> None:
     exact = parse_epsilon(value)
@@ -82,7 +81,6 @@ def test_a_float_is_the_decimal_it_prints(value: float) -> None:
     assert as_float(exact) == value
 
 
-@settings(deadline=None)
 @given(POSITIVE, st.integers(1, 60))
 def test_equal_shares_sum_to_the_whole(epsilon: Fraction, count: int) -> None:
     total: Fraction | None = Fraction(0)
@@ -93,7 +91,6 @@ def test_equal_shares_sum_to_the_whole(epsilon: Fraction, count: int) -> None:
     assert not within(add(total, Fraction(1, 10**50)), epsilon)
 
 
-@settings(deadline=None)
 @given(MAYBE, MAYBE)
 def test_infinity_absorbs_and_is_within_itself_only(one: Fraction | None, other: Fraction | None) -> None:
     assert add(one, other) == add(other, one)

@@ -232,7 +232,7 @@ def test_the_ends_and_a_dense_range_between_are_within_epsilon(name: str) -> Non
 def test_any_epsilon_that_is_taken_is_held(name: str) -> None:
     channel = CHANNELS[name]
 
-    @settings(max_examples=30, deadline=None, derandomize=True)
+    @settings(max_examples=30, derandomize=True)
     @given(exponents(channel))
     @example(Fraction(1, 5))
     def any_epsilon(epsilon: Fraction) -> None:

@@ -55,7 +55,7 @@ def answer(ratings: Ratings, query: Query, first: int, stop: int) -> Release:
     return Cohort(ratings, worlds.SECRET, first, stop, None).answer(query, first, stop)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(users=USERS, data=st.data(), pool=st.sets(st.integers(0, ITEMS - 1), min_size=1))
 def test_bits_and_sums_of_stored_users_are_the_oracles(
     users: list[dict[int, bool]], data: st.DataObject, pool: set[int]

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from coordinator.protocol.errors import InputError
 from coordinator.server.fleet.layout import LARGEST_BLOCK, MOST_BITS, SMALLEST_BLOCK, Layout, cut, plan_layout
 
 
-@settings(deadline=None)
 @given(st.integers(0, 500), st.integers(0, 500), st.integers(1, 90))
 def test_a_cut_covers_everything_once(first: int, length: int, size: int) -> None:
     pieces = cut(first, first + length, size)
@@ -24,7 +23,6 @@ def test_nothing_is_cut_into_nothing() -> None:
     assert cut(9, 7, 3) == []
 
 
-@settings(deadline=None)
 @given(st.integers(1, 10**9), st.integers(1, 500))
 def test_blocks_are_whole_bytes_within_bounds(devices: int, workers: int) -> None:
     block = Layout(devices=devices, workers=workers, devices_per_actor=devices).block
@@ -32,7 +30,6 @@ def test_blocks_are_whole_bytes_within_bounds(devices: int, workers: int) -> Non
     assert SMALLEST_BLOCK <= block <= LARGEST_BLOCK
 
 
-@settings(deadline=None)
 @given(st.integers(1, 10**9), st.integers(1, 500), st.integers(1, 2 * 10**8))
 def test_blocks_of_many_questions_stay_whole_bytes_and_bring_back_few_bits(
     devices: int, workers: int, questions: int
@@ -47,7 +44,6 @@ def test_blocks_of_many_questions_stay_whole_bytes_and_bring_back_few_bits(
     assert layout.block_of(questions + 1) <= block
 
 
-@settings(deadline=None)
 @given(st.integers(1, 10**6), st.integers(1, 64))
 def test_without_a_wish_there_is_a_cohort_a_worker_at_most(devices: int, workers: int) -> None:
     layout = plan_layout(devices=devices, workers=workers, devices_per_actor=None)
@@ -57,7 +53,6 @@ def test_without_a_wish_there_is_a_cohort_a_worker_at_most(devices: int, workers
     assert all(left[1] == right[0] for left, right in zip(layout.cohorts, layout.cohorts[1:], strict=False))
 
 
-@settings(deadline=None)
 @given(st.integers(1, 3000), st.integers(1, 3000))
 def test_a_wish_is_kept(devices: int, wish: int) -> None:
     layout = plan_layout(devices=devices, workers=2, devices_per_actor=wish)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import worlds
 from forging import forged
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from coordinator.protocol.messages import Query, Release, pack, unpack
@@ -93,7 +93,6 @@ def test_what_says_the_same_has_the_same_id(same: dict[str, object]) -> None:
     assert forged(BASE, **same).id == BASE.id
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(0, 1 << 30), max_size=5), st.lists(st.integers(0, 1 << 30), max_size=5))
 def test_equal_pools_and_no_others_have_equal_ids(one: list[int], other: list[int]) -> None:
     queries = [forged(BASE, pool=np.array(pool, np.int32)) for pool in (one, other)]
@@ -128,7 +127,6 @@ def test_a_printed_query_does_not_go_on_for_pages() -> None:
     assert len(str(query)) < 100
 
 
-@settings(deadline=None)
 @given(st.floats(min_value=0, exclude_min=True, max_value=1), st.floats(min_value=0, exclude_min=True, max_value=1))
 def test_equal_floats_and_no_others_have_equal_ids(one: float, other: float) -> None:
     ids = [worlds.maxsense_query(items=3, sensing=value).id for value in (one, other)]
@@ -162,7 +160,6 @@ def test_a_query_shows_what_it_is_in_one_line() -> None:
     assert "\n" not in text
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(0, 1), max_size=70))
 def test_packed_bits_come_back(bits: list[int]) -> None:
     packed = pack(np.array(bits, np.uint8))

@@ -125,7 +125,7 @@ def test_likelihoods_of_two_fits_can_be_compared(name: str) -> None:
     assert (np.diff(exact) >= -1e-4).all()
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(seed=st.integers(0, 10**6), scale=st.sampled_from([1e-3, 1.0, 50.0]), shift=st.sampled_from([-3.0, 0.0, 7.0]))
 def test_units_and_order_do_not_matter(seed: int, scale: float, shift: float) -> None:
     sample = draw(PLANTED["halves, errors differ"], items=60, apart=8, seed=seed)

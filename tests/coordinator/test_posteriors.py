@@ -157,7 +157,7 @@ def within(doubts: Sequence[Fraction], threshold: Fraction, failure: Fraction) -
     return sum(min(doubt, threshold) for doubt in doubts) <= failure
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.lists(st.integers(0, 64), min_size=1, max_size=12), st.integers(0, 128))
 @example([0, 0, 0], 0)
 @example([0, 64, 64], 0)
@@ -178,7 +178,7 @@ def test_decided_items_are_those_of_the_largest_threshold(parts: list[int], allo
     assert not replace(posterior, apart=False).decided(float(failure)).any()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=50), st.floats(1e-6, 1))
 def test_the_union_bound_holds(doubts: list[float], failure: float) -> None:
     """Doubts of what is decided, and the threshold for each of the others, stay within what is allowed."""

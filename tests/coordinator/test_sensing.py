@@ -48,7 +48,7 @@ def sensed_counts(query: Query, devices: int) -> Ints:
     return aggregate(query, worlds.release_of(query, [0] * devices)).sensed
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(PROBABILITIES)
 @example(1.0)
 @example(1 - 2.0**-53)

@@ -43,7 +43,7 @@ def pieces(query: Query, bits: list[int], silent: set[int], cuts: list[int], fir
     ]
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(data=st.data(), bits=BITS, silent=st.sets(st.integers(0, 59)), first=st.sampled_from([0, 8, 13]))
 def test_any_cut_in_any_order_gives_the_digest(
     data: st.DataObject, bits: list[int], silent: set[int], first: int
@@ -54,14 +54,13 @@ def test_any_cut_in_any_order_gives_the_digest(
     assert digest(list(blocks)) == expected((bits, silent))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(one=BITS, two=BITS, cuts=st.lists(st.integers(1, 60), max_size=4))
 def test_rounds_follow_each_other(one: list[int], two: list[int], cuts: list[int]) -> None:
     rounds = [pieces(QUERY, one, set(), cuts), pieces(NEXT, two, {0}, cuts)]
     assert digest(*rounds) == expected((one, set()), (two, {0}))
 
 
-@settings(deadline=None)
 @given(data=st.data(), table=st.lists(st.lists(st.integers(0, 1), min_size=3, max_size=3), min_size=2, max_size=12))
 def test_several_questions_a_device(data: st.DataObject, table: list[list[int]]) -> None:
     cut = data.draw(st.integers(1, len(table) - 1))
@@ -82,7 +81,6 @@ def test_a_mask_of_ones_is_no_mask() -> None:
     assert digest([full]) == digest(pieces(QUERY, bits, set(), [])) == expected((bits, set()))
 
 
-@settings(deadline=None)
 @given(bits=BITS, place=st.integers(0, 59))
 def test_any_bit_and_any_silence_changes_the_digest(bits: list[int], place: int) -> None:
     place %= len(bits)

@@ -144,7 +144,7 @@ def test_no_privacy_leaves_private_bounds_silent() -> None:
     assert not bounds_table(found)["binds"].any()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     items=st.integers(2, 10**9),
     share=st.floats(0, 1),

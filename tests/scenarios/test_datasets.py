@@ -128,7 +128,7 @@ def test_an_archive_may_hold_more_than_the_ratings(tmp_path: Path) -> None:
     assert triples(read_ratings(zipped(tmp_path / "ml.zip", members))) == [("1", "2", 3.0)]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     ratings=st.dictionaries(
         st.tuples(st.integers(0, 30), st.text("ab,\" \té:'", min_size=1, max_size=3)),

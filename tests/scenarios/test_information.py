@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scenarios.theory import information
@@ -69,7 +69,6 @@ def test_constants_of_theorems_13_and_14_at_the_standard_setting() -> None:
     assert (round(weak, 1), round(full, 1)) == (3.1, 5.7)
 
 
-@settings(deadline=None)
 @given(
     items=st.integers(2, 10**9),
     share=st.floats(0, 1),

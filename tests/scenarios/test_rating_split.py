@@ -55,7 +55,7 @@ def liked_exactly(row: dict[int, float], like_from: float | None) -> list[int]:
     return sorted(item for item in tenths if tenths[item] > mean)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(rows=rows_of_ratings, like_from=st.sampled_from([None, 0.3, 0.7]))
 def test_likes_agree_with_exact_arithmetic(rows: Rows, like_from: float | None) -> None:
     table = table_of(rows)
@@ -71,7 +71,7 @@ def test_equal_ratings_are_no_likes_whatever_their_mean_rounds_to(value: float) 
         assert not judge_likes(table_of([dict.fromkeys(range(count), value)], items=40)).any()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     rows=rows_of_ratings,
     per_user=st.integers(0, 3),

@@ -47,7 +47,7 @@ def world(items: int, levels: int, copies: int, seed: int) -> tuple[Floats2, Flo
     return scale[None, :] - draws.normal(0, 0.3, items)[:, None], draws.normal(0, 0.5, items)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(1, 40), st.integers(2, 10), st.integers(1, 3), st.integers(1, 3), st.integers(0, 2**63))
 def test_every_item_holds_a_permutation_and_the_sums_are_right(
     items: int, levels: int, copies: int, passes: int, stream: int

@@ -29,7 +29,7 @@ MANY, WIDE = 40_000, 10
 QUERY = bytes(range(16))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.fractions(Fraction(1, 100), 30), st.integers(1, 400))
 def test_every_answer_has_one_of_two_probabilities(epsilon: Fraction, dimension: int) -> None:
     """A row of the channel, whatever the vector: ``kept`` answers have one, all others the other; they sum to 1."""

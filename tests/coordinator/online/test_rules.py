@@ -105,7 +105,7 @@ def environments(draw: st.DrawFn) -> tuple[Bools, Bits, list[int]]:
     return likes, votes, [int(chosen) for chosen in generator.integers(3, size=rounds)]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(environment=environments(), rule=st.sampled_from(SOUND))
 def test_no_peer_is_ever_kicked_out_of_a_random_environment(
     environment: tuple[Bools, Bits, list[int]], rule: Limits

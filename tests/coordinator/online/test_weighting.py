@@ -42,7 +42,6 @@ def test_check_values(rounds: int, counts: list[int], expected: list[float]) -> 
     assert found == pytest.approx(expected, rel=1e-12, abs=1e-15)
 
 
-@settings(deadline=None)
 @given(rounds=st.integers(2, 200), counts=COUNTS.filter(any), sharp=st.booleans())
 def test_the_logarithms_are_the_formula(rounds: int, counts: list[int], sharp: bool) -> None:
     sharp = sharp and len(counts) == 2
@@ -50,7 +49,6 @@ def test_the_logarithms_are_the_formula(rounds: int, counts: list[int], sharp: b
     assert chances(weighting, counts) == pytest.approx(plain(rounds, counts, sharp=sharp), rel=1e-9)
 
 
-@settings(deadline=None)
 @given(rounds=st.integers(2, 10**9), counts=COUNTS)
 def test_probabilities_add_up_and_none_is_below_the_coins(rounds: int, counts: list[int]) -> None:
     found = chances(Weighting(rounds=rounds, objects=len(counts)), counts)
@@ -82,7 +80,6 @@ def shares(rounds: int, counts: list[int], *, sharp: bool, slope: float = 1.0) -
     return [(r_k, 1 / (rounds * m) + (1 - 1 / rounds) * value / sum(phi)) for r_k, value in zip(r, phi, strict=True)]
 
 
-@settings(deadline=None)
 @given(rounds=ROUNDS, counts=COUNTS.filter(any), sharp=st.booleans())
 def test_lemma_a(rounds: int, counts: list[int], sharp: bool) -> None:
     for r, p in shares(rounds, counts, sharp=sharp and len(counts) == 2):
@@ -116,7 +113,7 @@ def relative(weighting: Weighting, counts: list[int], recommended: int, vote: in
     }
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(rounds=ROUNDS, counts=COUNTS.filter(any), votes=st.tuples(PLACES, PLACES), sharp=st.booleans())
 def test_lemma_b(rounds: int, counts: list[int], votes: tuple[int, int], sharp: bool) -> None:
     weighting = Weighting(rounds=rounds, objects=len(counts), sharp=sharp and len(counts) == 2)

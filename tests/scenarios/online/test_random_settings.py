@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from statistical import rate_fits
 
@@ -13,7 +13,6 @@ from coordinator.protocol.errors import InputError
 from scenarios.online.random_settings import LIKED, VOTES, configuration, draw, measure
 
 
-@settings(deadline=None)
 @given(
     rounds=st.integers(2, 300),
     diversity=st.integers(0, 9),
