@@ -1,7 +1,8 @@
 """Unary encoding's release, compiled: 64 bits at a time, each exactly as probable as a coin of 64 bits makes it.
 
 A bit is 1 where its coin is below a threshold. Both are compared digit by digit from the highest on, 64 coins at once:
-a word holds one digit of each. Where the digits differ the comparison is over; some eight words decide 64 coins.
+a word holds one digit of each. Where the digits differ the comparison is over; sixteen digits nearly always decide the
+512 coins of a group of words.
 """
 
 from __future__ import annotations
@@ -9,15 +10,13 @@ from __future__ import annotations
 import numpy as np
 from numba import uint64
 
+from actors.chacha import BLOCKS, DIGITS, TOGETHER, draw_blocks
 from actors.coins import Coins
 from actors.packed import as_bytes, put_row, room_for
-from actors.words import draw_words
-from coordinator.protocol.arrays import Bits, Bools, Indices, Words
+from coordinator.protocol.arrays import Bits, Bools, Indices, Words, Words2, Words32
 from coordinator.protocol.channels import UnaryChannel
-from coordinator.protocol.compiled import compiled
+from coordinator.protocol.compiled import compiled, inlined
 
-_TOGETHER = 8
-"""Words of coins that are decided together, as one vector; a speed parameter."""
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
@@ -30,28 +29,49 @@ def release_unary(values: Indices, channel: UnaryChannel, coins: Coins) -> Bits:
     return as_bytes(words, values.size, bits.count)
 
 
-@compiled
-def _decide(low: np.uint64, high: np.uint64, first: int, threshold: np.uint64, below: Words, drawn: Words) -> None:
-    """Decide which of 64 coins a word are below the threshold; digit d of word w is the word of counter 64 w + d."""
-    open_ = np.empty(below.size, np.uint64)
-    open_[:] = _ALL
+@inlined
+def _digit(less: np.uint64, level: np.uint64, coin: np.uint64, mine: np.uint64) -> tuple[np.uint64, np.uint64]:
+    """Go on to the digit before: 64 coins' digits beside the threshold's, which is 64 times the same."""
+    same = ~(coin ^ mine)
+    return (less & same) | (mine & ~same), level & same
+
+
+@inlined
+def _four(
+    less: np.uint64, level: np.uint64, told: Words2, limit: Words, part: int, row: int, k: int
+) -> tuple[np.uint64, np.uint64]:
+    at = part * DIGITS + row
+    less, level = _digit(less, level, told[row + 3, k], limit[at + 3])
+    less, level = _digit(less, level, told[row + 2, k], limit[at + 2])
+    less, level = _digit(less, level, told[row + 1, k], limit[at + 1])
+    return _digit(less, level, told[row, k], limit[at])
+
+
+@inlined
+def _decide(
+    low: np.uint64, high: np.uint64, group: int, limit: Words, below: Words, undecided: Words, drawn: Words32
+) -> None:
+    """Decide which coins of a group's words are below the threshold, whose digits ``limit`` holds, 64 times each.
+
+    Digit d of word w is word w of row d % 16 of the blocks from counter 16 (4 group + d // 16) on; see
+    `actors.chacha.draw_blocks`.
+    """
+    told = drawn.view(np.uint64)
     below[:] = 0
-    digit = 0
-    while digit < 64 and threshold << uint64(digit):  # where only digits 0 are left, no open coin is below
-        draw_words(low, high, uint64(64 * first + digit), uint64(64), drawn)
-        if (threshold >> uint64(63 - digit)) & uint64(1):
-            for k in range(below.size):
-                below[k] |= open_[k] & ~drawn[k]
-                open_[k] &= drawn[k]
-        else:
-            for k in range(below.size):
-                open_[k] &= ~drawn[k]
+    undecided[:] = _ALL
+    for part in range(64 // DIGITS):
+        draw_blocks(low, high, BLOCKS * (4 * group + part), drawn)
         left = uint64(0)
-        for k in range(below.size):
-            left |= open_[k]
+        for k in range(TOGETHER):  # the last digit first; unrolled, so that words become one vector
+            less, level = _four(uint64(0), _ALL, told, limit, part, 12, k)
+            less, level = _four(less, level, told, limit, part, 8, k)
+            less, level = _four(less, level, told, limit, part, 4, k)
+            less, level = _four(less, level, told, limit, part, 0, k)
+            below[k] |= less & undecided[k]
+            undecided[k] &= level
+            left |= undecided[k]
         if not left:
-            break
-        digit += 1
+            return
 
 
 @compiled
@@ -59,11 +79,15 @@ def _release(
     values: Indices, own: Bools, low: Words, high: Words, threshold: np.uint64, width: int, words: Words
 ) -> None:
     many = -(-width // 64)
-    row = np.zeros(-(-many // _TOGETHER) * _TOGETHER, np.uint64)
-    drawn, tail = np.empty(_TOGETHER, np.uint64), _ALL << uint64(-width & 63)
+    row, undecided = np.zeros(-(-many // TOGETHER) * TOGETHER, np.uint64), np.empty(TOGETHER, np.uint64)
+    drawn, tail = np.empty((DIGITS, BLOCKS), np.uint32), _ALL << uint64(-width & 63)
+    limit = np.empty(64, np.uint64)
+    for digit in range(64):
+        limit[digit] = _ALL if (threshold >> uint64(63 - digit)) & uint64(1) else uint64(0)
     for k in range(values.size):
-        for first in range(0, many, _TOGETHER):
-            _decide(low[k], high[k], first, threshold, row[first : first + _TOGETHER], drawn)
+        for group in range(row.size // TOGETHER):
+            below = row[group * TOGETHER : (group + 1) * TOGETHER]
+            _decide(low[k], high[k], group, limit, below, undecided, drawn)
         place, bit = values[k] >> 6, uint64(1) << uint64(63 - (values[k] & 63))
         row[place] = (row[place] | bit) if own[k] else (row[place] & ~bit)
         row[many - 1] &= tail

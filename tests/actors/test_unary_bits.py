@@ -10,6 +10,7 @@ import reference
 import worlds
 from statistical import rate_fits
 
+from actors.chacha import BLOCKS, DIGITS, draw_blocks
 from actors.coins import Coins
 from actors.unary_kernels import release_unary
 from coordinator.protocol.arrays import Bits2
@@ -28,13 +29,15 @@ def drawn(channel: UnaryChannel, values: list[int], first: int = 0) -> Bits2:
 
 
 def coin_of(device: int, value: int) -> int:
-    """Coin of a value's bit: digit d, from the highest on, is its bit of the word of counter 64 (value // 64) + d."""
+    """Coin of a value's bit: digit d, from the highest on, is its bit in row d % 16 of blocks of its group of 512."""
     key, purpose = reference.device_secret(worlds.SECRET, device), (WORDS_PURPOSE, *np.frombuffer(QUERY_ID, "<u8"))
     low, high = (reference.siphash_words(key, *(int(word) for word in purpose), half) for half in (0, 1))
-    coin = 0
-    for digit in range(64):
-        word = reference.siphash_words((low, high), 64 * (value // 64) + digit)
-        coin = 2 * coin + (word >> (63 - value % 64) & 1)
+    coin, group, word = 0, value // 512, value // 64 % 8
+    for part in range(4):
+        blocks = np.empty((DIGITS, BLOCKS), np.uint32)
+        draw_blocks(np.uint64(low), np.uint64(high), BLOCKS * (4 * group + part), blocks)
+        for lower, upper in blocks[:, 2 * word : 2 * word + 2].tolist():
+            coin = 2 * coin + ((upper << 32 | lower) >> (63 - value % 64) & 1)
     return coin
 
 
@@ -48,6 +51,14 @@ def test_a_bit_is_one_where_its_coin_is_below_the_threshold(threshold: int) -> N
         expected = [coin_of(5 + device, value) < threshold for value in range(width)]
         expected[own] = reference.release_coin(worlds.SECRET, 5 + device, QUERY_ID, 0) < COIN - 1
         assert bits[device].tolist() == expected
+
+
+def test_coins_are_held_against_the_threshold_to_the_last_digit() -> None:
+    """The other 63 digits tell nothing where a threshold is a coin, or one more."""
+    coin = coin_of(5, 68)
+    for threshold in (coin, coin + 1):
+        bits = drawn(UnaryChannel(IndependentBits(70, COIN - 1, threshold, 1)), [0], first=5)
+        assert bits[0, 68] == (threshold > coin)
 
 
 @pytest.mark.statistical
