@@ -146,7 +146,7 @@ def _tiers() -> dict[str, Case]:
     epsilon = {"pmc-rr": " --epsilon 2", "laplace": " --epsilon 5", "sslp": " --epsilon 5", "privunit": " --epsilon 5"}
     names = ("full", "none", "pmd", "pmc", "pmc-rr", "laplace", "sslp", "privunit", "exact")
     return {
-        f"two-tier, {name}": Case(TIERS + name + epsilon.get(name, ""), on_ray=name in ("full", "pmc-rr", "privunit"))
+        f"two-tier, {name}": Case(TIERS + name + epsilon.get(name, ""), on_ray=name == "privunit")
         for name in names
     } | {
         "two-tier, weighted, prox": Case(TIERS + "pmc --norm weighted --m-step prox --weight 0.3 --seed 2"),
@@ -167,7 +167,7 @@ def _online() -> dict[str, Case]:
         "online, clients and a budget": Case(ONLINE + "p-rec-lean --clients 3 --budget 600 --peers 5", on_ray=True),
         "online, naive, epsilon 3": Case(ONLINE + "naive --epsilon 3 --repeat 2"),
         "online, file": Case(
-            "online --ratings ratings.csv --clients 3 --rounds 4 --recommender p-rec-lean", on_ray=True
+            "online --ratings ratings.csv --clients 3 --rounds 4 --recommender p-rec-lean"
         ),
         "online, world": Case("online --world world.toml --recommender p-rec"),
         "adversary, theorem-6": Case(ADVERSARY + "theorem-6 --radius 6"),
@@ -186,9 +186,9 @@ def _sweeps() -> dict[str, Case]:
     online = sweep.format("online") + "--rounds 40 --voters 16 "
     return {
         "sweep, users": Case("sweep sample-complexity grid.toml --out swept --seeds 3"),
-        "sweep, adaptive": Case(adaptive + "--items 10,14", on_ray=True),
+        "sweep, adaptive": Case(adaptive + "--items 10,14"),
         "sweep, adaptive, moments": Case(adaptive + "--items 20 --statistic moments"),
-        "sweep, online": Case(online + "--axes rounds=20,40,ratio=8,radius=2,epsilon-rounds=20", on_ray=True),
+        "sweep, online": Case(online + "--axes rounds=20,40,ratio=8,radius=2,epsilon-rounds=20"),
         "sweep, online, file": Case(  # not on Ray: its tasks read the file by a path relative to where Ray was started
             "sweep online --ratings ratings.csv --clients 3 --rounds 4 --seeds 1 --out swept"
         ),
