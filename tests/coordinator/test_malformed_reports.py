@@ -1,4 +1,4 @@
-"""Devices that send what no device can have let out: the round ends with an error that names them, nothing is learned."""
+"""Devices that send what none can have let out: the round ends with an error that names them, nothing is learned."""
 
 from __future__ import annotations
 

@@ -46,7 +46,9 @@ def _revealed(query: Query, release: Release) -> tuple[Bits2, Bits2, int]:
     rated, liked, most = bits[:, : query.items], bits[:, query.items :], int(query.parameters["most"])
     wrong = (liked > rated).any(axis=1) | (rated.sum(axis=1) > most)
     if wrong.any():
-        told = f"device {release.first + int(wrong.argmax())} likes what it did not rate, or rated more than {most} items"
+        told = (
+            f"device {release.first + int(wrong.argmax())} likes what it did not rate, or rated more than {most} items"
+        )
         raise no_answer(query, release, told)
     return rated, liked, int(answered.sum())
 
