@@ -248,6 +248,7 @@ class OwnServer(ServerHalf):
             If the class counts anything but whole numbers.
         """
         from coordinator.server.statistics.counts import CountStatistic  # noqa: PLC0415 (loads nothing else)
+        from coordinator.server.statistics.statistic import no_answer  # noqa: PLC0415 (loads nothing else)
 
         answered = release.answered_mask()
         bits = release.unpacked()[answered]
@@ -257,7 +258,8 @@ class OwnServer(ServerHalf):
         if question.outputs:
             released = bits.astype(np.int64) @ (1 << np.arange(query.bits - 1, -1, -1, dtype=np.int64))
             if released.size and released.max() >= question.outputs:
-                raise InputError(f"a release of {query} names outputs from {question.outputs} on, which there are not")
+                told = f"it names output {released.max()}, outputs end at {question.outputs - 1}"
+                raise no_answer(query, release, told)
         sums = guarded(self.own.mechanism, "count", query.round, question, released, devices.astype(np.int64))
         if type(sums) is not np.ndarray or sums.dtype.kind not in "iu" or sums.ndim != 1:
             raise self.own.fail("count", query.round, "it returned no array of whole numbers in one dimension")

@@ -32,7 +32,9 @@ ENOUGH = 1 << 14
 
 def settings(subject: Subject) -> str:
     """Check that every setting has its words, which are its flag's help, and means the same in all mechanisms."""
-    fields = subject.server.settings.model_fields
+    told = subject.server.settings.model_fields
+    ours = OwnSettings.model_fields if issubclass(subject.server.settings, OwnSettings) else {}
+    fields = {name: field for name, field in told.items() if name not in ours}
     if not fields:
         raise Unchecked("it has no settings of its own")
     for name, field in fields.items():
@@ -73,7 +75,8 @@ def _predicted(scenario: Callable[..., Scenario]) -> tuple[int, float, bool]:
     Where a design of one's own predicts that the fewest are as good as any, it is held to that; where it predicts that
     the most are too few, it is held to what it says of `ENOUGH`.
     """
-    reason, own = "its moments tell nothing", isinstance(scenario(_size(1 << 6), EPSILON).settings, OwnSettings)
+    own = isinstance(scenario(_size(1 << 6), EPSILON).settings, OwnSettings)
+    reason = "its class has no precision that says what to predict" if own else "its moments tell nothing"
     for users in (1 << power for power in range(6, 20)):
         found = predictor(scenario(_size(users), EPSILON))
         if found is None or (share := found.share(users)) is None:

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import Field, fields
 from pathlib import Path
+from types import ModuleType
 from typing import Any, get_type_hints
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
@@ -36,14 +37,24 @@ def found_at(path: str, what: str) -> Any:
     try:
         module = importlib.import_module(module_name)
     except (Exception, SystemExit) as error:
-        raise PolicyError(
-            f"{what} {path} cannot be imported: {type(error).__name__}: {error}; modules are looked for in the working "
-            "directory and where Python finds packages"
-        ) from error
+        remedy = f"modules are looked for in the working directory, {here}, and where Python finds packages"
+        if module_name.endswith(".py"):
+            remedy = f"name the module without .py, {module_name.removesuffix('.py')}:{name}"
+        raise PolicyError(f"{what} {path} cannot be imported: {type(error).__name__}: {error}; {remedy}") from error
     found = getattr(module, name, None)
     if not callable(found):
-        raise PolicyError(f"{what} {path}: module {module_name} has nothing called {name} that makes a {what}")
+        told = f"{what} {path}: module {module_name} has nothing called {name} that makes a {what}"
+        raise PolicyError(told + (f"; it has {', '.join(own)}" if (own := _own_names(module)) else ""))
     return found
+
+
+def _own_names(module: ModuleType) -> list[str]:
+    """Return the classes and functions that a module defines itself, for the error of one that it lacks."""
+    return [
+        name
+        for name, value in vars(module).items()
+        if callable(value) and not name.startswith("_") and getattr(value, "__module__", None) == module.__name__
+    ]
 
 
 def import_helpers(names: Sequence[str]) -> tuple[str, ...]:

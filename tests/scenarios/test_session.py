@@ -181,7 +181,9 @@ def test_devices_without_the_budget_all_refuse_and_the_run_ends_all_the_same() -
 
 @pytest.mark.parametrize("epsilon", [Fraction(3, 2), None])
 def test_a_question_that_no_budget_holds_is_not_even_asked(epsilon: Fraction | None, nobody_asks: None) -> None:
-    with pytest.raises(PolicyError, match=r"^policy OneRound, round 0: .*above the devices' budget of 1$"):
+    with pytest.raises(
+        PolicyError, match=r"^policy OneRound, round 0: .*above the devices' budget of 1; ask for no more than that$"
+    ):
         InProcess(1).run(job(Fraction(1), epsilon=epsilon), advised=50, top=10, progress=silent)
 
 

@@ -247,11 +247,15 @@ class Coordinator:
         release: Release = got(call.answer)
         if call.incarnation != (now := self._hosts.incarnation(call.block.host)):
             raise ForgottenError(now)
-        Release.arrived(release).require(query)
+        asked = f"devices {call.block.first} to {call.block.stop - 1}"
+        try:
+            Release.arrived(release).require(query)
+        except InputError as error:
+            raise InputError(f"{asked} sent what is no answer: {error}") from None
         if (release.first, release.count) != (call.block.first, call.block.stop - call.block.first):
             raise InputError(
-                f"{release.count} devices from {release.first} on answered, devices {call.block.first} to "
-                f"{call.block.stop - 1} were asked; let each block answer for itself"
+                f"{release.count} devices from {release.first} on answered, {asked} were asked; let each block answer "
+                "for itself"
             )
         return release
 

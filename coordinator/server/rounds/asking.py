@@ -142,7 +142,7 @@ def _complaint_about_devices(ask: Ask, state: ServerState) -> str | None:
 def _complaint_about_epsilon(query: Query, state: ServerState) -> str | None:
     asked, budget = as_float(query.epsilon), as_float(state.budget)
     if not within(query.epsilon, state.budget):
-        return f"its query costs epsilon {asked:g}, above the devices' budget of {budget:g}"
+        return f"its query costs epsilon {asked:g}, above the devices' budget of {budget:g}; ask for no more than that"
     return None
 
 

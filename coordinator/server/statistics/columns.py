@@ -7,10 +7,10 @@ from numba import uint64
 
 from coordinator.protocol.arrays import Bits, Ints, Words, Words2
 from coordinator.protocol.compiled import compiled, inlined
-from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query, Release
 from coordinator.protocol.subset_form import is_listed, value_bits
 from coordinator.server.statistics.sliced import carry_on, planes_for, read_out
+from coordinator.server.statistics.statistic import no_answer
 
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 
@@ -42,7 +42,7 @@ def subset_counts(query: Query, release: Release, *, values: int, chosen: int) -
         fits = _are_subsets(words, values, chosen, answered)
         counts = column_counts(release)
     if not fits:
-        raise InputError(f"a release of {query} is no subset of {chosen} of {values} values; name each value once")
+        raise no_answer(query, release, f"it holds what is no subset of {chosen} of {values} values, each named once")
     return counts
 
 

@@ -6,9 +6,9 @@ import numpy as np
 
 from coordinator.protocol.arrays import Indices, Ints
 from coordinator.protocol.channels.kary_kernels import values_of
-from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query, Release
 from coordinator.server.statistics.counts import CountStatistic
+from coordinator.server.statistics.statistic import no_answer
 
 
 def reported(query: Query, release: Release, outputs: int) -> Indices:
@@ -24,7 +24,7 @@ def reported(query: Query, release: Release, outputs: int) -> Indices:
     values_of(release.unpacked(), values)
     values[~release.answered_mask()] = 0
     if values.size and values.max() >= outputs:
-        raise InputError(f"a release of {query} reports a number from {outputs} on, which there are not")
+        raise no_answer(query, release, f"it reports {values.max()}, numbers end at {outputs - 1}")
     return values
 
 

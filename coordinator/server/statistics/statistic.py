@@ -10,6 +10,9 @@ import numpy as np
 from coordinator.protocol.checked import require_array, require_whole
 from coordinator.protocol.errors import InputError
 
+if TYPE_CHECKING:
+    from coordinator.protocol.messages import Query, Release
+
 MOST = 1 << 62
 """A count at most."""
 
@@ -80,6 +83,15 @@ def merge(first: Statistic, *others: Statistic) -> Statistic:
             raise InputError("statistics of different designs or catalogues have no sum; merge those of one query")
         total = total + other
     return total
+
+
+def no_answer(query: Query, release: Release, why: str) -> InputError:
+    """Return the error of a release that devices which follow the protocol cannot have let out; it names them."""
+    last = release.first + release.count - 1
+    return InputError(
+        f"the release of devices {release.first} to {last} is no answer to {query}: {why}; their process runs other "
+        "code than the server, start it anew with the same"
+    )
 
 
 def _shape(statistic: object) -> tuple[object, ...]:

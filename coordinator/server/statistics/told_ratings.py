@@ -10,6 +10,7 @@ from coordinator.protocol.item_queries import item_queries
 from coordinator.protocol.messages import Query, Release
 from coordinator.server.statistics.pairs import PairStatistic, check_items
 from coordinator.server.statistics.scores import ScoreStatistic
+from coordinator.server.statistics.statistic import no_answer
 
 
 def aggregate_item_queries(query: Query, release: Release) -> ScoreStatistic:
@@ -32,11 +33,24 @@ def aggregate_item_queries(query: Query, release: Release) -> ScoreStatistic:
 
 
 def _revealed(query: Query, release: Release) -> tuple[Bits2, Bits2, int]:
-    """Return who rated what and who liked what, uint8, shapes (devices, N), and how many devices answered."""
+    """Return who rated what and who liked what, uint8, shapes (devices, N), and how many devices answered.
+
+    Raises
+    ------
+    InputError
+        If a device likes what it did not rate, or tells of more ratings than were asked for.
+    """
     release.require(query)
     answered = release.answered_mask()
     bits = release.unpacked() & answered[:, None]
-    return bits[:, : query.items], bits[:, query.items :], int(answered.sum())
+    rated, liked, most = bits[:, : query.items], bits[:, query.items :], int(query.parameters["most"])
+    wrong = (liked > rated).any(axis=1) | (rated.sum(axis=1) > most)
+    if wrong.any():
+        told = (
+            f"device {release.first + int(wrong.argmax())} likes what it did not rate, or rated more than {most} items"
+        )
+        raise no_answer(query, release, told)
+    return rated, liked, int(answered.sum())
 
 
 def aggregate_revealed(query: Query, release: Release) -> ScoreStatistic:

@@ -176,7 +176,7 @@ def test_what_is_no_mechanism_is_refused(folder: Path) -> None:
     package(folder, "third")
     with pytest.raises(PolicyError, match=r"design third.nowhere:Mine cannot be imported: ModuleNotFoundError"):
         made(import_class("third.nowhere:Mine"), {})
-    with pytest.raises(PolicyError, match=r"module third.mine has nothing called Nobody that makes a design"):
+    with pytest.raises(PolicyError, match=r"nothing called Nobody that makes a design; it has OUE, Liar"):
         made(import_class("third.mine:Nobody"), {})
     with pytest.raises(InputError, match=r"design third.mine:independent_bits is no mechanism"):
         made(import_class("third.mine:independent_bits"), {})
