@@ -228,7 +228,7 @@ def _require_none_here() -> None:
 def _start(workers: int) -> Path:
     """Start an instance; return the folder of its session."""
     with same_handlers():
-        instance = ray.init(
+        ray.init(
             address="local",
             num_cpus=workers,
             object_store_memory=OBJECT_STORE,
@@ -236,7 +236,8 @@ def _start(workers: int) -> Path:
             log_to_driver=False,
             logging_level=logging.ERROR,
         )
-    return Path(instance.address_info["session_dir"])
+    here = ray.get_runtime_context()
+    return Path(here.get_temp_dir()) / here.get_session_name()
 
 
 def _join(address: str, *, ship_code: bool) -> None:

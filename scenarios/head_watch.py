@@ -14,7 +14,7 @@ EVERY = 1.0
 """Seconds between two looks."""
 REFUSALS = 5
 """Looks in a row at which nothing listens, after which a head is dead."""
-GRACE = 3.0
+GRACE = 2.0
 """Seconds that the main thread has to end after that; then a command ends where it stands."""
 _ANSWER = 5.0
 _MARGIN = 10.0
