@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 PART = ".blindrec-part"
@@ -37,11 +39,22 @@ def write_whole(target: Path, content: bytes) -> None:
     """Write a file by way of a new one beside it: whoever looks there finds all of the old one, or all of this one."""
     part = target.with_name(f".{target.name[:40]}.{os.urandom(4).hex()}{PART}")
     try:
-        add(part, content, new=True)
-        part.replace(target)
-        sync_folder(target.parent)
+        with naming(target):
+            add(part, content, new=True)
+            part.replace(target)
+            sync_folder(target.parent)
     except BaseException:
         part.unlink(missing_ok=True)
+        raise
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Let errors of the system name a file, whichever operation failed."""
+    try:
+        yield
+    except OSError as error:
+        error.filename, error.filename2 = str(path), None
         raise
 
 

@@ -15,7 +15,7 @@ from coordinator.protocol.budget import Epsilon, parse_epsilon
 from coordinator.protocol.errors import InputError
 from scenarios.conformance.checks import check as check_all
 from scenarios.conformance.verdicts import FAILED, HELD, Conformance
-from scenarios.entrance import BAD_INPUT
+from scenarios.endings import BAD_INPUT
 from scenarios.records import STDOUT, check_targets, deliver
 
 STYLES = {HELD: "green", FAILED: "bold red"}

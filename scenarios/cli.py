@@ -245,5 +245,5 @@ def command_line() -> Any:
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:
-    """Run the command line; bad input ends with exit code 2 and one line, Ctrl-C with 130."""
+    """Run the command line; every end but the good one is a line and an exit code, see `endings`."""
     enter(command_line(), sys.argv[1:] if arguments is None else arguments)

@@ -9,6 +9,7 @@ import socket
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,9 @@ from coordinator.protocol.messages import Model
 from coordinator.server.fleet.aggregator import CPUS
 from coordinator.server.fleet.retrying import again, got
 from coordinator.server.fleet.roster import Cohorts
-from scenarios.loopback import alone
+from scenarios.endings import same_handlers
+from scenarios.head_watch import HeadWatch
+from scenarios.loopback import alone, without_folder
 from scenarios.own.halves import packages_of, travelling
 from scenarios.policies import packages_of_policy
 from scenarios.session import Job, Progress, Ran
@@ -184,6 +187,8 @@ def on_ray(*, address: str | None, workers: int | None) -> Iterator[OnRay]:
     ------
     InputError
         If nothing answers at the address, the workers are not there, or this process has joined a Ray already.
+    LostError
+        If Ray's head died meanwhile.
     """
     _require_none_here()
     wanted = address or os.environ.get("RAY_ADDRESS")
@@ -192,23 +197,26 @@ def on_ray(*, address: str | None, workers: int | None) -> Iterator[OnRay]:
     with nullcontext() if wanted else alone():
         if wanted:
             _join(wanted, ship_code=address is not None)
+            session = None
         else:
-            _start(workers or os.cpu_count() or 1)
-        try:
-            cpus = int(cpus_of_cluster())
-            if wanted and not cpus:
-                raise InputError(f"Ray at {wanted} has no CPU for a single worker; add a node to it")
-            if workers and workers > cpus:
-                raise InputError(
-                    f"workers is {workers}, but Ray at {wanted} has {cpus} CPUs; ask for that many at most"
-                )
-            yield OnRay(workers or cpus)
-        except ray.exceptions.RayTaskError as error:
-            if isinstance(error.cause, BlindrecError):
-                raise error.cause from None
-            raise
-        finally:
-            ray.shutdown()
+            session = _start(workers or os.cpu_count() or 1)
+        with without_folder(session), HeadWatch(ray.get_runtime_context().gcs_address) as watch:
+            try:
+                cpus = int(cpus_of_cluster())
+                if wanted and not cpus:
+                    raise InputError(f"Ray at {wanted} has no CPU for a single worker; add a node to it")
+                if workers and workers > cpus:
+                    raise InputError(
+                        f"workers is {workers}, but Ray at {wanted} has {cpus} CPUs; ask for that many at most"
+                    )
+                yield OnRay(workers or cpus)
+            except ray.exceptions.RayTaskError as error:
+                if isinstance(error.cause, BlindrecError):
+                    raise error.cause from None
+                raise
+            finally:
+                watch.stop()
+                ray.shutdown()
 
 
 def _require_none_here() -> None:
@@ -217,15 +225,19 @@ def _require_none_here() -> None:
         raise InputError("Ray runs in this process already, and would end with the run; call ray.shutdown() first")
 
 
-def _start(workers: int) -> None:
-    ray.init(
-        address="local",
-        num_cpus=workers,
-        object_store_memory=OBJECT_STORE,
-        include_dashboard=False,
-        log_to_driver=False,
-        logging_level=logging.ERROR,
-    )
+def _start(workers: int) -> Path:
+    """Start an instance; return the folder of its session."""
+    with same_handlers():
+        ray.init(
+            address="local",
+            num_cpus=workers,
+            object_store_memory=OBJECT_STORE,
+            include_dashboard=False,
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+        )
+    here = ray.get_runtime_context()
+    return Path(here.get_temp_dir()) / here.get_session_name()
 
 
 def _join(address: str, *, ship_code: bool) -> None:
@@ -234,7 +246,8 @@ def _join(address: str, *, ship_code: bool) -> None:
     if ship_code:  # without what compilers left there, so that the code that a cluster holds already is not sent again
         environment |= {"py_modules": own_packages(), "excludes": [*EXCLUDES]}
     try:
-        ray.init(address=address, runtime_env=environment, log_to_driver=False, logging_level=logging.ERROR)
+        with same_handlers():
+            ray.init(address=address, runtime_env=environment, log_to_driver=False, logging_level=logging.ERROR)
     except (ConnectionError, RuntimeError, ValueError) as error:
         line = str(error).strip().splitlines()[0]
         raise InputError(

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
 from pydantic import ValidationError
 
-from coordinator.protocol.errors import BlindrecError, InputError, ResumableError
-from scenarios.given import LARGEST_WHOLE, brief, nameable, one_line
+from coordinator.protocol.errors import BlindrecError, InputError
+from scenarios.endings import BAD_INPUT, INTERRUPTED, NOTHING, ended_by_signals, ending, say
+from scenarios.given import LARGEST_WHOLE, brief, nameable
 
-INTERRUPTED = 130
-BAD_INPUT = 2
-RESUMABLE = 3
 _FILES = {"json", "grid"}
 """Parameters of type str that may name a file."""
 _RUNS = {"repeat", "seeds"}
@@ -25,10 +22,6 @@ MOST_RUNS = 10**6
 
 class OutputError(BlindrecError):
     """Standard output takes no more."""
-
-
-class InterruptedRunError(BlindrecError):
-    """Ctrl-C ended a run whose folder keeps what it did."""
 
 
 class _Output:
@@ -63,14 +56,9 @@ class _Output:
             ) from None
 
 
-_CODES: dict[type[BlindrecError], int] = {InterruptedRunError: INTERRUPTED, ResumableError: RESUMABLE}
-
-
 def stop(line: str, code: int) -> NoReturn:
     """Say on standard error in one line why the command ends, and end it."""
-    with suppress(OSError):
-        sys.stderr.write(f"blindrec: {one_line(line)}\n")
-        sys.stderr.flush()
+    say(line)
     sys.exit(code)
 
 
@@ -86,23 +74,26 @@ def enter(tree: Any, arguments: list[str]) -> NoReturn:
 
     Notes
     -----
-    What the user gave and cannot be used ends with one line and exit code 2, Ctrl-C with 130, and what was lost
-    but can be gone on with with 3. Other exceptions are
-    faults of ours and show their trace.
+    What the user gave and cannot be used ends with one line and exit code 2. Ctrl-C, SIGTERM and SIGHUP end with 3
+    where something is kept that can be gone on with, else with 130; a full disk, and what was lost but can be gone on
+    with, with 3. `scenarios.endings` has the rule. Other exceptions are faults of ours and show their trace.
     """
     if sys.stdout is None:
         stop("standard output is closed; send it to a file, or to /dev/null", BAD_INPUT)
     stream = sys.stdout
     sys.stdout = _Output(stream)
     try:
-        code = tree(args=arguments or ["--help"], standalone_mode=False)
-        sys.stdout.flush()
+        with ended_by_signals():
+            code = tree(args=arguments or ["--help"], standalone_mode=False)
+            sys.stdout.flush()
     except OutputError as error:
         stream = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 (what is left goes there as Python ends)
         stop(str(error), BAD_INPUT)
-    except BlindrecError as error:
-        stop(str(error), _CODES.get(type(error), BAD_INPUT))
+    except KeyboardInterrupt:  # outside of the command-line library
+        code = INTERRUPTED
     except Exception as error:
+        if told := ending(error):
+            stop(*told)
         explain = getattr(error, "format_message", None)  # the command-line library's own errors
         if explain is None:
             raise
@@ -110,7 +101,7 @@ def enter(tree: Any, arguments: list[str]) -> NoReturn:
     finally:
         sys.stdout = stream
     if code == INTERRUPTED:  # what the command-line library makes of Ctrl-C
-        stop("interrupted; what this run started has ended, nothing half-done was written", INTERRUPTED)
+        stop(NOTHING, INTERRUPTED)
     sys.exit(code)
 
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import json
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from actors.durable import PART, make_folder, write_whole
 from coordinator.protocol.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
 
 
 def try_folder(folder: Path) -> None:
@@ -64,6 +69,19 @@ def write_bytes(target: Path, content: bytes) -> None:
         place.write_bytes(content)
     else:
         write_whole(place, content)
+
+
+def write_table(target: Path, table: pd.DataFrame) -> None:
+    """Write a table as Parquet or CSV, as the file's name says."""
+    parquet = target.suffix == ".parquet"
+    write_bytes(target, table.to_parquet(index=False) if parquet else table.to_csv(index=False).encode())
+
+
+def write_figure(target: Path, figure: Figure, *, dpi: int = 120) -> None:
+    """Write a figure as PNG."""
+    drawn = io.BytesIO()
+    figure.savefig(drawn, dpi=dpi, format="png")
+    write_bytes(target, drawn.getvalue())
 
 
 def left_over(path: Path) -> bool:

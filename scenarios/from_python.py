@@ -13,14 +13,13 @@ from rich.console import Console
 
 from scenarios.backends import Backend, opened
 from scenarios.config import Scenario
-from scenarios.entrance import InterruptedRunError
+from scenarios.endings import InterruptedRunError
 from scenarios.keeping import finished_run
 from scenarios.planner.asking import Asked, planned_for
 from scenarios.returned import PlanResult, RunResult, SweepResult
 from scenarios.session import InProcess
 from scenarios.sweep.grid import load_grid, read_grid
 from scenarios.sweep.measuring import measured
-from scenarios.sweep.store import SweepInterruptedError
 
 Numbers = str | Sequence[float]
 """``[0.9, 0.1]``, or as on the command line ``"0.9,0.1"``."""
@@ -75,7 +74,7 @@ def run(
         console=_console(progress),
         out=_folder(out),
     )
-    with _interruptible(), running as finished:
+    with _interruptible(out), running as finished:
         return RunResult(finished)
 
 
@@ -212,11 +211,9 @@ def _place(out: Path | None) -> Iterator[Path]:
 
 
 @contextmanager
-def _interruptible(out: str | Path | None = None) -> Iterator[None]:
+def _interruptible(out: str | Path | None) -> Iterator[None]:
     """Make of what ends a command what Ctrl-C raises in Python, with what is kept."""
     try:
         yield
     except InterruptedRunError as interrupted:
-        raise KeyboardInterrupt(str(interrupted)) from None
-    except SweepInterruptedError as interrupted:
-        raise KeyboardInterrupt("interrupted" if out is None else interrupted.told(Path(out))) from None
+        raise KeyboardInterrupt("interrupted" if out is None else str(interrupted)) from None

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from rich.console import Console
 
-from coordinator.protocol.errors import InputError, LedgerError, LostError, PolicyError, ResumableError
+from coordinator.protocol.errors import InputError, LostError, PolicyError
 from scenarios.claiming import claim
 from scenarios.config import Scenario
-from scenarios.entrance import InterruptedRunError
+from scenarios.endings import kept
 from scenarios.journal import drop, kept_rounds
 from scenarios.locking import sole
 from scenarios.policies import import_policy
@@ -70,7 +70,7 @@ def finished_run(
         import_policy(wanted.policy)  # what cannot be imported is told before Ray starts
     if line := warning(wanted):  # and so is what cannot be asked
         console.print(line, highlight=False, soft_wrap=True)
-    with sole(out):
+    with sole(out), kept(lambda: _kept(out)):
         with opening as session:
             finished = _seeds(wanted, session, repeat, devices_per_actor, console, out)
         if out is not None:
@@ -93,30 +93,26 @@ def _seeds(
     console: Console,
     out: Path | None,
 ) -> Finished:
-    """Run the seeds; what is over is kept in ``out``, and can be gone on with."""
+    """Run the seeds; what is over is kept in ``out``, which an interruption before the first round leaves empty."""
     try:
         if out is not None:
             claim(out, wanted, repeat)
         return run_seeds(wanted, session, repeat=repeat, devices_per_actor=devices_per_actor, console=console, out=out)
     except KeyboardInterrupt:
-        if out is None or not kept_rounds(out):
-            if out is not None:
-                drop(out)
-            raise
-        raise InterruptedRunError(f"interrupted; {_kept(out)}") from None
-    except (LedgerError, LostError) as error:
-        if out is None or not kept_rounds(out):
-            raise
-        raise ResumableError(f"{error}; {_kept(out)}") from None
+        if out is not None and not kept_rounds(out):
+            drop(out)
+        raise
 
 
 def _write(finished: Finished, out: Path) -> None:
     try:
         write_out(out, finished.scenario, finished.result, finished.first)
     except OSError as error:
-        raise ResumableError(f"results cannot be written to {out} ({error.strerror}); {_kept(out)}") from None
+        raise LostError(f"results cannot be written to {out} ({error.strerror})") from None
 
 
-def _kept(out: Path) -> str:
+def _kept(out: Path | None) -> str | None:
     """Tell what can be gone on with."""
-    return f"{kept_rounds(out)} rounds are kept in {out}, the same command or blindrec resume {out} goes on"
+    if out is None or not (rounds := kept_rounds(out)):
+        return None
+    return f"{rounds} rounds are kept in {out}, the same command or blindrec resume {out} goes on"

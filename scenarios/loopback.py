@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,9 +15,12 @@ import ray
 from ray._private import ray_constants
 from ray._raylet import AuthenticationTokenLoader, Config  # type: ignore[attr-defined] # compiled, without types
 
+from coordinator.protocol.errors import BlindrecError, LostError
+
 _LISTENS = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
 """Ray 2.60 knows no setting for this: it listens on loopback where it thinks that a machine can have no cluster."""
 _TOKEN = "RAY_AUTH_TOKEN"
+_ATTEMPTS, _PAUSE = 20, 0.1
 
 
 @contextmanager
@@ -58,3 +63,33 @@ def _become(environment: dict[str, str | None], *, clusters: bool) -> None:
     ray_constants.ENABLE_RAY_CLUSTER = clusters
     Config.initialize("")
     AuthenticationTokenLoader.instance().reset_cache()
+
+
+@contextmanager
+def without_folder(session: Path | None) -> Iterator[None]:
+    """Remove the folder of a session that ends with the block: logs, sockets and what Ray noted down.
+
+    Where something was lost, or by a fault of ours, it is left: its logs may tell why.
+
+    Parameters
+    ----------
+    session : Path or None
+        Of an instance of this process's own; None for one that was joined, whose folder is not ours.
+    """
+    try:
+        yield
+    except LostError:
+        raise
+    except (BlindrecError, KeyboardInterrupt):
+        _remove(session)
+        raise
+    _remove(session)
+
+
+def _remove(session: Path | None) -> None:
+    """Remove a folder, again where processes that are just ending have written there meanwhile."""
+    for _ in range(_ATTEMPTS):
+        if session is None or not session.exists():
+            return
+        shutil.rmtree(session, ignore_errors=True)
+        time.sleep(_PAUSE)

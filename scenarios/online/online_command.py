@@ -13,7 +13,7 @@ from coordinator.protocol.errors import InputError
 from coordinator.server.online.recommenders import found
 from scenarios.backends import check_backend, open_session
 from scenarios.datasets import three_columns
-from scenarios.files import write_bytes, write_json
+from scenarios.files import write_json, write_table
 from scenarios.locking import sole
 from scenarios.records import STDOUT, check_targets, deliver, versions
 from scenarios.validation import validated
@@ -92,7 +92,7 @@ def online(
             )
         if out is not None:
             for name, table in (("clients", clients_table), ("rounds", rounds_table), ("voters", voters_table)):
-                write_bytes(out / f"{name}.parquet", table(first).to_parquet(index=False))
+                write_table(out / f"{name}.parquet", table(first))
             write_json(out / "scenario.json", first.scenario.model_dump(mode="json"))
             write_json(out / "versions.json", versions())
             write_json(out / "result.json", result)

@@ -11,16 +11,15 @@ from rich.console import Console
 
 from coordinator.protocol.errors import InputError
 from scenarios.backends import check_backend, open_session
-from scenarios.files import write_json
+from scenarios.files import write_json, write_table
 from scenarios.records import STDOUT, check_targets, deliver, versions
 from scenarios.sweep.adaptive_settings import Comparison, check_comparison
 from scenarios.sweep.adaptive_summary import summarize, units_table
 from scenarios.sweep.adaptive_tables import rows_table, show
 from scenarios.sweep.adaptive_units import run_comparison
 from scenarios.sweep.schemes import SCHEMES
-from scenarios.sweep.store import SweepInterruptedError, claim_folder
+from scenarios.sweep.store import all_kept, claim_folder
 
-INTERRUPTED = 130
 WIDTH = 150
 """Columns of tables that no terminal limits."""
 
@@ -86,22 +85,19 @@ def adaptive(
     )
     check_comparison(wanted)
     check_targets(None, json)
-    try:
-        with open_session(backend, address=address, workers=workers) as session:
-            claim_folder(out, wanted.digest, wanted.content())
-            units = run_comparison(wanted, session, out, Console(stderr=True))
-    except SweepInterruptedError as interrupted:
-        sys.stderr.write(f"blindrec: {interrupted.told(out)}\n")
-        sys.exit(INTERRUPTED)
+    with open_session(backend, address=address, workers=workers) as session:
+        claim_folder(out, wanted.digest, wanted.content())
+        units = run_comparison(wanted, session, out, Console(stderr=True))
 
     from scenarios.sweep.adaptive_figure import draw  # noqa: PLC0415 (the plotting library, only where it draws)
 
-    result = summarize(wanted, units)
-    units_table(units).to_parquet(out / "units.parquet", index=False)
-    rows_table(result).to_csv(out / "table.csv", index=False)
-    draw(result, out)
-    write_json(out / "versions.json", versions())
-    write_json(out / "result.json", result)
+    with all_kept(out, units):
+        result = summarize(wanted, units)
+        write_table(out / "units.parquet", units_table(units))
+        write_table(out / "table.csv", rows_table(result))
+        draw(result, out)
+        write_json(out / "versions.json", versions())
+        write_json(out / "result.json", result)
     deliver(json, result)
     if json != STDOUT:
         show(Console(width=None if sys.stdout.isatty() else WIDTH), result, f"sweep adaptive, {session.name}")

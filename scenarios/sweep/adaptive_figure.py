@@ -12,6 +12,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from scenarios.files import write_figure, write_table
+
 MEASURED, PREDICTED, BOUND = "measured", "predicted", "lower bound"
 ANY = "any protocol"
 _COURSE = {"pool": "items in the round's pool", "undecided": "items undecided", "wrong": "labels in error"}
@@ -51,7 +53,7 @@ def draw(summary: Mapping[str, Any], out: Path) -> None:
 def draw_users(summary: Mapping[str, Any], out: Path) -> None:
     """Write ``users.png`` and, with every point in it, ``users.csv``."""
     points = points_of(summary)
-    points.to_csv(out / "users.csv", index=False)
+    write_table(out / "users.csv", points)
     figure = Figure(figsize=(10, 5.6), layout="constrained")
     axes = figure.subplots()
     axes.set(xscale="log", yscale="log", xlabel="items N", ylabel="users")
@@ -79,7 +81,7 @@ def draw_users(summary: Mapping[str, Any], out: Path) -> None:
     axes.minorticks_off()
     axes.grid(alpha=0.3)
     figure.legend(fontsize="small", loc="outside right upper")
-    figure.savefig(out / "users.png", dpi=120)
+    write_figure(out / "users.png", figure)
 
 
 def _measured(axes: Axes, line: pd.DataFrame, label: str, colour: str) -> None:
@@ -97,7 +99,7 @@ def draw_trajectory(trajectory: Mapping[str, Any], out: Path) -> None:
     """Write ``trajectory.png`` and, with every point in it, ``trajectory.csv``."""
     steps = pd.DataFrame(trajectory["steps"])
     steps.insert(0, "round", range(1, len(steps) + 1))
-    steps.to_csv(out / "trajectory.csv", index=False)
+    write_table(out / "trajectory.csv", steps)
     figure = Figure(figsize=(8, 4.8), layout="constrained")
     axes = figure.subplots()
     for place, (name, told) in enumerate(_COURSE.items()):
@@ -112,4 +114,4 @@ def draw_trajectory(trajectory: Mapping[str, Any], out: Path) -> None:
     )
     axes.grid(alpha=0.3)
     axes.legend(fontsize="small")
-    figure.savefig(out / "trajectory.png", dpi=120)
+    write_figure(out / "trajectory.png", figure)

@@ -11,6 +11,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from scenarios.files import write_figure, write_table
 from scenarios.sweep.curves import curves, panels
 from scenarios.sweep.grid import Grid
 
@@ -36,10 +37,10 @@ def draw(grid: Grid, summary: Mapping[str, Any], out: Path) -> None:
         Folder.
     """
     points = curves(grid, summary["settings"])
-    points.to_csv(out / "figure.csv", index=False)
+    write_table(out / "figure.csv", points)
     figure = Figure()
     fill(figure, grid, points)
-    figure.savefig(out / "figure.png", dpi=120)
+    write_figure(out / "figure.png", figure)
 
 
 def fill(figure: Figure, grid: Grid, points: pd.DataFrame) -> list[Axes]:

@@ -10,13 +10,14 @@ from typing import Any
 import pandas as pd
 from rich.console import Console
 
-from scenarios.files import write_json
+from scenarios.files import write_json, write_table
 from scenarios.records import versions
 from scenarios.session import Session
 from scenarios.sweep.figure import draw
 from scenarios.sweep.grid import Grid
 from scenarios.sweep.planned import add_plans
 from scenarios.sweep.runner import claim, run_units
+from scenarios.sweep.store import all_kept
 from scenarios.sweep.summary import settings_table, summarize, thresholds
 
 
@@ -61,18 +62,19 @@ def measured(grid: Grid, opening: AbstractContextManager[Session], out: Path, co
     ------
     InputError
         If the folder holds something else.
-    SweepInterruptedError
-        On Ctrl-C. What is finished is on disk.
+    InterruptedRunError, ResumableError
+        On Ctrl-C, on a full disk, or where something was lost. What is finished is on disk.
     """
     with opening as session:
         claim(out, grid)
         units = run_units(grid, session, out, console)
-    table = thresholds(grid, units)
-    result = summarize(grid, table)
-    add_plans(result, grid, units)
-    table.to_parquet(out / "thresholds.parquet", index=False)
-    settings_table(result).to_csv(out / "settings.csv", index=False)
-    draw(grid, result, out)
-    write_json(out / "versions.json", versions())
-    write_json(out / "result.json", result)
+    with all_kept(out, units):
+        table = thresholds(grid, units)
+        result = summarize(grid, table)
+        add_plans(result, grid, units)
+        write_table(out / "thresholds.parquet", table)
+        write_table(out / "settings.csv", settings_table(result))
+        draw(grid, result, out)
+        write_json(out / "versions.json", versions())
+        write_json(out / "result.json", result)
     return Swept(grid=grid, result=result, table=table)

@@ -11,11 +11,10 @@ from rich.console import Console
 
 from coordinator.server.online.recommenders import compared_in, still_names
 from scenarios.backends import check_backend, open_session
-from scenarios.files import write_json
+from scenarios.files import write_json, write_table
 from scenarios.records import STDOUT, check_targets, deliver, versions
-from scenarios.sweep.store import SweepInterruptedError, claim_folder
+from scenarios.sweep.store import all_kept, claim_folder
 
-INTERRUPTED = 130
 WIDTH = 170
 """Columns of tables that no terminal limits."""
 
@@ -89,19 +88,16 @@ def online(
     shared = {"recommenders": recommenders, "seeds": seeds, "rounds": rounds, "objects": objects}
     kind = sweep_of(ratings, planted=planted, of_file=of_file, shared=shared)
     check_targets(None, json)
-    try:
-        with open_session(backend, address=address, workers=workers) as session:
-            claim_folder(out, kind.wanted.digest, kind.wanted.content())
-            units = kind.run(kind.wanted, session, out, Console(stderr=True))
-    except SweepInterruptedError as interrupted:
-        sys.stderr.write(f"blindrec: {interrupted.told(out)}\n")
-        sys.exit(INTERRUPTED)
-    result = kind.summarize(kind.wanted, units)
-    kind.units_table(units).to_parquet(out / "units.parquet", index=False)
-    kind.rows_table(result).to_csv(out / "table.csv", index=False)
-    kind.draw(result, out)
-    write_json(out / "versions.json", versions())
-    write_json(out / "result.json", result)
+    with open_session(backend, address=address, workers=workers) as session:
+        claim_folder(out, kind.wanted.digest, kind.wanted.content())
+        units = kind.run(kind.wanted, session, out, Console(stderr=True))
+    with all_kept(out, units):
+        result = kind.summarize(kind.wanted, units)
+        write_table(out / "units.parquet", kind.units_table(units))
+        write_table(out / "table.csv", kind.rows_table(result))
+        kind.draw(result, out)
+        write_json(out / "versions.json", versions())
+        write_json(out / "result.json", result)
     deliver(json, result)
     if json != STDOUT:
         kind.show(Console(width=None if sys.stdout.isatty() else WIDTH), result, f"sweep online, {session.name}")

@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
 from coordinator.server.online.recommenders import found
+from scenarios.files import write_figure, write_table
 from scenarios.sweep.online_axes import AXES
 from scenarios.sweep.online_points import AGAINST, BOUND, EXACT, LOWER, MEASURED, OWN, points_of
 from scenarios.sweep.online_tables import same
@@ -42,8 +43,8 @@ _GOLDEN = (5**0.5 - 1) / 2
 def draw(summary: Mapping[str, Any], out: Path) -> None:
     """Write ``figure.png`` and, with every point in it, ``figure.csv``."""
     points = points_of(summary)
-    points.to_csv(out / "figure.csv", index=False)
-    figure_of(summary, points).savefig(out / "figure.png", dpi=130)
+    write_table(out / "figure.csv", points)
+    write_figure(out / "figure.png", figure_of(summary, points), dpi=130)
 
 
 def figure_of(summary: Mapping[str, Any], points: pd.DataFrame) -> Figure:

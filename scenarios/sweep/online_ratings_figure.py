@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from coordinator.server.online.recommenders import compared_in, recommender_of
+from scenarios.files import write_figure, write_table
 from scenarios.sweep.online_figure import colour_of
 from scenarios.sweep.online_ratings import RATINGS
 from scenarios.sweep.online_tables import interval, number
@@ -115,8 +116,8 @@ _KINDS = {"proved": "epsilon_proved", "run": "privacy_loss_of_peers"}
 def draw(summary: Mapping[str, Any], out: Path) -> None:
     """Write ``figure.png`` and, with every point in it, ``figure.csv``."""
     points = points_of(summary, pd.read_parquet(out / "units.parquet"))
-    points.to_csv(out / "figure.csv", index=False)
-    figure_of(summary, points).savefig(out / "figure.png", dpi=130)
+    write_table(out / "figure.csv", points)
+    write_figure(out / "figure.png", figure_of(summary, points), dpi=130)
 
 
 def figure_of(summary: Mapping[str, Any], points: pd.DataFrame) -> Figure:

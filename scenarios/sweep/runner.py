@@ -8,10 +8,11 @@ from typing import Any
 
 from rich.console import Console
 
+from scenarios.endings import kept
 from scenarios.session import Session
 from scenarios.sweep.grid import Grid
 from scenarios.sweep.planned import probes_of
-from scenarios.sweep.store import SweepInterruptedError, claim_folder, measure_units, read_units
+from scenarios.sweep.store import claim_folder, measure_units, read_units, units_kept
 from scenarios.sweep.threshold import Measured, Unit, guess, measure
 
 Key = tuple[int, int]
@@ -85,16 +86,14 @@ def run_units(grid: Grid, session: Session, out: Path, console: Console) -> dict
 
     Raises
     ------
-    SweepInterruptedError
-        On Ctrl-C. What is finished is on disk.
+    InterruptedRunError, ResumableError
+        On Ctrl-C, on a full disk, or where something was lost. What is finished is on disk.
     """
     plain = units_of(grid)
-    try:
+    with kept(lambda: units_kept(out, plain.keys(), _read)):
         starts = [
             guess(setting.model_copy(update={"decoder": grid.decoders_of(setting)[0]})) for setting in grid.settings
         ]
         probes = [probes_of(grid, setting) for setting in grid.settings]
-    except KeyboardInterrupt:
-        raise SweepInterruptedError(len(finished(out).keys() & plain.keys()), len(plain)) from None
     units = {key: replace(unit, start=starts[unit.setting], probes=probes[unit.setting]) for key, unit in plain.items()}
     return measure_units(units, measure, session, out, console, read=_read, write=_written)

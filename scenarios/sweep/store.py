@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
 from rich.console import Console
 
-from actors.durable import add, sync_folder
+from actors.durable import add, naming, sync_folder
 from coordinator.protocol.errors import InputError
+from scenarios.endings import kept
 from scenarios.files import write_json
 from scenarios.locking import sole
 from scenarios.mark import digest
@@ -30,19 +32,6 @@ Reader = Callable[[dict[str, Any]], tuple[K, M]]
 """Takes a line's JSON value and returns the unit's key and what it found."""
 Writer = Callable[[K, M], dict[str, Any]]
 """The way back."""
-
-
-class SweepInterruptedError(Exception):
-    """Ctrl-C: some units are done."""
-
-    def __init__(self, done: int, of: int) -> None:
-        super().__init__(f"{done} of {of} units are done")
-        self.done, self.of = done, of
-
-    def told(self, out: Path) -> str:
-        """Return what to say about it."""
-        kept = f"{self.done} of {self.of} units are done and kept in {out}"
-        return f"interrupted; {kept}, the same command goes on from there"
 
 
 def claim_folder(out: Path, name: str, content: Mapping[str, Any]) -> None:
@@ -78,13 +67,23 @@ def read_units(out: Path, read: Reader[K, M]) -> dict[K, M]:
     InputError
         If another line is no unit of this sweep.
     """
-    path = out / UNITS
-    if not path.exists():
-        return {}
-    grid = _grid(out)
-    whole, mark, torn = path.read_bytes().rpartition(b"\n")
+    whole, torn = _lines(out)
     if torn:
-        os.truncate(path, len(whole) + len(mark))
+        os.truncate(out / UNITS, len(whole))
+    return _units(out, whole, read)
+
+
+def _lines(out: Path) -> tuple[bytes, bytes]:
+    """Return the whole lines of a folder's units, and what a crash left of another one."""
+    path = out / UNITS
+    whole, mark, torn = path.read_bytes().rpartition(b"\n") if path.exists() else (b"", b"", b"")
+    return whole + mark, torn
+
+
+def _units(out: Path, whole: bytes, read: Reader[K, M]) -> dict[K, M]:
+    if not whole:
+        return {}
+    grid, path = _grid(out), out / UNITS
     found: dict[K, M] = {}
     for number, line in enumerate(whole.splitlines(), start=1):
         try:
@@ -133,10 +132,10 @@ def measure_units(
     ------
     InputError
         If another sweep is at work in the folder.
-    SweepInterruptedError
-        On Ctrl-C. What is finished is on disk.
+    InterruptedRunError, ResumableError
+        On Ctrl-C, on a full disk, or where something was lost. What is finished is on disk.
     """
-    with sole(out):
+    with sole(out), kept(lambda: units_kept(out, units.keys(), read)):
         return _measured(units, measure, session, out, console, read, write)
 
 
@@ -151,26 +150,43 @@ def _measured(
 ) -> dict[K, M]:
     found = read_units(out, read)
     done = {key: found[key] for key in units if key in found}
-    try:
-        keys = [key for key in units if key not in done]
-        with counted(console, len(done), len(units)) as tell:
-            for place, measured in session.each(measure, [units[key] for key in keys]):
-                _append(out, write(keys[place], measured))
-                done[keys[place]] = measured
-                tell(len(done))
-    except KeyboardInterrupt:
-        kept = read_units(out, read).keys() & units.keys()  # a unit may be on disk that was not counted yet
-        raise SweepInterruptedError(len(kept), len(units)) from None
+    keys = [key for key in units if key not in done]
+    with counted(console, len(done), len(units)) as tell:
+        for place, measured in session.each(measure, [units[key] for key in keys]):
+            _append(out, write(keys[place], measured))
+            done[keys[place]] = measured
+            tell(len(done))
     return {key: done[key] for key in units}
+
+
+def units_kept(out: Path, units: Collection[K], read: Reader[K, M]) -> str:
+    """Tell how many units are done and kept, and how to go on: what `scenarios.endings.kept` takes.
+
+    The folder itself is asked, and left as it is: a unit may be there that was not counted yet, or on its way there.
+    """
+    try:
+        done = len(_units(out, _lines(out)[0], read).keys() & set(units))
+    except (InputError, OSError):  # something is wrong with the folder, which whoever goes on is told
+        done = 0
+    return f"{done} of {len(units)} units are done and kept in {out}, the same command goes on from there"
+
+
+@contextmanager
+def all_kept(out: Path, units: Collection[K]) -> Iterator[None]:
+    """Let what is made of finished units and written beside them end as their measurement does; see `units_kept`."""
+    count = len(units)
+    with kept(lambda: f"all {count} units are done and kept in {out}, the same command goes on from there"):
+        yield
 
 
 def _append(out: Path, line: dict[str, Any]) -> None:
     """Append a line, bound to its folder's sweep; return when it is on the disk."""
     path = out / UNITS
     new = not path.exists()
-    add(path, (json.dumps({**line, CHECK: _check(_grid(out), line)}) + "\n").encode(), new=new)
-    if new:
-        sync_folder(out)
+    with naming(path):
+        add(path, (json.dumps({**line, CHECK: _check(_grid(out), line)}) + "\n").encode(), new=new)
+        if new:
+            sync_folder(out)
 
 
 def _grid(out: Path) -> str:

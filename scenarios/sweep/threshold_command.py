@@ -16,7 +16,6 @@ from scenarios.sweep.adaptive_command import adaptive
 from scenarios.sweep.online_command import HELP as ONLINE_HELP
 from scenarios.sweep.online_command import online
 
-INTERRUPTED = 130
 WIDTH = 140
 """Columns of tables that no terminal limits."""
 
@@ -82,17 +81,12 @@ def sample_complexity(
     """Find U* for every setting of a grid; see `HELP`."""
     from scenarios.sweep.grid import load_grid  # noqa: PLC0415 (other commands need not wait for what sweeps load)
     from scenarios.sweep.measuring import measured  # noqa: PLC0415 (same)
-    from scenarios.sweep.store import SweepInterruptedError  # noqa: PLC0415 (same)
     from scenarios.sweep.tables import show  # noqa: PLC0415 (same)
 
     wanted = load_grid(grid, seeds=seeds)
     check_targets(None, json)
     opening = open_session(backend, address=address, workers=workers)
-    try:
-        result = measured(wanted, opening, out, Console(stderr=True)).result
-    except SweepInterruptedError as interrupted:
-        sys.stderr.write(f"blindrec: {interrupted.told(out)}\n")
-        sys.exit(INTERRUPTED)
+    result = measured(wanted, opening, out, Console(stderr=True)).result
     deliver(json, result)
     if json != STDOUT:
         show(Console(width=None if sys.stdout.isatty() else WIDTH), result, f"sweep {Path(grid).stem}, {backend}")

@@ -13,6 +13,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from scenarios.files import write_figure, write_table
+
 _PANELS = {
     "flip_found": "flip found",
     "like_right": "like or dislike guessed right",
@@ -49,7 +51,7 @@ def draw_attack(rows: Sequence[Mapping[str, Any]], out: Path) -> None:
     """
     points = pd.DataFrame(rows)
     points.insert(0, "label", [label_of(row) for row in rows])
-    points.to_csv(out / "attack.csv", index=False)
+    write_table(out / "attack.csv", points)
     figure = Figure(figsize=(12, 4.6), layout="constrained")
     places = {known: place for place, known in enumerate(sorted(points["known"].unique()))}
     for axes, (name, words) in zip(figure.subplots(1, len(_PANELS)), _PANELS.items(), strict=True):
@@ -64,4 +66,4 @@ def draw_attack(rows: Sequence[Mapping[str, Any]], out: Path) -> None:
         axes.grid(alpha=0.3)
     handles, labels = figure.axes[1].get_legend_handles_labels()
     figure.legend(handles, labels, fontsize="small", loc="outside lower center", ncols=len(labels))
-    figure.savefig(out / "attack.png", dpi=120)
+    write_figure(out / "attack.png", figure)

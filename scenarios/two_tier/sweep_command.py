@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json as json_format
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,16 +17,15 @@ from rich.table import Table
 
 from scenarios.backends import open_session
 from scenarios.datasets import three_columns
-from scenarios.files import write_bytes, write_json
+from scenarios.files import write_json, write_table
 from scenarios.records import STDOUT, check_targets, deliver, versions
 from scenarios.session import Session
-from scenarios.sweep.store import SweepInterruptedError, claim_folder, measure_units
+from scenarios.sweep.store import all_kept, claim_folder, measure_units
 from scenarios.two_tier.config import NONE, TwoTier, needs_scale, two_tier_of
 from scenarios.two_tier.experiment import read_table, world_of
 from scenarios.two_tier.sweep_plan import ASKED, SweepPlan, plan_sweep
 from scenarios.two_tier.sweep_units import ATTACK, SECOND, Key, Measured, Unit, measure, read_unit, write_unit
 
-INTERRUPTED = 130
 WIDTH = 120
 """Columns of tables that no terminal limits."""
 HELP = """Draw the paper's figures over seeds: errors against public users, and against private devices that answer.
@@ -74,19 +74,17 @@ def two_tier_sweep(
     content = {"sweep": "two-tier", "base": base.model_dump(mode="json", exclude={"seed"})}
     claim_folder(out, hashlib.sha256(json_format.dumps(content, sort_keys=True).encode()).hexdigest(), content)
     attacked: list[dict[str, Any]] = []
-    try:
+    with ExitStack() as keeping:
         with open_session(backend, address=address, workers=workers) as session:
             found = _measure(wanted, session, out)
+            keeping.enter_context(all_kept(out, found))
             if ATTACK in wanted.figures:
                 from scenarios.two_tier.sweep_attack import attack_sweep  # noqa: PLC0415 (trees, only where they grow)
 
                 attacked = attack_sweep(base, session)
-    except SweepInterruptedError as interrupted:
-        sys.stderr.write(f"blindrec: {interrupted.told(out)}\n")
-        raise typer.Exit(INTERRUPTED) from None
-    summary = _drawn(found, attacked, _title(base), out)
-    result = {"trust_model": "two-tier", **content, "versions": versions(), "summary": summary, "attack": attacked}
-    write_json(out / "result.json", result)
+        summary = _drawn(found, attacked, _title(base), out)
+        result = {"trust_model": "two-tier", **content, "versions": versions(), "summary": summary, "attack": attacked}
+        write_json(out / "result.json", result)
     deliver(json, result)
     if json != STDOUT:
         console = Console() if sys.stdout.isatty() else Console(width=WIDTH)
@@ -110,8 +108,8 @@ def _drawn(found: dict[Key, Measured], attacked: list[dict[str, Any]], title: st
         return []
     summary = summary_of(points)
     draw(summary, title, out)
-    write_bytes(out / "points.csv", points.to_csv(index=False).encode())
-    write_bytes(out / "summary.csv", summary.to_csv(index=False).encode())
+    write_table(out / "points.csv", points)
+    write_table(out / "summary.csv", summary)
     return _records(summary)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
+from scenarios.files import write_figure
 from scenarios.sweep.intervals import mean_interval
 from scenarios.two_tier.sweep_units import LEFT, RIGHT, SECOND, SETTINGS, Key, Measured
 
@@ -93,5 +94,5 @@ def draw(summary: pd.DataFrame, title: str, out: Path) -> list[Path]:
         axes.grid(alpha=0.3)
         figure.legend(fontsize="small", loc="outside right upper")
         written.append(out / f"figure-{name}.png")
-        figure.savefig(written[-1], dpi=120)
+        write_figure(written[-1], figure)
     return written

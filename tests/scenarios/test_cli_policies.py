@@ -255,22 +255,24 @@ def test_a_run_that_asked_nobody_leaves_its_folder_to_another(
 
 
 @pytest.mark.usefixtures("interruptible")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize("kept", [0, 3])
-def test_ctrl_c_tells_how_many_rounds_are_kept(
-    kept: int, blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_signal_tells_how_many_rounds_are_kept(
+    kept: int, number: signal.Signals, blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Ctrl-C and those that end a process; exit code 3 where the run can be gone on with."""
     keep, out = Journal.keep, tmp_path / "out"
     flags = [*HERE, *OWN, "--policy", "fixed", "--rounds", "5", "--out", out, "--json", "-"]
 
     def interrupted(self: Journal, over: Round) -> None:
         if over.ask.query.round == kept:
-            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(number)
         keep(self, over)
 
     with monkeypatch.context() as patch:
         patch.setattr(Journal, "keep", interrupted)
         told = blindrec(*flags)
-    assert (told.code, told.out) == (130, "")
+    assert (told.code, told.out) == (3 if kept else 130, "")
     assert told.err.count("\n") == 1
     assert told.err.startswith("blindrec: interrupted; ")
     assert kept_rounds(out) == kept

@@ -23,8 +23,9 @@ def seen() -> dict[str, str | None]:
 
 
 LOCAL_RUN = """
-import json, os, time, psutil, ray
+import json, os, signal, time, psutil, ray
 from scenarios.cluster import on_ray
+from scenarios.endings import ended_by_signals
 names = %r
 
 def listening():
@@ -33,14 +34,21 @@ def listening():
              for one in process.net_connections(kind="tcp")]
     return [(one.laddr.ip, one.laddr.port, whose) for one, whose in every if one.status == psutil.CONN_LISTEN]
 
-with on_ray(address=None, workers=1):
-    seen = {name: os.environ.get(name) for name in names}
-    task = ray.remote(num_cpus=0)(lambda: {name: os.environ.get(name) for name in names})
-    theirs = ray.get(task.remote())
-    end = time.monotonic() + 60
-    while not any("Agent" in whose for _, _, whose in listening()) and time.monotonic() < end:
-        time.sleep(0.2)
-    print(json.dumps({"seen": seen, "theirs": theirs, "ports": listening()}))
+try:
+    with ended_by_signals(), on_ray(address=None, workers=1):
+        context = ray.get_runtime_context()
+        folder = os.path.join(context.get_temp_dir(), context.get_session_name())
+        there = os.path.isdir(folder)
+        seen = {name: os.environ.get(name) for name in names}
+        task = ray.remote(num_cpus=0)(lambda: {name: os.environ.get(name) for name in names})
+        theirs = ray.get(task.remote())
+        end = time.monotonic() + 60
+        while not any("Agent" in whose for _, _, whose in listening()) and time.monotonic() < end:
+            time.sleep(0.2)
+        ports = listening()
+        signal.raise_signal(signal.SIGTERM)
+except KeyboardInterrupt:
+    print(json.dumps({"seen": seen, "theirs": theirs, "ports": ports, "folder": [there, os.path.exists(folder)]}))
 """
 """In a process of its own: another test's instance may run in this one."""
 
@@ -68,6 +76,8 @@ def test_a_local_run_listens_on_loopback_only_and_writes_nothing_to_the_home(tmp
     ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr
     told = json.loads(ended.stdout)
+    assert ended.stderr == ""  # SIGTERM ended it as Ctrl-C does, not as Ray does, with a stack dump
+    assert told["folder"] == [True, False]  # of Ray's session: while it runs, and afterwards
     assert told["seen"] == told["theirs"]
     assert told["seen"]["RAY_AUTH_MODE"] == "token"
     assert not told["seen"]["RAY_AUTH_TOKEN_PATH"].startswith(str(tmp_path))

@@ -148,10 +148,13 @@ def test_a_disk_that_is_full_from_the_start_is_told(
 ) -> None:
     for module in (records, mark):
         monkeypatch.setattr(module, "write_json", full)
-    line = refused(blindrec, *RUN, "--out", tmp_path / "out")
-    assert line == f"output folder {tmp_path / 'out'} cannot be written (No space left on device); free space there\n"
-    line = refused(blindrec, *RUN[:-1], tmp_path / "result.json")
-    assert f"json file {tmp_path / 'result.json'} cannot be written (No space left on device)" in line
+    ended, out = blindrec(*RUN, "--out", tmp_path / "out"), tmp_path / "out"
+    assert (ended.code, ended.out) == (3, "")
+    line = f"output folder {out} cannot be written (No space left on device); free space there"
+    assert ended.err == f"blindrec: {line}\n"
+    ended = blindrec(*RUN[:-1], tmp_path / "result.json")
+    assert ended.code == 3
+    assert f"json file {tmp_path / 'result.json'} cannot be written (No space left on device)" in ended.err
 
 
 def test_a_ledger_that_cannot_be_written_stops_the_run_where_it_can_be_resumed(

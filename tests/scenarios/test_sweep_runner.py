@@ -134,7 +134,7 @@ def test_ctrl_c_keeps_what_is_finished_and_the_same_command_goes_on(
     with monkeypatch.context() as patch:
         interrupted_after(3, patch)
         stopped = swept("--out", new, "--json", "-")
-    assert (stopped.code, stopped.out) == (130, "")
+    assert (stopped.code, stopped.out) == (3, "")
     assert stopped.err == (
         f"blindrec: interrupted; 3 of 4 units are done and kept in {new}, the same command goes on from there\n"
     )
@@ -238,7 +238,8 @@ def test_help_teaches(blindrec: Command) -> None:
 
 
 @pytest.mark.usefixtures("interruptible")
-def test_ctrl_c_on_the_process(grid: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_to_the_process(number: signal.Signals, grid: Path, tmp_path: Path) -> None:
     out = tmp_path / "sweep"
     command = [sys.executable, "-m", "scenarios", "sweep", "sample-complexity", str(grid), "--seeds", "5000"]
     with subprocess.Popen(
@@ -250,11 +251,11 @@ def test_ctrl_c_on_the_process(grid: Path, tmp_path: Path) -> None:
         try:
             assert holds_within(120, lambda: sweep.poll() is not None or (out / "units.jsonl").exists())
             assert holds_within(60, lambda: sweep.poll() is not None or len(lines(out)) > 1)
-            sweep.send_signal(signal.SIGINT)
+            sweep.send_signal(number)
             said, err = sweep.communicate(timeout=60)
         finally:
             sweep.kill()
-    assert (sweep.returncode, said) == (130, "")
+    assert (sweep.returncode, said) == (3, "")
     assert err.splitlines()[-1].startswith("blindrec: interrupted; ")
     assert f"{len(lines(out))} of 10000 units are done" in err.splitlines()[-1]
 

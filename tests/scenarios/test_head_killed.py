@@ -1,0 +1,53 @@
+"""Ray's head is killed under a run: it ends in a line with what is kept, and goes on to the same end as others."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+from runs import Command, holds_within
+
+from scenarios.journal import kept_rounds
+
+SLOWLY = """
+import sys, time
+from scenarios import journal
+from scenarios.cli import main
+keep = journal.Journal.keep
+def slowly(self, over):
+    keep(self, over)
+    time.sleep(0.3)
+journal.Journal.keep = slowly
+main(sys.argv[1:])
+"""
+RUN = ["run", "--items", "40", "--rated", "5", "--users", "900", "--design", "sign", "--policy", "fixed"]
+RUN += ["--rounds", "300"]
+
+
+@pytest.mark.cluster
+def test_a_run_whose_head_died_tells_what_is_kept_and_goes_on(
+    blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rounds are slowed down, so that the head dies long before the last one."""
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    out = tmp_path / "out"
+    command = [sys.executable, "-c", SLOWLY, *RUN, "--workers", "1", "--out", str(out)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
+        try:
+            assert holds_within(120, lambda: kept_rounds(out) >= 2 or run.poll() is not None)
+            heads = [one for one in psutil.Process(run.pid).children(recursive=True) if one.name() == "gcs_server"]
+            heads[0].kill()
+            said, err = run.communicate(timeout=60)
+        finally:
+            run.kill()
+    line = err.splitlines()[-1]
+    kept = f"{kept_rounds(out)} rounds are kept in {out}, the same command or blindrec resume {out} goes on"
+    assert (run.returncode, said) == (3, "")
+    assert line.partition(" 127.0.0.1:")[0] == "blindrec: the Ray head at"
+    assert line.endswith(f" died; {kept}")
+    resumed = blindrec("resume", out, "--backend", "inprocess", "--json", "-")
+    whole = blindrec(*RUN, "--backend", "inprocess", "--json", "-")
+    assert resumed.result["releases_sha256"] == whole.result["releases_sha256"]
