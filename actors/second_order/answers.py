@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from actors.durable import make_folder
-from actors.ledger_file import owner_of
+from actors.keeper import owner_of
 from actors.log import Log, damaged, read_log
 from coordinator.protocol.budget import Epsilon, PrivacyParameter, require_epsilon
 from coordinator.protocol.checked import MOST_DEVICES, require_bytes, require_whole

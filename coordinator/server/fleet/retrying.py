@@ -13,9 +13,6 @@ from coordinator.protocol.errors import BlindrecError, ForgottenError, LostError
 
 MOST_ATTEMPTS = 8
 """How often a block may be lost, or a round begun, before the run gives up."""
-MOST_REMINDED = 3 * MOST_ATTEMPTS
-"""How often a block is asked at most, those times included that a new process had to book earlier questions first:
-twice for each death, since an answer of the process that died may still come in."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 15.0
 """Seconds before another attempt; the pause doubles each time."""
 LOST = (

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import tiers
 
-from actors.ledger_file import owner_of
+from actors.keeper import owner_of
 from actors.log import Log
 from actors.second_order.answers import SUFFIX, Answer, Answers
 from actors.second_order.cohort import PrivateCohort
