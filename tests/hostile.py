@@ -164,25 +164,25 @@ def voter_targets() -> list[Target]:
 def private_targets() -> list[Target]:
     """Methods of private devices; a model that was changed is announced and asked about, where it has a digest."""
     host = PrivateHost(tiers.private(OF, items=ITEMS), tiers.SECRET, BOUNDS, tiers.WILLING)
-    token, asked = host.incarnation(), [tiers.query(FEATURES, name) for name in found()]
+    asked = [tiers.query(FEATURES, name) for name in found()]
     asked.append(forged(tiers.query(FEATURES, "pmc"), own_h=True))
 
     def books() -> object:
-        return [(dict(one._pinned), dict(one._answers._held)) for one in host._cohorts.values()]
+        return [(dict(one._answers._pinned), dict(one._answers._held)) for one in host._cohorts.values()]
 
     def answer(query: Any, features: Any, *rest: Any) -> object:
         with suppress(Exception):  # else it arrives as it is
             query = forged(query, model=features.digest)
-            host._cohorts[0]._pinned = dict.fromkeys(range(4), features.digest)
+            host._cohorts[0]._answers._pinned = dict.fromkeys(range(4), features.digest)
             host._cohorts[0]._answers._held = {}
         told = host.answer(query, features, *rest)
         for release in told:
             SecondOrderRelease.arrived(release).require(query, features)
         return told
 
-    good = [(query, FEATURES, 0, first, 4, token) for query in asked for first in (0, 3)]
+    good = [(query, FEATURES, 0, first, 4) for query in asked for first in (0, 3)]
     return [
-        Target("PrivateHost.pin", host.pin, [(FEATURES.digest, 4, 5, 9, token)], books),
+        Target("PrivateHost.pin", host.pin, [(FEATURES.digest, 4, 5, 9)], books),
         Target("PrivateHost.answer", answer, good, lambda: None),
         Target("PrivateHost.answer as it is", host.answer, good, books),
         Target("PrivateCohort.ledger", host._cohorts[0].ledger, [(2,)], books),
