@@ -23,7 +23,7 @@ class Booked:
     first, stop : int
         The devices, ``first`` to ``stop - 1``.
     refused : sequence of (int, int)
-        Those whose budget does not hold it, by stretches ``[first, stop)``.
+        Those whose budget does not hold it, or who cannot book it, by stretches ``[first, stop)``.
     present : ndarray of uint8, or None
         Which of them neither drop out nor are late, 0 or 1; None: all.
     """

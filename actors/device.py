@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from actors.absence import PRESENT, Absence
 from actors.advice import recommend
 from actors.booking import Booked
 from actors.coins import Coins
+from actors.keeper import Books
 from actors.ledger import Ledger
 from actors.mechanisms import half_of
 from actors.questions import check
@@ -36,8 +35,8 @@ class Cohort:
         The devices of this cohort, ``first`` to ``stop - 1``.
     budget : Fraction or None
         What each device may spend in all [nats]; None for no limit.
-    ledger : Path, optional
-        Folder in which charges are kept before anything is answered; see `actors.ledger.Ledger`.
+    keeper : Books, optional
+        Where charges are booked before anything is answered; see `actors.ledger.Ledger`.
     absence : Absence, optional
         Which devices drop out, or answer too late.
 
@@ -57,12 +56,12 @@ class Cohort:
         stop: int,
         budget: Epsilon,
         *,
-        ledger: Path | None = None,
+        keeper: Books | None = None,
         absence: Absence = PRESENT,
     ) -> None:
         require_block(first, stop, 0, ratings.users)
         self.first, self.stop = first, stop
-        self.ledger = Ledger(first, stop, budget, ledger)
+        self.ledger = Ledger(first, stop, budget, keeper)
         self._absence = absence
         self._ratings = ratings
         self._master = as_words(secret)
@@ -71,9 +70,9 @@ class Cohort:
         """Answer ``query`` for devices ``first`` to ``stop - 1``.
 
         A device that has answered this query before repeats its bits and spends nothing; one whose budget does not
-        hold a new query refuses: it is marked as not answering, and its bits are 0. So is one that cannot answer,
-        which follows from public things alone (too few public rated items), or drops out or is late, which its own coin
-        decides; it is charged all the same.
+        hold a new query, or whose keeper does not answer, refuses: it is marked as not answering, and its bits are 0.
+        So is one that cannot answer, which follows from public things alone (too few public rated items), or drops out
+        or is late, which its own coin decides; it is charged all the same.
 
         Parameters
         ----------
@@ -99,14 +98,10 @@ class Cohort:
 
     def book(self, query: Query, first: int, stop: int) -> Booked:
         """Check and charge ``query``, and find who is there to answer it; nothing is answered yet. See `answer`."""
-        refused = self.recall(query, first, stop)
+        check(query, self._ratings)
+        refused = self.ledger.charge(query, first, stop)
         present = self._absence.present(self._master, query.words, first, stop - first)
         return Booked(query=query, first=first, stop=stop, refused=refused, present=present)
-
-    def recall(self, query: Query, first: int, stop: int) -> list[tuple[int, int]]:
-        """Check and charge ``query`` as `answer` does; return the stretches whose budget does not hold it."""
-        check(query, self._ratings)
-        return self.ledger.charge(query, first, stop)
 
     def _coins(self, query: Query, first: int, stop: int) -> Coins:
         return Coins(self._master, first, stop - first, query.words)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 
+from actors.keeper import Books
 from actors.ledger import Ledger
 from actors.voters import Voters
 from coordinator.protocol.arrays import Indices
@@ -28,8 +27,8 @@ class VoterCohort:
         The devices of this cohort, ``first`` to ``stop - 1``.
     budget : Fraction or None
         What all clients together may learn of each device [nats]; None for no limit.
-    ledger : Path, optional
-        Folder in which services are booked before anybody votes; see `actors.ledger.Ledger`.
+    keeper : Books, optional
+        Where services are booked before anybody votes; see `actors.ledger.Ledger`.
 
     Notes
     -----
@@ -38,12 +37,12 @@ class VoterCohort:
     """
 
     def __init__(
-        self, voters: Voters, secret: bytes, first: int, stop: int, budget: Epsilon, ledger: Path | None = None
+        self, voters: Voters, secret: bytes, first: int, stop: int, budget: Epsilon, keeper: Books | None = None
     ) -> None:
         if not 0 <= first <= stop <= voters.users:
             raise BlockError(f"devices {first} to {stop - 1} are not all among the {voters.users} voters")
         self.first, self.stop = first, stop
-        self.ledger = Ledger(first, stop, budget, ledger)
+        self.ledger = Ledger(first, stop, budget, keeper)
         self._voters = voters
         self._master = as_words(secret)
 

@@ -1,21 +1,23 @@
 """What devices have spent: repeats are free, what a budget does not hold is refused, nothing is ever refunded.
 
 A block of devices shares one ledger of stretches: neighbours that answered the same queries form one stretch, so a
-million devices that were asked alike cost one row. Sums are exact rationals.
+million devices that were asked alike cost one row. Sums are exact rationals. What a ledger holds is a copy: what counts
+is booked with the keeper, before anything is answered.
 """
 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from pathlib import Path
 from threading import Lock
 from typing import Protocol
 
 import numpy as np
 
-from actors.ledger_file import Entry, LedgerFile, read_entries
+from actors.charges import Entry, read_entry
+from actors.keeper import Books, Keeper, UnreachableError
 from coordinator.protocol.arrays import Indices
 from coordinator.protocol.budget import Epsilon, add, as_float, require_epsilon, within
 from coordinator.protocol.checked import require_block
@@ -63,29 +65,27 @@ class Ledger:
         The devices.
     budget : Fraction or None
         What each device may spend in all [nats]; None for no limit.
-    folder : Path, optional
-        Where charges are kept on disk; what stands there about these devices is theirs from the start.
+    keeper : Books, optional
+        Where charges are booked; what stands there about these devices is theirs. Default: one in memory, of their own.
 
     Raises
     ------
-    LedgerError
-        If the folder cannot be used.
     InputError
         If the budget is no privacy parameter.
 
     Notes
     -----
-    Blocks of a cohort may be charged from several threads at once.
+    Blocks of a cohort may be charged from several threads at once, and from several processes. Each looks at what
+    others have booked before it decides anything, so that none need read anything when it starts.
     """
 
-    def __init__(self, first: int, stop: int, budget: Epsilon, folder: Path | None = None) -> None:
+    def __init__(self, first: int, stop: int, budget: Epsilon, keeper: Books | None = None) -> None:
         self.budget = require_epsilon(budget, "budget")
+        self.first, self.stop = first, stop
         self._stretches = [Stretch(first, stop)]
         self._lock = Lock()
-        self._file = None if folder is None else LedgerFile(folder, first)
-        if folder is not None:
-            for entry in read_entries(folder, first, stop):
-                self._stretches, _, _ = self._charged(entry, None)
+        self._keeper: Books = keeper or Keeper()
+        self._known = 0
 
     def charge(self, query: Costly, first: int, stop: int) -> list[tuple[int, int]]:
         """Charge ``query`` to devices ``first`` to ``stop - 1``, before they answer.
@@ -101,7 +101,7 @@ class Ledger:
         -------
         list of (int, int)
             The stretches ``[first, stop)`` of devices that refuse: the query is new to them, and their budget does
-            not hold it. They spend nothing.
+            not hold it, or their keeper does not answer. They spend nothing, as far as they know.
 
         Raises
         ------
@@ -109,27 +109,59 @@ class Ledger:
             If a device does not belong to this ledger.
         InputError
             If what is to be charged is no privacy parameter: nothing is ever refunded.
+        LedgerError
+            If it cannot be booked, or what was booked cannot be read.
         """
-        require_block(first, stop, self._stretches[0].first, self._stretches[-1].stop)
+        require_block(first, stop, self.first, self.stop)
         entry = Entry(query.id, query.epsilon, first, stop)
         with self._lock:
-            return self._charge(entry)
+            try:
+                return self._charge(entry)
+            except UnreachableError:
+                _, booked, refused = self._charged(entry, self.budget)
+                return sorted(booked + refused)
 
     def _charge(self, entry: Entry) -> list[tuple[int, int]]:
-        kept, booked, refused = self._charged(entry, self.budget)
-        if self._file is not None and booked:
-            self._file.append([replace(entry, first=low, stop=high) for low, high in booked])
-        self._stretches = kept
-        return refused
+        """Book a charge; where others booked something about these devices meanwhile, take it in and decide anew."""
+        while True:
+            kept, booked, refused = self._charged(entry, self.budget)
+            if not booked and not refused:  # all of them have booked it, and repeat what they answered
+                return []
+            lines = [replace(entry, first=low, stop=high).line() for low, high in booked]
+            known, others = self._keeper.book(self.first, self.stop, self._known, lines)
+            self._take(known, others)
+            if not others:
+                self._stretches = kept
+                return refused
+
+    def _take(self, known: int, lines: Iterable[str]) -> None:
+        """Take in what others booked; some of it may be about others' devices."""
+        stretches = self._stretches
+        for entry in map(read_entry, lines):
+            low, high = max(self.first, entry.first), min(self.stop, entry.stop)
+            if low < high:
+                stretches, _, _ = self._charged(replace(entry, first=low, stop=high), None, stretches)
+        self._stretches, self._known = stretches, known
+
+    def look(self) -> None:
+        """Take in what was booked elsewhere, before what devices have spent is told.
+
+        Raises
+        ------
+        LedgerError
+            If the keeper does not answer, or what was booked cannot be read.
+        """
+        with self._lock:
+            self._take(*self._keeper.read(self.first, self.stop, self._known))
 
     def _charged(
-        self, entry: Entry, budget: Epsilon
+        self, entry: Entry, budget: Epsilon, before: list[Stretch] | None = None
     ) -> tuple[list[Stretch], list[tuple[int, int]], list[tuple[int, int]]]:
         """Return the stretches after a charge, which of them are charged, and which refuse."""
         kept: list[Stretch] = []
         booked: list[tuple[int, int]] = []
         refused: list[tuple[int, int]] = []
-        for stretch in self._split(entry.first, entry.stop):
+        for stretch in _split(self._stretches if before is None else before, entry.first, entry.stop):
             inside = entry.first <= stretch.first and stretch.stop <= entry.stop
             asked = inside and entry.id not in stretch.answered
             if asked and not within(add(stretch.spent, entry.epsilon), budget):
@@ -137,11 +169,12 @@ class Ledger:
                 asked = False
             elif asked:
                 booked.append((stretch.first, stretch.stop))
-            self._append(kept, stretch.charged(entry) if asked else stretch)
+            _append(kept, stretch.charged(entry) if asked else stretch)
         return kept, booked, refused
 
     def stretches(self) -> list[tuple[int, int, Epsilon]]:
         """Return what devices have spent: ``(first, stop, spent)`` of stretches that spent alike [nats]."""
+        self.look()
         found: list[tuple[int, int, Epsilon]] = []
         for stretch in self._stretches:
             if found and found[-1][2] == stretch.spent:
@@ -151,8 +184,13 @@ class Ledger:
         return found
 
     def holds(self, query: Costly, devices: Indices) -> bool:
-        """Return whether all ``devices`` (ascending) were charged for ``query``."""
+        """Return whether all ``devices`` (ascending) were charged for ``query``, here or elsewhere."""
         query_id = query.id
+        if not self._holds(query_id, devices):
+            self.look()
+        return self._holds(query_id, devices)
+
+    def _holds(self, query_id: bytes, devices: Indices) -> bool:
         with self._lock:
             others = [stretch for stretch in self._stretches if query_id not in stretch.answered]
         cuts = np.array([(stretch.first, stretch.stop) for stretch in others], np.int64).reshape(-1, 2)
@@ -160,6 +198,7 @@ class Ledger:
 
     def spent(self, device: int) -> Epsilon:
         """Return what ``device`` has spent so far [nats]; None if it has answered without noise."""
+        self.look()
         return self._stretch(device).spent
 
     def refusal(self, query: Costly, device: int) -> BudgetError:
@@ -173,18 +212,19 @@ class Ledger:
     def _stretch(self, device: int) -> Stretch:
         return next(stretch for stretch in self._stretches if stretch.first <= device < stretch.stop)
 
-    def _split(self, first: int, stop: int) -> list[Stretch]:
-        """Return the stretches, cut at ``first`` and at ``stop``."""
-        pieces: list[Stretch] = []
-        for stretch in self._stretches:
-            cuts = [cut for cut in (first, stop) if stretch.first < cut < stretch.stop]
-            ends = [stretch.first, *dict.fromkeys(cuts), stretch.stop]
-            pieces += [replace(stretch, first=a, stop=b) for a, b in itertools.pairwise(ends)]
-        return pieces
 
-    @staticmethod
-    def _append(kept: list[Stretch], stretch: Stretch) -> None:
-        if kept and kept[-1].same_history(stretch):
-            kept[-1] = replace(kept[-1], stop=stretch.stop)
-        else:
-            kept.append(stretch)
+def _split(stretches: list[Stretch], first: int, stop: int) -> list[Stretch]:
+    """Return stretches, cut at ``first`` and at ``stop``."""
+    pieces: list[Stretch] = []
+    for stretch in stretches:
+        cuts = [cut for cut in (first, stop) if stretch.first < cut < stretch.stop]
+        ends = [stretch.first, *dict.fromkeys(cuts), stretch.stop]
+        pieces += [replace(stretch, first=a, stop=b) for a, b in itertools.pairwise(ends)]
+    return pieces
+
+
+def _append(kept: list[Stretch], stretch: Stretch) -> None:
+    if kept and kept[-1].same_history(stretch):
+        kept[-1] = replace(kept[-1], stop=stretch.stop)
+    else:
+        kept.append(stretch)

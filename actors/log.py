@@ -19,7 +19,7 @@ from pathlib import Path
 from actors.durable import add, sync_folder
 from coordinator.protocol.errors import LedgerError
 
-FORMAT = 3
+FORMAT = 4
 """Changes when a line of a log means something else; the rounds and the mark of a run have a format of their own."""
 _DIGEST = 8
 _BEGUN = re.compile(rb"[0-9a-f]{0,15}|[0-9a-f]{16}(?: (?:[\[{][ -~]*)?)?")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ import ray
 
 from actors.client import Client
 from actors.electors import VoterCohort
-from actors.incarnations import Incarnation
+from actors.keeper import Books
 from actors.voters import Voters
 from coordinator.protocol.arrays import Indices
 from coordinator.protocol.ballots import Ballot, Service, Votes, check_electors
@@ -23,9 +22,9 @@ class VoterHost:
 
     Parameters
     ----------
-    voters, secret, budget, ledger
-        As for `actors.electors.VoterCohort`. An actor that is started anew finds in ``ledger`` which services its
-        devices entered, if that folder is still there; the server lets it enter all of them again in any case.
+    voters, secret, budget, keeper
+        As for `actors.electors.VoterCohort`. An actor that is started anew finds with the ``keeper`` which services its
+        devices entered.
     bounds : list of (int, int)
         The cohorts, ``[first, stop)`` each, ascending and side by side.
     """
@@ -36,39 +35,22 @@ class VoterHost:
         secret: bytes,
         bounds: list[tuple[int, int]],
         budget: Epsilon,
-        ledger: Path | None = None,
+        keeper: Books | None = None,
     ) -> None:
-        self._incarnation = Incarnation()
-        self._cohorts = [VoterCohort(voters, secret, first, stop, budget, ledger) for first, stop in bounds]
+        self._cohorts = [VoterCohort(voters, secret, first, stop, budget, keeper) for first, stop in bounds]
 
-    def incarnation(self) -> bytes:
-        """Return the token of this process, drawn when it started."""
-        return self._incarnation.token
-
-    def enter(self, service: Service, incarnation: bytes) -> Indices:
-        """Let devices book a service; see `actors.electors.VoterCohort.enter`.
-
-        Raises
-        ------
-        ForgottenError
-            If ``incarnation`` is not this process's token: it may have forgotten what its devices entered before.
-        InputError
-            If it is no service; nothing is booked then.
-        """
-        self._incarnation.require(incarnation)
+    def enter(self, service: Service) -> Indices:
+        """Let devices book a service; see `actors.electors.VoterCohort.enter`."""
         return np.concatenate([cohort.enter(service) for cohort in self._cohorts])
 
-    def vote(self, ballot: Ballot, electors: Indices, incarnation: bytes) -> Votes:
+    def vote(self, ballot: Ballot, electors: Indices) -> Votes:
         """Return votes of this host's devices; see `actors.electors.VoterCohort.vote`.
 
         Raises
         ------
-        ForgottenError
-            As for `enter`.
         InputError
             If it is no ballot, or electors are no ascending list of devices of this host.
         """
-        self._incarnation.require(incarnation)
         Ballot.arrived(ballot)
         check_electors(electors, self._cohorts[0].first, self._cohorts[-1].stop)
         parts = [
@@ -108,7 +90,7 @@ class ClientHost:
 
 
 def start_voters(
-    bounds: list[tuple[int, int]], voters: Any, secret: bytes, budget: Epsilon, cpus: float, ledger: Path
+    bounds: list[tuple[int, int]], voters: Any, secret: bytes, budget: Epsilon, cpus: float, keeper: Books
 ) -> Any:
     """Start a `VoterHost` as a Ray actor; ``voters`` is a reference, stored once for all hosts and held by the caller.
 
@@ -118,7 +100,7 @@ def start_voters(
     """
     actor: Any = ray.remote(VoterHost)
     options = actor.options(num_cpus=cpus, scheduling_strategy="SPREAD", max_restarts=-1)
-    return options.remote(voters, secret, bounds, budget, ledger)
+    return options.remote(voters, secret, bounds, budget, keeper)
 
 
 def start_clients(clients: list[Client]) -> Any:

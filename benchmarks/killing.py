@@ -19,8 +19,10 @@ from typing import Any, NamedTuple, TypeVar
 
 import psutil
 
-from actors.ledger_file import read_entries
+from actors.charges import read_entry
+from actors.keeper import read_book
 from benchmarks.victims import actors_below
+from coordinator.protocol.errors import LedgerError
 from scenarios.journal import Journal
 
 LOOK = 0.01
@@ -98,11 +100,12 @@ def _name(actor: psutil.Process) -> str:
     return " ".join(actor.cmdline()).partition("::")[2].partition(".")[0].strip()
 
 
-def booked(out: Path, users: int) -> int:
+def booked(out: Path) -> int:
     """Return how many answers the devices of a run in ``out``, of seed 0, have booked so far."""
     try:
-        return sum(entry.stop - entry.first for entry in read_entries(Journal(out, seed=0).ledger, 0, users))
-    except FileNotFoundError:  # the run has ended meanwhile
+        entries = [read_entry(line) for _, _, line in read_book(Journal(out, seed=0).ledger)]
+        return sum(entry.stop - entry.first for entry in entries)
+    except LedgerError:  # the run has ended meanwhile
         return 0
 
 
@@ -192,7 +195,7 @@ class Cluster:
         """Wait until so many answers are booked; return the seconds since the first one, and the number."""
         begin = 0.0
         while driver.poll() is None:
-            answers, now = booked(out, self._users), time.monotonic()
+            answers, now = booked(out), time.monotonic()
             begin = begin or (now if answers else 0.0)
             if answers >= wanted:
                 return now - begin, answers

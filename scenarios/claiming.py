@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from actors.durable import make_folder
-from actors.ledger_file import SUFFIX
+from actors.keeper import SUFFIX
 from coordinator.protocol.errors import InputError, LostError, PolicyError
 from scenarios.config import Scenario
 from scenarios.files import left_over, try_folder
@@ -20,7 +20,7 @@ from scenarios.policies import code_digest
 def claim(out: Path, scenario: Scenario, repeat: int = 1) -> None:
     """Make a folder the place of a run, or of the rest of one that was interrupted.
 
-    A run that goes on keeps its name, even where nothing of it is found here: its ledgers may lie on other nodes.
+    A run that goes on keeps its name, even where nothing of it is found here.
 
     Parameters
     ----------

@@ -16,13 +16,15 @@ import numpy as np
 import ray
 
 from actors.host import advice_permit, start_host
+from actors.hosted_keeper import start_keeper
+from actors.keeper import Books
 from actors.ratings import Ratings
 from coordinator.protocol.arrays import Indices2
 from coordinator.protocol.errors import BlindrecError, InputError
 from coordinator.protocol.messages import Model
 from coordinator.server.fleet.aggregator import CPUS
+from coordinator.server.fleet.cohorts import Cohorts
 from coordinator.server.fleet.retrying import again, got
-from coordinator.server.fleet.roster import Cohorts
 from scenarios.endings import same_handlers
 from scenarios.head_watch import HeadWatch
 from scenarios.loopback import alone, without_folder
@@ -65,8 +67,8 @@ class OnRay:
     def run(self, job: Job, *, advised: int, top: int, progress: Progress) -> Ran:
         """Run a job; see `scenarios.session.Session.run`."""
         _ship(job)
-        ratings = _shared(job.ratings)
-        hosts, permit = _start_hosts(job, ratings, self.workers), advice_permit(job.secret)
+        ratings, keeper = _shared(job.ratings), start_keeper(job.ledger)
+        hosts, permit = _start_hosts(job, ratings, keeper, self.workers), advice_permit(job.secret)
         each = len(hosts) and -(-len(job.layout.cohorts) // len(hosts))
         behind = [hosts[index // each] for index in range(len(job.layout.cohorts))]
         cohorts = Cohorts(bounds=job.layout.cohorts, hosts=behind)
@@ -75,11 +77,11 @@ class OnRay:
             if query := job.first_query():
                 with job.naming_policy():
                     again(lambda: room_for([host.warm_up.remote(query) for host in hosts], needs), UNREACHABLE)
-            served = conducted(job, cohorts, progress, needs)
+            served = conducted(job, cohorts, keeper, progress, needs)
             advice = again(lambda: _advise(cohorts, served.outcome.model, advised, top, permit, needs), UNREACHABLE)
         finally:
-            for host in hosts:
-                ray.kill(host)
+            for actor in (*hosts, keeper.actor):
+                ray.kill(actor)
             del ratings  # until here a host that is started anew can read them
         return Ran(
             outcome=served.outcome,
@@ -142,13 +144,13 @@ def quiet() -> Iterator[None]:
         os.close(kept)
 
 
-def _start_hosts(job: Job, ratings: Any, workers: int) -> list[Any]:
+def _start_hosts(job: Job, ratings: Any, keeper: Books, workers: int) -> list[Any]:
     bounds = job.layout.cohorts
     each = -(-len(bounds) // min(len(bounds), MOST_ACTORS))
     groups = [bounds[start : start + each] for start in range(0, len(bounds), each)]
     cpus = _cpus_each(workers, len(groups))
     with quiet():
-        common = (job.secret, job.budget, cpus, job.ledger, job.absence, job.learner.own)
+        common = (job.secret, job.budget, cpus, keeper, job.absence, job.learner.own)
         return [start_host(group, ratings, *common) for group in groups]
 
 

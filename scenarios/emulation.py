@@ -48,6 +48,3 @@ class Emulated:
         sensed[pool], scores[pool], ones = self.design.emulate(query, crowd, self.coins)
         statistic = ScoreStatistic(sensed=sensed, scores=scores, asked=users, answered=users, refused=0, ones=ones)
         return statistic, []
-
-    def recall(self, ask: Ask) -> None:
-        """Do nothing: there are no devices whose ledgers could book anything."""

@@ -128,7 +128,7 @@ def run(
         What an interrupted run of the same scenario kept: these rounds are not asked again. Every new one is kept
         there soon after it is over. Default: nowhere.
     ledger : Path, optional
-        Folder in which devices keep what they have spent.
+        Folder in which the devices' keeper keeps what they have spent.
 
     Returns
     -------

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from actors.durable import make_folder
-from actors.ledger_file import read_entries
+from actors.keeper import Keeper
 from coordinator.protocol.errors import InputError, LedgerError, LostError
 from coordinator.protocol.messages import Query
 from coordinator.server.rounds.conductor import Round
@@ -31,6 +31,7 @@ from coordinator.server.statistics.statistic import Statistic
 from scenarios.files import write_bytes
 from scenarios.mark import FOLDER, FORMAT, MARK, UNCLAIMED, digest, read_mark
 from scenarios.policies import code_digest
+from scenarios.spending import require_booked
 
 _DIGEST = 32
 _UNREADABLE = (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError, zipfile.BadZipFile, zlib.error)
@@ -54,8 +55,7 @@ class Journal:
 
     Notes
     -----
-    The folder of ledgers is named by the run, not only by its place: a node without the driver's disk still holds what
-    an earlier run left there, when that run's folder is long gone.
+    The folder of the ledger is named by the run, not only by its place, so that one of another run is noticed.
     """
 
     def __init__(self, out: Path, seed: int) -> None:
@@ -108,18 +108,15 @@ class Journal:
             before = content[:_DIGEST].hex()
 
     def check(self) -> Path | None:
-        """Read all rounds and ledgers; return the first damaged round, which is put aside, or None.
+        """Read all rounds and the ledger; return the first damaged round, which is put aside, or None.
 
         Raises
         ------
         InputError
-            If something does not belong to the run, or a ledger is damaged.
+            If something does not belong to the run, the ledger is damaged, or it lacks what devices answered.
         """
-        for _ in self:
-            pass
         try:
-            for _ in read_entries(self.ledger, 0, 0):
-                pass
+            require_booked(self, Keeper(self.ledger))
         except LedgerError as error:
             raise InputError(str(error)) from None
         return self.damaged

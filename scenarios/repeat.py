@@ -114,15 +114,15 @@ def _one(
             population=population,
             progress=progress,
             rounds=rounds,
-            ledger=rounds.ledger if rounds else None,
+            ledger=journal.ledger if journal else None,
         )
 
 
 @contextmanager
 def _kept(journal: Journal | None, session: Session, seed: int) -> Iterator[Journal | None]:
-    """Yield where rounds and what devices spent are kept: the journal, else on Ray one that lasts as long as the run.
+    """Yield where rounds are kept: the journal, else on Ray one that lasts as long as the run.
 
-    There a coordinator or a device may die and be replaced; in this process all end together.
+    There a coordinator may die and be replaced; in this process all end together.
     """
     if journal is None and session.name == "ray":
         with tempfile.TemporaryDirectory(prefix="blindrec-") as folder:

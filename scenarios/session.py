@@ -6,7 +6,7 @@ import os
 import queue
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,6 +17,7 @@ import numpy as np
 
 from actors.absence import PRESENT, Absence
 from actors.device import Cohort
+from actors.keeper import Keeper
 from actors.ratings import Ratings
 from coordinator.protocol.admitted import admit
 from coordinator.protocol.arrays import Indices2
@@ -26,7 +27,7 @@ from coordinator.protocol.messages import Model, Query, Release
 from coordinator.server.aggregation import aggregate, no_release
 from coordinator.server.fleet.layout import Layout, cut
 from coordinator.server.rounds.asking import next_ask, whose
-from coordinator.server.rounds.conductor import Learner, Outcome, conduct
+from coordinator.server.rounds.conductor import Learner, Outcome, Round, conduct
 from coordinator.server.rounds.state import Ask, Policy, ServerState
 from coordinator.server.server_half import MOST_ROUNDS
 from coordinator.server.statistics.statistic import Statistic, merge
@@ -61,7 +62,7 @@ class Job:
     rounds : Kept
         Those that an interrupted run went through; told every new one.
     ledger : Path or None
-        Folder in which devices keep what they have spent; None: in memory only.
+        Folder in which the devices' keeper keeps what they have spent; None: in memory only.
     absence : Absence
         Which devices drop out, or answer too late.
     """
@@ -184,8 +185,9 @@ class InProcess:
     def run(self, job: Job, *, advised: int, top: int, progress: Progress) -> Ran:
         """Run a job; see `Session.run`."""
         admit(job.learner.own)
+        keeper = Keeper(job.ledger)
         cohorts = [
-            Cohort(job.ratings, job.secret, first, stop, job.budget, ledger=job.ledger, absence=job.absence)
+            Cohort(job.ratings, job.secret, first, stop, job.budget, keeper=keeper, absence=job.absence)
             for first, stop in job.layout.cohorts
         ]
         if query := job.first_query():
@@ -201,7 +203,7 @@ class InProcess:
                 devices=job.layout.devices,
                 budget=job.budget,
                 most_rounds=job.most_rounds,
-                earlier=job.rounds,
+                earlier=transport.over(job.rounds),
                 keep=job.rounds.keep,
             )
             seconds = time.perf_counter() - start
@@ -263,13 +265,12 @@ class _Threads:
             self._progress(self._answers)
         return total or aggregate(ask.query, no_release(ask.query)), releases
 
-    def recall(self, ask: Ask) -> None:
-        """Let devices book an earlier question; see `coordinator.server.rounds.conductor.Transport`."""
-        for cohort in self._cohorts:
-            if (first := max(cohort.first, ask.first)) < (stop := min(cohort.stop, ask.stop)):
-                cohort.ledger.charge(ask.query, first, stop)
-        self._answers += ask.stop - ask.first
-        self._progress(self._answers)
+    def over(self, rounds: Iterable[Round]) -> Iterator[Round]:
+        """Yield rounds that are over, and report them as progress."""
+        for one in rounds:
+            yield one
+            self._answers += one.ask.stop - one.ask.first
+            self._progress(self._answers)
 
 
 def _advise(cohorts: list[Cohort], model: Model, advised: int, top: int) -> Indices2:

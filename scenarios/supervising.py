@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import sys
 import time
 from collections.abc import Callable
@@ -11,12 +10,14 @@ from typing import Any
 
 import ray
 
+from actors.keeper import Books
 from coordinator.protocol.errors import LostError
+from coordinator.server.fleet.cohorts import Cohorts
 from coordinator.server.fleet.coordinator import Limits, start_coordinator
-from coordinator.server.fleet.retrying import LOST, got, pause
-from coordinator.server.fleet.roster import Cohorts
+from coordinator.server.fleet.retrying import got
 from coordinator.server.rounds.conductor import Outcome, Round
 from scenarios.session import Job, Progress, Spent
+from scenarios.spending import require_there, spent_by
 
 POLL, POLL_AGAIN = 0.2, 0.02
 """Seconds between two looks at the coordinator; the second after rounds were fetched, when more may wait."""
@@ -42,7 +43,7 @@ class Conducted:
     restarts : int
         Coordinators that died.
     spent : list of (int, int, Fraction or None)
-        What devices have spent, by their own ledgers: ``(first, stop, spent)`` [nats].
+        What devices have spent, by their keeper's book: ``(first, stop, spent)`` [nats].
     """
 
     outcome: Outcome
@@ -52,7 +53,7 @@ class Conducted:
     spent: list[Spent]
 
 
-def conducted(job: Job, cohorts: Cohorts, progress: Progress, needs: float) -> Conducted:
+def conducted(job: Job, cohorts: Cohorts, keeper: Books, progress: Progress, needs: float) -> Conducted:
     """Let a coordinator conduct the rounds; where it dies, the next one goes on after the last round that was kept.
 
     Parameters
@@ -60,6 +61,8 @@ def conducted(job: Job, cohorts: Cohorts, progress: Progress, needs: float) -> C
     job : Job
     cohorts : Cohorts
         Whom to ask.
+    keeper : Books
+        Of what devices have spent; the coordinator never gets it.
     progress : callable
         Told how many answers are in.
     needs : float
@@ -68,7 +71,7 @@ def conducted(job: Job, cohorts: Cohorts, progress: Progress, needs: float) -> C
     Raises
     ------
     LostError
-        If coordinators die again and again, or the cluster has no room left.
+        If coordinators die again and again, the cluster has no room left, or the keeper is lost.
     """
     before, retries = 0.0, 0
     for restarts in range(MOST_COORDINATORS):
@@ -83,13 +86,13 @@ def conducted(job: Job, cohorts: Cohorts, progress: Progress, needs: float) -> C
                 got(server.repeat.remote(over))
             before += time.perf_counter() - begin
             begin = time.perf_counter()
-            outcome, seconds, tried = _follow(server, progress, job.rounds.keep, needs)
+            outcome, seconds, tried = _follow(server, keeper, progress, job.rounds.keep, needs)
             return Conducted(
                 outcome=outcome,
                 seconds=before + seconds,
                 retries=retries + tried,
                 restarts=restarts,
-                spent=spent_by(server, cohorts.different, needs),
+                spent=spent_by(keeper, job.layout.devices),
             )
         except ray.exceptions.RayActorError as error:
             if error.actor_id not in (None, server._actor_id.hex()):
@@ -100,19 +103,23 @@ def conducted(job: Job, cohorts: Cohorts, progress: Progress, needs: float) -> C
     raise LostError(f"coordinators died {MOST_COORDINATORS} times; what was kept can be resumed")
 
 
-def _follow(server: Any, progress: Progress, keep: Callable[[Round], None], needs: float) -> tuple[Outcome, float, int]:
+def _follow(
+    server: Any, keeper: Books, progress: Progress, keep: Callable[[Round], None], needs: float
+) -> tuple[Outcome, float, int]:
     """Wait for the server's outcome; report progress and keep rounds meanwhile.
 
     Raises
     ------
     LostError
-        If nothing happens for a while and the cluster has fewer CPUs left than the run's actors ``needs``.
+        If nothing happens for a while and the cluster has fewer CPUs left than the run's actors ``needs``; or if the
+        keeper is lost: rounds that devices refused since are not kept.
     """
     running, kept, done, rounds = server.run.remote(), 0, False, list[Round]()
     before, since = -1, time.monotonic()
     while not done:
         done = bool(ray.wait([running], timeout=POLL_AGAIN if rounds else POLL)[0])
         answers, rounds = ray.get([server.progress.remote(), server.new_rounds.remote(kept)])
+        require_there(keeper)
         for over in rounds:
             keep(over)
         kept += len(rounds)
@@ -123,27 +130,6 @@ def _follow(server: Any, progress: Progress, keep: Callable[[Round], None], need
             _require(needs)
     outcome, seconds = got(running)
     return outcome, seconds, ray.get(server.retries.remote())
-
-
-def spent_by(server: Any, hosts: list[Any], needs: float) -> list[Spent]:
-    """Return what devices have spent, after all of them have booked everything.
-
-    Only the coordinator knows what a host was asked whose process died since; the experimenter names the tokens of
-    those that it took, and asks it again where one of them died meanwhile.
-
-    Raises
-    ------
-    LostError
-        If hosts die again and again, or the cluster has fewer CPUs left than the run's actors need.
-    """
-    for attempt in itertools.count():
-        (incarnations,) = patient([server.settle.remote()], needs)
-        try:
-            told = patient([host.spent.remote(one) for host, one in zip(hosts, incarnations, strict=True)], needs)
-            return [stretch for host in told for stretch in host]
-        except LOST as error:
-            pause(attempt, "devices could not tell what they have spent", error)
-    raise AssertionError  # counting does not end
 
 
 def patient(answers: list[Any], needs: float) -> list[Any]:

@@ -22,9 +22,9 @@ from coordinator.server.decoding.estimates import Estimates
 from coordinator.server.decoding.mixture import Mixture
 from coordinator.server.decoding.posterior import Posterior
 from coordinator.server.decoding.told_ratings import Curator
+from coordinator.server.fleet.cohorts import Cohorts
 from coordinator.server.fleet.coordinator import Limits
 from coordinator.server.fleet.layout import Layout
-from coordinator.server.fleet.roster import Cohorts
 from coordinator.server.rounds.conductor import Learner, Outcome, Round
 from coordinator.server.rounds.elimination import Eliminate, ItemByItem
 from coordinator.server.rounds.readings import Centred, Readings

@@ -2,8 +2,8 @@
 
 `reference` is the oracle in plain Python, `statistical` holds error radii, `worlds` builds the project's objects,
 `runs` starts small scenarios and commands, `boundary` knows what may cross it, `tiers` builds private devices,
-`mortal` has processes that die, `forging` makes messages that nothing has checked,
-`nasty` the values in them,
+`mortal` has processes that die, `deaf` a keeper that some cannot reach,
+`forging` makes messages that nothing has checked, `nasty` the values in them,
 `malformed` holds input that nobody means, `cutting` ends a process at each of its file operations,
 `golden` holds results that must not change,
 `foreign_mechanisms`, `foreign_bad`, `foreign_liars` and `foreign_dishonest` are what somebody else wrote,
@@ -67,6 +67,7 @@ for shared in (
     "tiers",
     "completions",
     "mortal",
+    "deaf",
     "forging",
     "nasty",
     "malformed",

@@ -107,15 +107,13 @@ def ledgers_of(host: Any) -> tuple[Callable[[], object], Callable[[], Books]]:
 def device_targets(ratings: Ratings, budget: Epsilon) -> list[Target]:
     """Methods of devices."""
     host, alone = DeviceHost(ratings, WORLD.secret, BOUNDS, budget), Device(ratings, WORLD.secret, 3, budget)
-    token, permit, looks = host.incarnation(), advice_permit(WORLD.secret), (*ledgers_of(host), budget)
+    permit, looks = advice_permit(WORLD.secret), (*ledgers_of(host), budget)
     known = [query for query in QUERIES if budget is None or query.epsilon is not None]
-    blocks = [(query, first, stop, token) for query in known for first, stop in ((0, 4), (5, 9), (7, 7))]
+    blocks = [(query, first, stop) for query in known for first, stop in ((0, 4), (5, 9), (7, 7))]
     own = lambda: alone._cohort.ledger._stretches  # noqa: E731 (a look)
     return [
         Target("DeviceHost.warm_up", host.warm_up, [(query,) for query in known], *looks),
         Target("DeviceHost.answer", host.answer, blocks, *looks),
-        Target("DeviceHost.recall", host.recall, blocks, *looks),
-        Target("DeviceHost.spent", host.spent, [(token,)], *looks),
         Target("DeviceHost.recommend", host.recommend, [(MODEL, 4, 9, 5, permit)], *looks),
         Target("Device.answer", alone.answer, [(query,) for query in known], own, lambda: {3: alone.spent}, budget),
         Target("Device.recommend", alone.recommend, [(MODEL, 4)], own),
@@ -137,20 +135,20 @@ def voter_targets() -> list[Target]:
 
     def after_entering(host: VoterHost, ballot: Any, *rest: Any) -> object:
         with suppress(Exception):  # else it is asked as it is
-            host.enter(ballot.service, host.incarnation())
+            host.enter(ballot.service)
             ballot = forged(ballot, stop=ballot.service.rounds)
         return host.vote(ballot, *rest)
 
     for voters, service in kinds:
         host = VoterHost(voters, WORLD.secret, BOUNDS, Fraction(6))
-        token, looks, name = host.incarnation(), (*ledgers_of(host), Fraction(6)), type(voters).__name__
-        host.enter(service, token)
+        looks, name = (*ledgers_of(host), Fraction(6)), type(voters).__name__
+        host.enter(service)
         ballot, some = Ballot(service=service, first=1, stop=4), np.array([0, 3, 5, 9], np.int32)
         first = host._cohorts[0]
         found += [
-            Target(f"VoterHost.enter, {name}", host.enter, [(service, token)], *looks),
-            Target(f"VoterHost.vote, {name}", host.vote, [(ballot, some, token), (ballot, some[:1], token)], *looks),
-            Target(f"VoterHost.vote of all it entered, {name}", partial(after_entering, host), [(ballot, some, token)]),
+            Target(f"VoterHost.enter, {name}", host.enter, [(service,)], *looks),
+            Target(f"VoterHost.vote, {name}", host.vote, [(ballot, some), (ballot, some[:1])], *looks),
+            Target(f"VoterHost.vote of all it entered, {name}", partial(after_entering, host), [(ballot, some)]),
             Target(f"VoterCohort.enter, {name}", first.enter, [(service,)], *looks),
             Target(f"VoterCohort.vote, {name}", first.vote, [(ballot, some[:2])], *looks),
         ]
@@ -166,25 +164,25 @@ def voter_targets() -> list[Target]:
 def private_targets() -> list[Target]:
     """Methods of private devices; a model that was changed is announced and asked about, where it has a digest."""
     host = PrivateHost(tiers.private(OF, items=ITEMS), tiers.SECRET, BOUNDS, tiers.WILLING)
-    token, asked = host.incarnation(), [tiers.query(FEATURES, name) for name in found()]
+    asked = [tiers.query(FEATURES, name) for name in found()]
     asked.append(forged(tiers.query(FEATURES, "pmc"), own_h=True))
 
     def books() -> object:
-        return [(dict(one._pinned), dict(one._answers._held)) for one in host._cohorts.values()]
+        return [(dict(one._answers._pinned), dict(one._answers._held)) for one in host._cohorts.values()]
 
     def answer(query: Any, features: Any, *rest: Any) -> object:
         with suppress(Exception):  # else it arrives as it is
             query = forged(query, model=features.digest)
-            host._cohorts[0]._pinned = dict.fromkeys(range(4), features.digest)
+            host._cohorts[0]._answers._pinned = dict.fromkeys(range(4), features.digest)
             host._cohorts[0]._answers._held = {}
         told = host.answer(query, features, *rest)
         for release in told:
             SecondOrderRelease.arrived(release).require(query, features)
         return told
 
-    good = [(query, FEATURES, 0, first, 4, token) for query in asked for first in (0, 3)]
+    good = [(query, FEATURES, 0, first, 4) for query in asked for first in (0, 3)]
     return [
-        Target("PrivateHost.pin", host.pin, [(FEATURES.digest, 4, 5, 9, token)], books),
+        Target("PrivateHost.pin", host.pin, [(FEATURES.digest, 4, 5, 9)], books),
         Target("PrivateHost.answer", answer, good, lambda: None),
         Target("PrivateHost.answer as it is", host.answer, good, books),
         Target("PrivateCohort.ledger", host._cohorts[0].ledger, [(2,)], books),
@@ -194,7 +192,7 @@ def private_targets() -> list[Target]:
 def server_targets() -> list[Target]:
     """Methods of aggregators; a release of a query that was changed is made to name it, where it has an id."""
     aggregator, host = Aggregator(), DeviceHost(worlds.block_ratings(WORLD), WORLD.secret, [(0, 40)], None)
-    pairs = [(query, host.answer(query, 0, 40, host.incarnation())) for query in QUERIES]
+    pairs = [(query, host.answer(query, 0, 40)) for query in QUERIES]
     statistics = [aggregator.aggregate(*pair) for pair in pairs]
 
     def aggregate(query: Any, release: Any) -> object:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import reference
 
 from actors.coins import Coins
+from actors.keeper import Books
 from actors.second_order.cohort import PrivateCohort
 from actors.second_order.consent import Consent
 from actors.second_order.ratings import PrivateRatings
@@ -77,13 +77,13 @@ def cohort(
     first: int,
     stop: int,
     *,
-    folder: Path | None = None,
+    keeper: Books | None = None,
     secret: bytes = SECRET,
     consent: Consent = WILLING,
     items: int = 70,
 ) -> PrivateCohort:
     """Devices ``first`` to ``stop - 1`` of those that rated; by default they agree to everything."""
-    return PrivateCohort(private(of, items=items).block(first, stop), secret, first, consent=consent, folder=folder)
+    return PrivateCohort(private(of, items=items).block(first, stop), secret, first, consent=consent, keeper=keeper)
 
 
 def coins(devices: int, *, seed: int = 0, first: int = 0) -> Coins:

@@ -1,26 +1,17 @@
-"""The one answer of every private device, kept: in memory, and in a folder before anybody sees it.
-
-A folder holds logs (`actors.log`), a line an answer. A last line that a crash tore off was never sent, and is left
-out; anything else that is damaged is an error, since devices must not answer again.
-"""
+"""The one model and the one answer of every private device, booked with their keeper before anybody sees it."""
 
 from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-from actors.durable import make_folder
-from actors.ledger_file import owner_of
-from actors.log import Log, damaged, read_log
+from actors.keeper import Books, Keeper
 from coordinator.protocol.budget import Epsilon, PrivacyParameter, require_epsilon
 from coordinator.protocol.checked import MOST_DEVICES, require_bytes, require_whole
 from coordinator.protocol.errors import InputError, LedgerError
 from coordinator.protocol.second_order_mechanisms import check_mechanism
-
-SUFFIX = ".answers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,80 +63,121 @@ class Answer:
         return json.dumps([*about, base64.b64encode(self.payload).decode()])
 
 
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """Devices ``first`` to ``stop - 1`` will answer about no other model.
+
+    Raises
+    ------
+    InputError
+        If it is no digest, or these are no devices.
+    """
+
+    model: bytes
+    first: int
+    stop: int
+
+    def __post_init__(self) -> None:
+        """Refuse what no device promises."""
+        require_bytes("digest of a model", self.model, 16)
+        require_whole("first device", self.first, 0, MOST_DEVICES)
+        require_whole("end of devices", self.stop, self.first, MOST_DEVICES)
+
+    def line(self) -> str:
+        """Return the promise as a line."""
+        return json.dumps({"model": self.model.hex(), "first": self.first, "stop": self.stop})
+
+
 class Answers:
-    """Answers of devices ``first`` to ``stop - 1``.
+    """Models and answers of devices ``first`` to ``stop - 1``: a copy of what their keeper has.
 
     Parameters
     ----------
     first, stop : int
         The devices.
-    folder : Path or None
-        Where answers are kept beyond this process, whatever cohorts wrote them; None for memory only. Its last two
-        names tell whom the answers belong to, as with ledgers: those of another folder are refused.
-
-    Raises
-    ------
-    LedgerError
-        If the folder cannot be used, or what it keeps is damaged or not its own.
+    keeper : Books or None
+        Where they are booked, whatever cohorts there are; None for one in memory, of their own.
     """
 
-    def __init__(self, first: int, stop: int, folder: Path | None) -> None:
+    def __init__(self, first: int, stop: int, keeper: Books | None = None) -> None:
+        self._first, self._stop = first, stop
         self._held: dict[int, Answer] = {}
-        self._log: Log | None = None
-        if folder is None:
-            return
-        self._folder = folder = folder.absolute()
-        try:
-            make_folder(folder)
-            self._held = {one.device: one for one in read_answers(folder) if first <= one.device < stop}
-        except OSError as error:
-            raise LedgerError(f"folder {folder} cannot keep answers ({error.strerror}); name another one") from None
-        self._log = Log(folder, f"{first:012d}", SUFFIX, owner_of(folder))
+        self._pinned: dict[int, bytes] = {}
+        self._keeper: Books = Keeper() if keeper is None else keeper
+        self._known = 0
 
     def get(self, device: int) -> Answer | None:
         """Return what a device has answered, or None."""
         return self._held.get(device)
 
-    def keep(self, answers: Sequence[Answer]) -> None:
-        """Keep answers for good; when this returns, they may be sent.
+    def model(self, device: int) -> bytes | None:
+        """Return the digest of the model that a device answered, or will answer; None before it was told of any."""
+        answered = self._held.get(device)
+        return self._pinned.get(device) if answered is None else answered.model
+
+    def look(self) -> None:
+        """Take in what was booked elsewhere.
 
         Raises
         ------
         LedgerError
-            If they cannot be written: then none of them may be sent.
+            If the keeper does not answer, or what was booked cannot be read.
         """
-        if self._log is not None:
-            try:
-                self._log.append([one.line() for one in answers])
-            except OSError as error:
+        self._take(*self._keeper.read(self._first, self._stop, self._known))
+
+    def keep(self, booked: Sequence[Answer] | Sequence[Pin]) -> bool:
+        """Keep answers, or promises, for good: they may be sent then.
+
+        Returns
+        -------
+        bool
+            False if something was booked about these devices meanwhile: nothing is kept then, and it was taken in.
+
+        Raises
+        ------
+        LedgerError
+            If they cannot be booked: then none of them may be sent.
+        """
+        known, others = self._keeper.book(self._first, self._stop, self._known, [one.line() for one in booked])
+        self._take(known, others)
+        if not others:
+            self._hold(booked)
+        return not others
+
+    def _take(self, known: int, lines: Iterable[str]) -> None:
+        self._hold([_read(line) for line in lines])
+        self._known = known
+
+    def _hold(self, booked: Iterable[Answer | Pin]) -> None:
+        for one in booked:
+            if isinstance(one, Pin):
+                devices = range(max(one.first, self._first), min(one.stop, self._stop))
+                self._pinned |= dict.fromkeys(devices, one.model)
+            elif self._first <= one.device < self._stop and self._held.setdefault(one.device, one) != one:
                 raise LedgerError(
-                    f"answers cannot be kept in {self._folder} ({error.strerror}); devices send none: make room there"
-                ) from None
-        self._held |= {one.device: one for one in answers}
+                    f"private device {one.device} answered in two ways, as its ledger tells; what it said is not "
+                    "known: put the ledger's files back as they were, or start in a new folder"
+                )
 
 
-def read_answers(folder: Path) -> Iterator[Answer]:
-    """Yield what devices answered, from all files of a folder.
+def _read(line: str) -> Answer | Pin:
+    """Return what a line tells.
 
     Raises
     ------
     LedgerError
-        If a file belongs elsewhere, a line other than a torn last one is damaged, or a device answered in two ways.
+        If it is neither an answer nor a promise: then it is not known what devices said.
     """
-    found: dict[int, Answer] = {}
-    for path in sorted(folder.glob(f"*{SUFFIX}")):
-        for number, told in enumerate(read_log(path, owner_of(folder)), start=2):
-            if (answer := _read(told)) is None or found.setdefault(answer.device, answer) != answer:
-                raise damaged(path, number)
-            yield answer
-
-
-def _read(told: bytes) -> Answer | None:
-    """Return a line's answer, or None where it holds none."""
     try:
-        device, query_id, model, mechanism, epsilon, guarantee, payload = json.loads(told)
+        told = json.loads(line)
+        if type(told) is dict:
+            return Pin(**{**told, "model": bytes.fromhex(told["model"])})
+        device, query_id, model, mechanism, epsilon, guarantee, payload = told
         known = None if epsilon is None else PrivacyParameter(epsilon)
         said = base64.b64decode(payload, validate=True)
         return Answer(device, bytes.fromhex(query_id), bytes.fromhex(model), mechanism, known, guarantee, said)
-    except (ValueError, TypeError, RecursionError):
-        return None
+    except (ValueError, TypeError, KeyError, RecursionError):
+        raise LedgerError(
+            f"a ledger's line is no answer: {line[:80]!r}; what devices said is not known: put the file back as it "
+            "was, or start in a new folder"
+        ) from None

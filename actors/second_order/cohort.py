@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
-from pathlib import Path
+from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
 
 from actors.coins import Coins
-from actors.second_order.answers import Answer, Answers
+from actors.keeper import Books, UnreachableError
+from actors.second_order.answers import Answer, Answers, Pin
 from actors.second_order.consent import Consent
 from actors.second_order.mechanisms import half_of
 from actors.second_order.ratings import PrivateRatings
@@ -41,8 +43,9 @@ class Spent(NamedTuple):
 class PrivateCohort:
     """A block of private devices; each answers as if it were alone.
 
-    A device answers one query about one model, whose digest was announced before. Its answer is kept before it is
-    sent; asked again, it sends that one. Anything else it refuses, whoever asks.
+    A device answers one query about one model, whose digest was announced before. Its answer is booked before it is
+    sent; asked again, it sends that one. Anything else it refuses, whoever asks. Where its keeper does not answer it
+    sends nothing that is not booked.
 
     Parameters
     ----------
@@ -54,13 +57,8 @@ class PrivateCohort:
         Address of the first device.
     consent : Consent
         What these devices take part in; set by whoever makes them.
-    folder : Path or None
-        Where answers are kept beyond this process, whatever cohorts there are; None for memory only.
-
-    Raises
-    ------
-    LedgerError
-        If the folder cannot be used, or the answers there are damaged.
+    keeper : Books or None
+        Where models and answers are booked, whatever cohorts there are; None for one in memory, of their own.
     """
 
     def __init__(
@@ -70,13 +68,13 @@ class PrivateCohort:
         first: int,
         *,
         consent: Consent,
-        folder: Path | None = None,
+        keeper: Books | None = None,
     ) -> None:
         self._consent = consent
         self._ratings, self._master = ratings, as_words(secret)
         self.first, self.stop = first, first + self._ratings.devices
-        self._answers = Answers(self.first, self.stop, folder)
-        self._pinned: dict[int, bytes] = {}
+        self._answers = Answers(self.first, self.stop, keeper)
+        self._announced = deque[Pin]()
 
     def pin(self, model: bytes, first: int, stop: int) -> None:
         """Take the digest of the one model that devices ``first`` to ``stop - 1`` will answer; it is public.
@@ -88,9 +86,23 @@ class PrivateCohort:
         """
         require_bytes("digest of a model", model, 16)
         self._own(first, stop)
-        for device in range(first, stop):
-            self._agree(device, model)
-        self._pinned |= dict.fromkeys(range(first, stop), model)
+        self._announced.append(Pin(model, first, stop))
+        with suppress(UnreachableError):  # then it is booked when they are asked, or they do not answer
+            self._take_announced()
+
+    def _take_announced(self) -> None:
+        """Book the models that were announced."""
+        while self._announced:
+            pin = self._announced[0]
+            devices = range(pin.first, pin.stop)
+            try:
+                for device in devices:
+                    self._agree(device, pin.model)
+            except InputError:
+                self._announced.popleft()
+                raise
+            if all(self._answers.model(device) for device in devices) or self._answers.keep([pin]):
+                self._announced.popleft()
 
     def answer(
         self, query: SecondOrderQuery, features: ItemFeatures, first: int, stop: int
@@ -109,7 +121,7 @@ class PrivateCohort:
         Returns
         -------
         list of SecondOrderRelease
-            All that leaves the devices, one each, in order.
+            All that leaves the devices, one each, in order; none of those who cannot book it.
 
         Raises
         ------
@@ -119,7 +131,7 @@ class PrivateCohort:
         ConsentError
             If devices have not agreed to the mechanism or to its epsilon. Nothing is answered then, either.
         LedgerError
-            If answers cannot be kept. None is sent then.
+            If answers cannot be written. None is sent then.
         """
         self._own(first, stop)
         self._consent.require(SecondOrderQuery.arrived(query))
@@ -129,16 +141,27 @@ class PrivateCohort:
                 f"the model has {features.items} items; private devices rate a catalogue of {self._ratings.count}, "
                 "announce a model of that one"
             )
+        with suppress(UnreachableError):  # those who have not booked an answer refuse
+            self._take_announced()
+            if not all(self._answers.model(device) for device in range(first, stop)):
+                self._answers.look()
+            while not self._booked(query, features, first, stop):
+                pass
+        return [
+            self._release(one) for one in map(self._answers.get, range(first, stop)) if one and one.query_id == query.id
+        ]
+
+    def _booked(self, query: SecondOrderQuery, features: ItemFeatures, first: int, stop: int) -> bool:
+        """Let devices answer that have not; return False where others booked something meanwhile: they decide anew."""
         for device in range(first, stop):
             self._admit(device, query)
-        numbers = public_half_of(query.mechanism).numbers(features)
-        for start, end in list(self._silent(first, stop, numbers)):
-            self._answers.keep(self._answer_block(query, features, start, end))
-        return [self._release(device) for device in range(first, stop)]
+        blocks = list(self._silent(first, stop, public_half_of(query.mechanism).numbers(features)))
+        return all(self._answers.keep(self._answer_block(query, features, start, end)) for start, end in blocks)
 
     def ledger(self, device: int) -> Spent | None:
         """Return what a device of this cohort has released, and under which guarantee; None before it has."""
         require_whole("device", device, self.first, self.stop - 1)
+        self._answers.look()
         if (one := self._answers.get(device)) is None:
             return None
         epsilon = "" if one.epsilon is None else str(one.epsilon)
@@ -149,10 +172,9 @@ class PrivateCohort:
 
     def _agree(self, device: int, model: bytes) -> None:
         """Refuse a model other than the one that the device took, or answered."""
-        answered = self._answers.get(device)
-        known = self._pinned.get(device) if answered is None else answered.model
+        known = self._answers.model(device)
         if known is not None and known != model:
-            did = "took" if answered is None else "answered"
+            did = "took" if self._answers.get(device) is None else "answered"
             raise InputError(
                 f"private device {device} {did} model {known.hex()[:8]}; it refuses model {model.hex()[:8]}, a device "
                 "accepts one model only"
@@ -162,7 +184,7 @@ class PrivateCohort:
         """Refuse a query that the device must not answer."""
         self._agree(device, query.model)
         answered = self._answers.get(device)
-        if answered is None and device not in self._pinned:
+        if self._answers.model(device) is None:
             raise InputError(
                 f"private device {device} was told of no model; announce the digest {query.model.hex()[:8]} first (pin)"
             )
@@ -192,10 +214,10 @@ class PrivateCohort:
         about = query.id, query.model, query.mechanism, query.epsilon, guarantee
         return [Answer(first + k, *about, payload) for k, payload in enumerate(told)]
 
-    def _release(self, device: int) -> SecondOrderRelease:
-        one = self._answers.get(device)
-        assert one is not None
-        return SecondOrderRelease(query_id=one.query_id, device=device, mechanism=one.mechanism, payload=one.payload)
+    def _release(self, one: Answer) -> SecondOrderRelease:
+        return SecondOrderRelease(
+            query_id=one.query_id, device=one.device, mechanism=one.mechanism, payload=one.payload
+        )
 
 
 def _finite(residuals: Floats2) -> Floats2:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Protocol
 
+from actors.keeper import Books, Keeper
 from actors.second_order.cohort import PrivateCohort
 from actors.second_order.consent import Consent
 from actors.second_order.ratings import PrivateRatings
@@ -26,7 +26,7 @@ class Devices(Protocol):
     def answer(
         self, query: SecondOrderQuery, features: ItemFeatures, first: int, stop: int
     ) -> list[SecondOrderRelease]:
-        """Return the releases of devices ``first`` to ``stop - 1``, in order."""
+        """Return the releases of devices ``first`` to ``stop - 1``, in order; none of those who cannot book theirs."""
         ...
 
 
@@ -42,10 +42,21 @@ class LocalDevices:
         What all of them take part in.
     workers : int
         Threads.
+    keeper : Books, optional
+        Where models and answers are booked; default: in memory only.
     """
 
-    def __init__(self, ratings: PrivateRatings, secret: bytes, consent: Consent, workers: int = 1) -> None:
-        self._cohorts = [cohort_of(ratings, secret, bounds, consent) for bounds in cohort_bounds(ratings.devices)]
+    def __init__(
+        self,
+        ratings: PrivateRatings,
+        secret: bytes,
+        consent: Consent,
+        workers: int = 1,
+        keeper: Books | None = None,
+    ) -> None:
+        keeper = Keeper() if keeper is None else keeper
+        bounds = cohort_bounds(ratings.devices)
+        self._cohorts = [cohort_of(ratings, secret, one, consent, keeper) for one in bounds]
         self._workers = workers
 
     def pin(self, model: bytes, first: int, stop: int) -> None:
@@ -74,11 +85,10 @@ class LocalDevices:
 
 
 def cohort_of(
-    ratings: PrivateRatings, secret: bytes, bounds: tuple[int, int], consent: Consent, folder: Path | None = None
+    ratings: PrivateRatings, secret: bytes, bounds: tuple[int, int], consent: Consent, keeper: Books
 ) -> PrivateCohort:
-    """Return the cohort of devices ``bounds[0]`` to ``bounds[1] - 1``; it keeps answers in its own part of a folder."""
-    kept = None if folder is None else folder / str(bounds[0])
-    return PrivateCohort(ratings.block(*bounds), secret, bounds[0], consent=consent, folder=kept)
+    """Return the cohort of devices ``bounds[0]`` to ``bounds[1] - 1``."""
+    return PrivateCohort(ratings.block(*bounds), secret, bounds[0], consent=consent, keeper=keeper)
 
 
 def cohort_bounds(devices: int) -> list[tuple[int, int]]:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import ray
 
-from actors.incarnations import Incarnation
+from actors.keeper import Books, Keeper
 from actors.second_order.cohort import PrivateCohort
 from actors.second_order.consent import Consent
 from actors.second_order.crowd import cohort_of
 from actors.second_order.ratings import PrivateRatings
-from coordinator.protocol.errors import BlockError, ForgottenError
+from coordinator.protocol.errors import BlockError
 from coordinator.protocol.features import ItemFeatures
 from coordinator.protocol.second_order import SecondOrderQuery, SecondOrderRelease
 
@@ -32,9 +31,9 @@ class PrivateHost:
         Its cohorts, ``[first, stop)`` each.
     consent : Consent
         What its devices take part in.
-    folder : Path or None
-        Where answers are kept: an actor that is started anew, after its process died, finds there what its devices
-        have answered.
+    keeper : Books or None
+        Where models and answers are booked: an actor that is started anew, after its process died, finds there which
+        model its devices were told of, and what they have answered. None for memory only.
     """
 
     def __init__(
@@ -43,14 +42,10 @@ class PrivateHost:
         secret: bytes,
         bounds: list[tuple[int, int]],
         consent: Consent,
-        folder: Path | None = None,
+        keeper: Books | None = None,
     ) -> None:
-        self._incarnation = Incarnation()
-        self._cohorts = {one[0]: cohort_of(ratings, secret, one, consent, folder) for one in bounds}
-
-    def incarnation(self) -> bytes:
-        """Return the token of this process, drawn when it started."""
-        return self._incarnation.token
+        keeper = Keeper() if keeper is None else keeper
+        self._cohorts = {one[0]: cohort_of(ratings, secret, one, consent, keeper) for one in bounds}
 
     def _cohort(self, cohort: int) -> PrivateCohort:
         if type(cohort) is not int or cohort not in self._cohorts:
@@ -58,41 +53,30 @@ class PrivateHost:
         return self._cohorts[cohort]
 
     def answer(
-        self, query: SecondOrderQuery, features: ItemFeatures, cohort: int, first: int, stop: int, incarnation: bytes
+        self, query: SecondOrderQuery, features: ItemFeatures, cohort: int, first: int, stop: int
     ) -> list[SecondOrderRelease]:
         """Answer for devices of the cohort whose first device is ``cohort``; see `PrivateCohort.answer`.
 
         Raises
         ------
-        ForgottenError
-            If ``incarnation`` is not this process's token: nothing was announced to it.
         BlockError
             If there is no such cohort.
         """
-        self._incarnation.require(incarnation)
         return self._cohort(cohort).answer(query, features, first, stop)
 
-    def pin(self, model: bytes, cohort: int, first: int, stop: int, incarnation: bytes) -> None:
-        """Let devices take an announced digest; see `PrivateCohort.pin`.
-
-        Raises
-        ------
-        ForgottenError
-            As for `answer`: another process took what was announced before.
-        """
-        self._incarnation.require(incarnation)
+    def pin(self, model: bytes, cohort: int, first: int, stop: int) -> None:
+        """Let devices take an announced digest; see `PrivateCohort.pin`."""
         self._cohort(cohort).pin(model, first, stop)
 
 
 class HostedDevices:
     """Private devices behind actors; see `actors.second_order.crowd.Devices`.
 
-    Where an actor's process dies Ray starts it again; calls are not repeated by Ray, and what was announced is
-    forgotten.
+    Where an actor's process dies Ray starts it again; calls are not repeated by Ray.
 
     Parameters
     ----------
-    ratings, secret, consent, folder
+    ratings, secret, consent, keeper
         As for `PrivateHost`.
     bounds : list of (int, int)
         All cohorts, ascending.
@@ -107,49 +91,31 @@ class HostedDevices:
         bounds: list[tuple[int, int]],
         consent: Consent,
         workers: int,
-        folder: Path | None = None,
+        keeper: Books,
     ) -> None:
         self._bounds, self._ratings = bounds, ray.put(ratings)  # held: a host that is started anew reads them
         actor: Any = ray.remote(num_cpus=0, max_restarts=-1)(PrivateHost)
         self.hosts = [
-            actor.remote(self._ratings, secret, bounds[k::workers], consent, folder)
+            actor.remote(self._ratings, secret, bounds[k::workers], consent, keeper)
             for k in range(min(workers, len(bounds)))
         ]
-        self._incarnations = [b""] * len(self.hosts)
 
     def pin(self, model: bytes, first: int, stop: int) -> None:
-        """Announce a model's digest to devices; see `actors.second_order.crowd.Devices.pin`.
-
-        Raises
-        ------
-        ForgottenError
-            If a process is another one than at the last announcement: all of them are to be made again.
-        """
-        before, self._incarnations = self._incarnations, ray.get([host.incarnation.remote() for host in self.hosts])
-        for known, now in zip(before, self._incarnations, strict=True):
-            if known not in {b"", now}:
-                raise ForgottenError(now)
+        """Announce a model's digest to devices; see `actors.second_order.crowd.Devices.pin`."""
         ray.get([host.pin.remote(model, *part) for host, part in self._parts(first, stop)])
 
     def answer(
         self, query: SecondOrderQuery, features: ItemFeatures, first: int, stop: int
     ) -> list[SecondOrderRelease]:
-        """Let devices answer; see `actors.second_order.crowd.Devices.answer`.
-
-        Raises
-        ------
-        ForgottenError
-            If a process is another one than that to which the last model was announced.
-        """
+        """Let devices answer; see `actors.second_order.crowd.Devices.answer`."""
         model = ray.put(features)
         answers = ray.get([host.answer.remote(query, model, *part) for host, part in self._parts(first, stop)])
         return [release for answer in answers for release in answer]
 
-    def _parts(self, first: int, stop: int) -> Iterator[tuple[Any, tuple[int, int, int, bytes]]]:
+    def _parts(self, first: int, stop: int) -> Iterator[tuple[Any, tuple[int, int, int]]]:
         for k, (low, high) in enumerate(self._bounds):
             if max(low, first) < min(high, stop):
-                place = k % len(self.hosts)
-                yield self.hosts[place], (low, max(low, first), min(high, stop), self._incarnations[place])
+                yield self.hosts[k % len(self.hosts)], (low, max(low, first), min(high, stop))
 
 
 @contextmanager
@@ -159,10 +125,10 @@ def devices_on_ray(
     bounds: list[tuple[int, int]],
     consent: Consent,
     workers: int,
-    folder: Path | None = None,
+    keeper: Books,
 ) -> Iterator[HostedDevices]:
     """Yield `HostedDevices`; their actors end at exit."""
-    devices = HostedDevices(ratings, secret, bounds, consent, workers, folder)
+    devices = HostedDevices(ratings, secret, bounds, consent, workers, keeper)
     try:
         yield devices
     finally:

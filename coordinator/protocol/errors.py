@@ -52,20 +52,3 @@ class LostError(BlindrecError):
 
 class ResumableError(LostError):
     """A run had to end early, and its folder keeps what it did; the same command or call goes on from there."""
-
-
-class ForgottenError(BlindrecError):
-    """Devices' process was started anew and may not know what they answered before; nothing was charged or answered.
-
-    Parameters
-    ----------
-    incarnation : bytes
-        The token of the process that stands there now.
-    """
-
-    def __init__(self, incarnation: bytes) -> None:
-        super().__init__(incarnation)
-        self.incarnation = incarnation
-
-    def __str__(self) -> str:
-        return f"devices' process {self.incarnation.hex()} is new; let it book what they answered, then ask again"

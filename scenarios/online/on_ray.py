@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,6 +9,8 @@ from typing import Any
 
 import ray
 
+from actors.hosted_keeper import start_keeper
+from actors.keeper import Books
 from actors.voter_host import start_clients, start_voters
 from coordinator.protocol.ballots import Service
 from coordinator.server.fleet.retrying import LOST, again, got
@@ -18,38 +19,43 @@ from coordinator.server.online.service import Served
 from coordinator.server.online.service_actor import start_online_coordinator
 from scenarios.cluster import MOST_ACTORS, quiet
 from scenarios.online.cast import Cast, Over
+from scenarios.spending import require_there
 from scenarios.supervising import POLL
 
 
 class RayStage:
     """Actors that are ready to serve; see `scenarios.online.cast.Stage`."""
 
-    def __init__(self, hosts: list[Any], stops: list[int], clients: Any) -> None:
-        self._hosts, self._stops, self._clients = hosts, stops, clients
-        self._served: list[Service] = []
-        self._coordinator: Any = start_online_coordinator(hosts, stops, clients, ())
+    def __init__(self, hosts: list[Any], stops: list[int], clients: Any, keeper: Books) -> None:
+        self._hosts, self._stops, self._clients, self._keeper = hosts, stops, clients, keeper
+        self._coordinator: Any = start_online_coordinator(hosts, stops, clients)
         self.actors = len(hosts)
 
     def serve(self, service: Service, promise: Promise, coin: bytes, over: Over) -> Served:
         """Serve one client; report rounds meanwhile. A coordinator that dies is replaced by one that starts anew.
 
         Its coins are the same, voters and client repeat their answers: so are the recommendations.
+
+        Raises
+        ------
+        LostError
+            If the keeper of what voters have entered is lost: voters would stay away.
         """
         return again(lambda: self._serve(service, promise, coin, over), f"{service} was lost with its coordinator")
 
     def _serve(self, service: Service, promise: Promise, coin: bytes, over: Over) -> Served:
         if self._coordinator is None:
-            earlier = tuple(self._served)
-            self._coordinator = start_online_coordinator(self._hosts, self._stops, self._clients, earlier)
+            self._coordinator = start_online_coordinator(self._hosts, self._stops, self._clients)
         try:
             running = self._coordinator.serve.remote(service, promise, coin)
             while not ray.wait([running], timeout=POLL)[0]:
                 over(got(self._coordinator.progress.remote()))
+                require_there(self._keeper)
             served: Served = got(running)
+            require_there(self._keeper)
         except LOST:
             self.close()
             raise
-        self._served.append(service)
         over(service.rounds)
         return served
 
@@ -61,22 +67,30 @@ class RayStage:
 
 
 @contextmanager
-def stage_on_ray(cast: Cast, workers: int) -> Iterator[RayStage]:
-    """Start the actors of a cast; kill them at exit."""
-    voters = ray.put(cast.voters)
+def stage_on_ray(cast: Cast, workers: int, ledger: Path | None = None) -> Iterator[RayStage]:
+    """Start the actors of a cast; kill them at exit.
+
+    Parameters
+    ----------
+    cast : Cast
+    workers : int
+        Blocks of voters at the same time.
+    ledger : Path, optional
+        Folder in which the voters' keeper keeps what they have entered; default: in memory only.
+    """
+    voters, keeper = ray.put(cast.voters), start_keeper(ledger)
     bounds = cast.layout.cohorts
     each = -(-len(bounds) // min(len(bounds), MOST_ACTORS))
     groups = [bounds[start : start + each] for start in range(0, len(bounds), each)]
     cpus = int(min(1.0, workers / len(groups)) * 1000) / 1000
-    with tempfile.TemporaryDirectory(prefix="blindrec-ledger-") as ledger:
-        with quiet():
-            hosts = [start_voters(group, voters, cast.secret, cast.budget, cpus, Path(ledger)) for group in groups]
-            clients = start_clients(list(cast.clients))
-        stage = RayStage(hosts, [group[-1][1] for group in groups], clients)
-        try:
-            yield stage
-        finally:
-            stage.close()
-            for actor in (clients, *hosts):
-                ray.kill(actor)
-            del voters  # until here a host that is started anew can read them
+    with quiet():
+        hosts = [start_voters(group, voters, cast.secret, cast.budget, cpus, keeper) for group in groups]
+        clients = start_clients(list(cast.clients))
+    stage = RayStage(hosts, [group[-1][1] for group in groups], clients, keeper)
+    try:
+        yield stage
+    finally:
+        stage.close()
+        for actor in (clients, *hosts, keeper.actor):
+            ray.kill(actor)
+        del voters  # until here a host that is started anew can read them

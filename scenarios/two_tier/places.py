@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TypeVar
 
+from actors.keeper import Books, Keeper
 from actors.second_order.consent import Consent
 from actors.second_order.crowd import Devices, LocalDevices, cohort_bounds
 from actors.second_order.ratings import PrivateRatings
@@ -16,6 +15,7 @@ from coordinator.protocol.features import ItemFeatures
 from coordinator.protocol.second_order import SecondOrderQuery, SecondOrderRelease
 from coordinator.server.completion.cohorts import Crowd, LocalCrowd
 from scenarios.session import Session
+from scenarios.spending import require_there
 from scenarios.two_tier.sparse import Rows
 
 T = TypeVar("T")
@@ -38,40 +38,59 @@ def open_crowd(rows: Rows, session: Session) -> Iterator[Crowd]:
 
 
 @contextmanager
-def open_devices(rows: Rows, secret: bytes, consent: Consent, session: Session) -> Iterator[Devices]:
-    """Yield private devices that agreed to ``consent``, at the session's place."""
+def open_devices(
+    rows: Rows, secret: bytes, consent: Consent, session: Session, ledger: Path | None = None
+) -> Iterator[Devices]:
+    """Yield private devices that agreed to ``consent``, at the session's place.
+
+    Parameters
+    ----------
+    rows : Rows
+        What they rated.
+    secret : bytes
+        Their master secret.
+    consent : Consent
+    session : Session
+    ledger : Path, optional
+        Folder in which the devices' keeper keeps what they have answered; default: in memory only.
+    """
     ratings = PrivateRatings(starts=rows.starts, items=rows.items, values=rows.values, count=rows.count)
     if session.name == "inprocess":
-        yield LocalDevices(ratings, secret, consent, session.workers)
+        yield LocalDevices(ratings, secret, consent, session.workers, Keeper(ledger))
         return
+    import ray  # noqa: PLC0415 (importing Ray takes a second)
+
+    from actors.hosted_keeper import start_keeper  # noqa: PLC0415 (importing Ray takes a second)
     from actors.second_order.private_host import devices_on_ray  # noqa: PLC0415 (importing Ray takes a second)
     from scenarios.cluster import quiet  # noqa: PLC0415 (importing Ray takes a second)
 
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="blindrec-answers-")))
+        keeper = start_keeper(ledger)
+        stack.callback(ray.kill, keeper.actor)
         with quiet():
             devices = stack.enter_context(
-                devices_on_ray(ratings, secret, cohort_bounds(rows.users), consent, session.workers, folder)
+                devices_on_ray(ratings, secret, cohort_bounds(rows.users), consent, session.workers, keeper)
             )
-        yield Recovering(devices)
+        yield Retried(devices, keeper)
 
 
-class Recovering:
+class Retried:
     """Private devices whose processes may die: they are asked again, and repeat what they answered.
 
     Parameters
     ----------
     devices : Devices
-        Where they are; a process that was started anew knows its answers, not what was announced to it.
+        Where they are.
+    keeper : Books
+        Theirs; without it the run ends.
     """
 
-    def __init__(self, devices: Devices) -> None:
-        self._devices, self._announced = devices, list[tuple[bytes, int, int]]()
+    def __init__(self, devices: Devices, keeper: Books) -> None:
+        self._devices, self._keeper = devices, keeper
 
     def pin(self, model: bytes, first: int, stop: int) -> None:
         """Announce a model's digest; see `actors.second_order.crowd.Devices.pin`."""
         self._again(lambda: self._devices.pin(model, first, stop))
-        self._announced.append((model, first, stop))
 
     def answer(
         self, query: SecondOrderQuery, features: ItemFeatures, first: int, stop: int
@@ -82,12 +101,6 @@ class Recovering:
     def _again(self, call: Callable[[], T]) -> T:
         from coordinator.server.fleet.retrying import again  # noqa: PLC0415 (importing Ray takes a second)
 
-        tries = itertools.count()
-
-        def attempt() -> T:
-            if next(tries):
-                for announced in self._announced:
-                    self._devices.pin(*announced)
-            return call()
-
-        return again(attempt, UNREACHABLE)
+        told = again(call, UNREACHABLE)
+        require_there(self._keeper)
+        return told

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -10,11 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 import worlds
+from deaf import Deaf
 from forging import forged
 
 from actors.device import Cohort
 from actors.host import DeviceHost, advice_permit
-from coordinator.protocol.errors import ForgottenError, InputError
+from actors.keeper import Books, Keeper
+from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Model
 
 WORLD = worlds.world(items=20, rated=4)
@@ -22,14 +23,14 @@ BOUNDS = [(10, 30), (50, 51), (60, 100)]
 QUERY = worlds.maxsense_query(items=20, sensing=0.25, epsilon=Fraction(1))
 
 
-def host(ledger: Path | None = None) -> DeviceHost:
-    return DeviceHost(worlds.block_ratings(WORLD), WORLD.secret, BOUNDS, Fraction(1), ledger)
+def host(keeper: Books | None = None) -> DeviceHost:
+    return DeviceHost(worlds.block_ratings(WORLD), WORLD.secret, BOUNDS, Fraction(1), keeper)
 
 
 @pytest.mark.parametrize(("first", "stop"), [(10, 30), (29, 30), (50, 51), (60, 61), (64, 100)])
 def test_a_host_answers_from_the_right_cohort(first: int, stop: int) -> None:
     asked = host()
-    release = asked.answer(QUERY, first, stop, asked.incarnation())
+    release = asked.answer(QUERY, first, stop)
     assert release.unpacked()[:, 0].tolist() == worlds.expected_bits(WORLD, QUERY, range(first, stop))
 
 
@@ -37,47 +38,48 @@ def test_a_host_answers_from_the_right_cohort(first: int, stop: int) -> None:
 def test_a_host_does_not_answer_for_devices_it_lacks(first: int, stop: int) -> None:
     asked = host()
     with pytest.raises(IndexError):
-        asked.answer(QUERY, first, stop, asked.incarnation())
+        asked.answer(QUERY, first, stop)
 
 
 def test_each_cohort_keeps_its_own_books() -> None:
     asked, second = host(), worlds.maxsense_query(items=20, sensing=0.25, epsilon=Fraction(1), round_number=1)
-    asked.answer(QUERY, 10, 30, asked.incarnation())
-    assert asked.answer(second, 10, 30, asked.incarnation()).refused == 20
-    assert asked.answer(second, 60, 100, asked.incarnation()).refused == 0
+    asked.answer(QUERY, 10, 30)
+    assert asked.answer(second, 10, 30).refused == 20
+    assert asked.answer(second, 60, 100).refused == 0
 
 
-def test_a_process_answers_nobody_who_takes_it_for_another_one() -> None:
-    """It charges nothing either, and its error tells its own token, on whatever way it travels."""
-    before, asked = host(), host()
-    nothing = asked.spent(asked.incarnation())
-    for call in (asked.answer, asked.recall, lambda *given: asked.spent(given[-1])):
-        with pytest.raises(ForgottenError, match=f"^[^\\n]*{asked.incarnation().hex()}[^\\n]*$") as raised:
-            call(QUERY, 10, 30, before.incarnation())
-        assert raised.value.incarnation == asked.incarnation()
-        sent = pickle.loads(pickle.dumps(raised.value))
-        assert (type(sent), sent.incarnation, str(sent)) == (ForgottenError, asked.incarnation(), str(raised.value))
-    assert asked.spent(asked.incarnation()) == nothing
-    assert [spent for _, _, spent in nothing] == [0, 0, 0]
-
-
-def test_a_process_without_its_ledger_is_reminded_and_goes_on(tmp_path: Path) -> None:
-    """What it has not forgotten it books no second time; what its budget did not hold it refuses once more."""
-    before, forgetful, mindful = host(tmp_path), host(), host(tmp_path)
+def test_a_process_that_is_new_refuses_what_its_devices_cannot_pay_and_repeats_what_they_said(tmp_path: Path) -> None:
+    """The server that started it anew says nothing, or asks out of order: the keeper knows."""
     second = worlds.maxsense_query(items=20, sensing=0.25, epsilon=Fraction(1), round_number=1)
-    first = [before.answer(query, 10, 30, before.incarnation()) for query in (QUERY, second)]
-    for asked in (forgetful, mindful):
-        for query in (QUERY, second):
-            asked.recall(query, 10, 30, asked.incarnation())
-        assert asked.spent(asked.incarnation()) == before.spent(before.incarnation())
-        assert [asked.answer(query, 10, 30, asked.incarnation()) for query in (QUERY, second)] == first
-    assert [release.refused for release in first] == [0, 20]
+    first = host(Keeper(tmp_path)).answer(QUERY, 10, 30)
+    booked = Keeper(tmp_path).read(0, 100)
+    for asked in (host(Keeper(tmp_path)), host(Keeper(tmp_path))):
+        assert asked.answer(second, 10, 30).refused == 20
+        assert asked.answer(second, 10, 30).bits == bytes(len(first.bits))
+        assert asked.answer(QUERY, 10, 30) == first
+    assert Keeper(tmp_path).read(0, 100) == booked
+
+
+def test_devices_whose_keeper_does_not_answer_refuse_and_are_counted() -> None:
+    """Nothing is answered; with it back they answer, and what they know that they booked they repeat meanwhile."""
+    keeper = Keeper()
+    asked = host(deaf := Deaf(keeper))
+    gone = asked.answer(QUERY, 10, 30)
+    assert (gone.refused, int(gone.answered_mask().sum()), any(gone.bits)) == (20, 0, False)
+    assert keeper.read(0, 100) == (0, [])
+    deaf.below = 0
+    part = asked.answer(QUERY, 10, 18)
+    deaf.below = 100
+    whole = asked.answer(QUERY, 10, 30)
+    assert whole.refused == 12
+    assert whole.bits[:1] == part.bits
+    assert whole.answered_mask().tolist() == [True] * 8 + [False] * 12
 
 
 def test_a_warm_up_is_free_and_advice_comes_from_the_right_devices() -> None:
     asked = host()
     asked.warm_up(QUERY)
-    assert asked.answer(QUERY, 10, 30, asked.incarnation()).refused == 0
+    assert asked.answer(QUERY, 10, 30).refused == 0
     model = Model(cluster=np.arange(20, dtype=np.int32) % 2, score=np.arange(20.0), error=np.ones(20), clusters=2)
     alone = Cohort(worlds.block_ratings(WORLD), WORLD.secret, 60, 70, None).recommend(model, 60, 70, 5)
     np.testing.assert_array_equal(asked.recommend(model, 60, 70, 5, advice_permit(WORLD.secret)), alone)

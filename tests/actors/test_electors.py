@@ -84,7 +84,7 @@ def test_services_of_several_clients_add_up_exactly(
         service = replace(SERVICE, client=number, epsilon=epsilon, own_device=own)
         taking = [v for v in range(COUNT) if v != own and (budget is None or paid[v] + epsilon <= budget)]
         assert whole.enter(service).tolist() == taking
-        assert host.enter(service, host.incarnation()).tolist() == taking
+        assert host.enter(service).tolist() == taking
         for v in taking:
             paid[v] += epsilon
         assert spent(whole) == paid
@@ -166,10 +166,10 @@ def voting() -> PlantedVoters:
 def test_votes_are_the_same_in_any_cohorts(cuts: list[int]) -> None:
     whole = cohort(voters=voting())
     host = VoterHost(voting(), SECRET, list(itertools.pairwise([0, *cuts, COUNT])), None)
-    assert whole.enter(SERVICE).tolist() == host.enter(SERVICE, host.incarnation()).tolist()
+    assert whole.enter(SERVICE).tolist() == host.enter(SERVICE).tolist()
     for who in ([0, 1, 2, 3, 4, 5, 6, 7, 8, 9], [0, 4, 9], [7]):
         asked = np.array(who, np.int32)
-        one, other = whole.vote(VOTE, asked), host.vote(VOTE, asked, host.incarnation())
+        one, other = whole.vote(VOTE, asked), host.vote(VOTE, asked)
         assert one.votes.tolist() == other.votes.tolist()
         assert one.electors.tolist() == other.electors.tolist()
         assert (one.service_id, one.first) == (other.service_id, other.first)

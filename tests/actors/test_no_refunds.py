@@ -13,16 +13,17 @@ import worlds
 from forging import forged
 from nasty import COSTS
 
+from actors.charges import Entry
 from actors.device import Cohort
 from actors.electors import VoterCohort
 from actors.host import DeviceHost, advice_permit
+from actors.keeper import Keeper
 from actors.ledger import Ledger
-from actors.ledger_file import SUFFIX, Entry, owner_of
-from actors.log import Log
 from actors.voters import PlantedVoters, TableVoters
 from coordinator.protocol.ballots import Ballot, Service
 from coordinator.protocol.errors import InputError, LedgerError
 from coordinator.protocol.messages import Model
+from scenarios.spending import spent_by
 
 WORLD = worlds.world(items=20, rated=4)
 QUERY = worlds.maxsense_query(items=20, sensing=0.25, epsilon=Fraction(1))
@@ -31,9 +32,9 @@ NONE_SUCH = [one for one in COSTS if one not in VALID]
 SERVICE = Service(client=0, recommender="p-rec", rounds=4, objects=2, epsilon=Fraction(1))
 
 
-def host(ledger: Path | None = None) -> DeviceHost:
+def host(keeper: Keeper) -> DeviceHost:
     """Ten devices with a budget of 1."""
-    return DeviceHost(worlds.block_ratings(WORLD), WORLD.secret, [(0, 10)], Fraction(1), ledger)
+    return DeviceHost(worlds.block_ratings(WORLD), WORLD.secret, [(0, 10)], Fraction(1), keeper)
 
 
 def voters(first: int = 0, stop: int = 10, budget: Fraction | None = None) -> VoterCohort:
@@ -44,47 +45,43 @@ def voters(first: int = 0, stop: int = 10, budget: Fraction | None = None) -> Vo
 
 
 @pytest.mark.parametrize("cost", NONE_SUCH, ids=lambda cost: type(cost).__name__)
-def test_recall_gives_nothing_back_not_even_after_a_restart(cost: Any, tmp_path: Path) -> None:
+def test_a_query_gives_nothing_back_not_even_after_a_restart(cost: Any, tmp_path: Path) -> None:
     """A query of epsilon -100 made a budget of 1 pay for a hundred answers, and stood in the ledger's file."""
-    asked = host(tmp_path)
-    token = asked.incarnation()
+    asked = host(Keeper(tmp_path))
     with pytest.raises(InputError):
-        asked.recall(forged(QUERY, epsilon=cost, round=99), 0, 10, token)
-    for devices in (asked, host(tmp_path)):
+        asked.answer(forged(QUERY, epsilon=cost, round=99), 0, 10)
+    for devices in (asked, host(Keeper(tmp_path))):
         queries = [forged(QUERY, round=number) for number in range(5)]
-        refused = [devices.answer(query, 0, 10, devices.incarnation()).refused for query in queries]
+        refused = [devices.answer(query, 0, 10).refused for query in queries]
         assert refused == [0, 10, 10, 10, 10]
-        assert devices.spent(devices.incarnation()) == [(0, 10, Fraction(1))]
+        assert spent_by(Keeper(tmp_path), 10) == [(0, 10, Fraction(1))]
 
 
 @pytest.mark.parametrize("change", [{"design": "mine"}, {"items": 21}, {"epsilon": Fraction(31)}, {"parameters": {}}])
-def test_recall_books_nothing_that_answer_would_refuse(change: dict[str, Any]) -> None:
-    asked = host()
-    token, bad = asked.incarnation(), forged(QUERY, **change)
-    for call in (asked.answer, asked.recall):
-        with pytest.raises(InputError):
-            call(bad, 0, 10, token)
-    assert asked.spent(token) == [(0, 10, Fraction(0))]
+def test_nothing_is_booked_of_a_query_that_is_none(change: dict[str, Any]) -> None:
+    keeper = Keeper()
+    with pytest.raises(InputError):
+        host(keeper).answer(forged(QUERY, **change), 0, 10)
+    assert keeper.read(0, 10) == (0, [])
 
 
 @pytest.mark.parametrize("block", [(0.0, 4), (False, 4), ("0", 4), (None, 4), (4, 0), (-1, 4), (0, 11), (0, 10**30)])
 def test_a_block_is_two_whole_numbers_of_devices_that_are_here(block: tuple[Any, Any]) -> None:
-    asked = host()
-    token, permit = asked.incarnation(), advice_permit(WORLD.secret)
+    keeper = Keeper()
+    asked, permit = host(keeper), advice_permit(WORLD.secret)
     model = Model(cluster=np.zeros(20, np.int32), score=np.zeros(20), error=np.zeros(20), clusters=1)
-    for call in (asked.answer, asked.recall):
-        with pytest.raises(InputError):
-            call(QUERY, *block, token)
+    with pytest.raises(InputError):
+        asked.answer(QUERY, *block)
     with pytest.raises(InputError):
         asked.recommend(model, *block, 5, permit)
-    assert asked.spent(token) == [(0, 10, Fraction(0))]
+    assert keeper.read(0, 10) == (0, [])
 
 
 @pytest.mark.parametrize("many", [0, -1, 10**9, 2.0, True, None])
 def test_a_list_of_advice_has_a_length(many: Any) -> None:
     model = Model(cluster=np.zeros(20, np.int32), score=np.zeros(20), error=np.zeros(20), clusters=1)
     with pytest.raises(InputError, match="k is"):
-        host().recommend(model, 0, 10, many, advice_permit(WORLD.secret))
+        host(Keeper()).recommend(model, 0, 10, many, advice_permit(WORLD.secret))
 
 
 @pytest.mark.parametrize("cost", NONE_SUCH, ids=lambda cost: type(cost).__name__)
@@ -122,9 +119,12 @@ def test_a_cost_that_changes_between_looks_is_looked_at_once() -> None:
 @pytest.mark.parametrize("epsilon", ["-100", "0", "0/3", 0.5, -1, True, [1], "one", "1/0"])
 def test_a_ledgers_file_gives_nothing_back(epsilon: Any, tmp_path: Path) -> None:
     """Its line's digest is right: whoever wrote it, what devices spent is not known then."""
-    Log(tmp_path, "000000000000", SUFFIX, owner_of(tmp_path)).append([json.dumps([bytes(16).hex(), epsilon, 0, 10])])
+    Keeper(tmp_path).book(0, 10, 0, [json.dumps([bytes(16).hex(), epsilon, 0, 10])])
     with pytest.raises(LedgerError, match="what devices spent is not known"):
-        Ledger(0, 10, None, tmp_path)
+        Ledger(0, 10, None, Keeper(tmp_path)).stretches()
+    assert host(Keeper()).answer(QUERY, 0, 10).refused == 0
+    with pytest.raises(LedgerError, match="what devices spent is not known"):
+        host(Keeper(tmp_path)).answer(QUERY, 0, 10)
 
 
 @pytest.mark.parametrize("cost", NONE_SUCH, ids=lambda cost: type(cost).__name__)

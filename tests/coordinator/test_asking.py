@@ -43,9 +43,6 @@ class Devices:
         release = self.cohort.answer(ask.query, ask.first, ask.stop)
         return aggregate(ask.query, release), [release]
 
-    def recall(self, ask: Ask) -> None:  # noqa: ARG002 (a transport has it)
-        raise AssertionError("nothing was interrupted")
-
 
 @dataclass(frozen=True)
 class Stray:

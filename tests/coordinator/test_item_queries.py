@@ -133,9 +133,6 @@ class Devices:
         self.statistics.append(merge(*(aggregate(ask.query, release) for release in releases)))
         return self.statistics[-1], releases
 
-    def recall(self, ask: Ask) -> None:  # noqa: ARG002 (a transport has it)
-        raise AssertionError("nothing was interrupted")
-
 
 def learned(ratings: Ratings, users: int, *, rated: int, answers: int = 1, block: int = 7) -> tuple[Devices, Outcome]:
     policy = UntilLearned(

@@ -53,9 +53,6 @@ class Oracle:
             (aggregate(ask.query, one) for one in releases), start=worlds.empty_statistic(ask.query.items)
         ), releases
 
-    def recall(self, ask: Ask) -> None:  # noqa: ARG002 (a transport has it)
-        raise AssertionError("nothing was interrupted")
-
 
 @dataclass(frozen=True)
 class ThreeRounds:

@@ -41,7 +41,7 @@ class Killer:
 
 
 def job() -> Job:
-    """Three rounds that ask every device, whose budget holds two answers; ledgers in memory only."""
+    """Three rounds that ask every device, whose budget holds two answers; the keeper has no disk."""
     setting = Setting(design=DESIGN, epsilon=Fraction(3), public_seed=worlds.PUBLIC, answers_per_device=3)
     return Job(
         ratings=worlds.block_ratings(worlds.world(items=300, rated=40), USERS),
@@ -63,7 +63,7 @@ def spent(ran: Ran) -> set[object]:
     return {amount for _, _, amount in ran.spent}
 
 
-def test_processes_that_forget_are_reminded(ray_session: OnRay, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_processes_that_forget_know_from_their_keeper(ray_session: OnRay, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two hosts of two cohorts each; one dies in the last round, one after the last answer."""
     monkeypatch.setattr("scenarios.cluster.MOST_ACTORS", 2)
     killer = Killer([2 * USERS + 50_000, ALL])

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from runs import Command, refused, small, tree
 
-from actors.ledger_file import SUFFIX
+from actors.keeper import SUFFIX
 from scenarios.claiming import claim
 from scenarios.experiment import run
 from scenarios.journal import Journal, kept_rounds, to_bytes

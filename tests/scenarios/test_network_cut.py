@@ -164,7 +164,7 @@ def begun(nodes: Nodes, out: Path) -> subprocess.Popen[bytes]:
     """A run on both nodes that is in the middle of its second round."""
     run = nodes.blindrec(*RUN, "--workers", "2", "--out", str(out))
     half = USERS * 3 // 2
-    assert holds_within(PATIENCE, lambda: run.poll() is not None or booked(out, USERS) > half), nodes.said()[-3000:]
+    assert holds_within(PATIENCE, lambda: run.poll() is not None or booked(out) > half), nodes.said()[-3000:]
     assert run.poll() is None, nodes.said()[-3000:]
     assert actors_below(nodes.worker, "devices"), "no device lives on the node that is cut off"
     return run

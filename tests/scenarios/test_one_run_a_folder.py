@@ -10,13 +10,14 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from runs import Command, holds_within, refused
 
 from actors import durable
 from actors.durable import make_folder
-from actors.ledger_file import Entry, LedgerFile
+from actors.keeper import Keeper
 from coordinator.protocol.errors import InputError
 from scenarios import files, mark, records
 from scenarios.journal import Journal, kept_rounds
@@ -160,15 +161,15 @@ def test_a_disk_that_is_full_from_the_start_is_told(
 def test_a_ledger_that_cannot_be_written_stops_the_run_where_it_can_be_resumed(
     blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    append, out = LedgerFile.append, tmp_path / "out"
+    book, out = Keeper.book, tmp_path / "out"
 
-    def fills_up(self: LedgerFile, entries: list[Entry]) -> None:
+    def fills_up(self: Keeper, *given: Any) -> Any:
         with monkeypatch.context() as patch:
             if kept_rounds(out) == 3:
                 patch.setattr(os, "fsync", full)
-            append(self, entries)
+            return book(self, *given)
 
-    monkeypatch.setattr(LedgerFile, "append", fills_up)
+    monkeypatch.setattr(Keeper, "book", fills_up)
     ended = blindrec(*RUN, "--out", out)
     assert (ended.code, ended.out) == (3, "")
     assert "(No space left on device); devices do not answer what they cannot book; 3 rounds are kept" in ended.err
@@ -188,9 +189,9 @@ def test_names_of_files_and_folders_are_on_the_disk(tmp_path: Path, monkeypatch:
     files.write_bytes(tmp_path / "a" / "file", b"told")
     assert synced == [tmp_path / "a"]
     synced.clear()
-    ledger = LedgerFile(tmp_path / "a", 0)
-    for _ in range(2):
-        ledger.append([Entry(b"query", None, 0, 1)])
+    keeper = Keeper(tmp_path / "a")
+    for known in range(2):
+        keeper.book(0, 1, known, ["[]"])
     assert synced == [tmp_path / "a"]
 
 

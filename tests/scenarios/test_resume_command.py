@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-import shutil
 from pathlib import Path
 
 import pytest
 from runs import Command, refused, small
 
-from actors.ledger_file import read_entries
+from actors.keeper import owner_of, read_book
 from scenarios.claiming import claim
 from scenarios.experiment import run
 from scenarios.journal import Journal
@@ -45,25 +45,10 @@ def test_a_resumed_run_ends_as_if_nothing_had_happened(blindrec: Command, tmp_pa
 def test_a_resumed_run_books_nothing_twice(tmp_path: Path) -> None:
     out = interrupted(tmp_path / "out")
     journal = Journal(out, 3)
-    before = list(read_entries(journal.ledger, 0, 500))
+    before = list(read_book(journal.ledger))
     again = run(SCENARIO, InProcess(1), ledger=journal.ledger, rounds=journal)
-    assert list(read_entries(journal.ledger, 0, 500)) == before
+    assert list(read_book(journal.ledger)) == before
     assert {spent for _, _, spent in again.ran.spent} == {SCENARIO.epsilon}
-
-
-def test_what_an_earlier_run_left_on_a_nodes_disk_is_not_charged_again(tmp_path: Path) -> None:
-    """The driver's folder is gone, the node's is not; only the policy's rounds differ."""
-    out, node, ledgers = tmp_path / "out", tmp_path / "node", set()
-    for scenario in (SCENARIO.model_copy(update={"rounds": 3}), SCENARIO):
-        claim(out, scenario)
-        place = node / Journal(out, 3).ledger.relative_to(out.absolute())
-        last = run(scenario, InProcess(1), ledger=place)
-        assert list(read_entries(place, 0, 500))
-        ledgers.add(place)
-        shutil.rmtree(out)
-    assert len(ledgers) == 2
-    assert {spent for _, _, spent in last.ran.spent} == {SCENARIO.epsilon}
-    assert last.statistic.refused == 0
 
 
 def test_a_run_that_is_gone_on_with_keeps_its_ledgers(tmp_path: Path) -> None:
@@ -74,20 +59,41 @@ def test_a_run_that_is_gone_on_with_keeps_its_ledgers(tmp_path: Path) -> None:
     assert before.is_dir()
 
 
-def test_a_run_whose_ledgers_all_lie_on_other_nodes_keeps_its_name(tmp_path: Path) -> None:
-    """It was killed in its first round; with a new name, what devices have booked there would not count."""
-    out, node = tmp_path / "out", tmp_path / "node"
+def test_a_run_without_rounds_keeps_its_name(tmp_path: Path) -> None:
+    out = tmp_path / "out"
     claim(out, SCENARIO)
     before = Journal(out, 3).ledger
-    place = node / before.relative_to(out.absolute())
-    run(SCENARIO, InProcess(1), ledger=place)
     claim(out, SCENARIO, repeat=2)
     assert Journal(out, 3).ledger == before
-    again = run(SCENARIO, InProcess(1), ledger=place)
-    assert {spent for _, _, spent in again.ran.spent} == {SCENARIO.epsilon}
-    assert len(list(read_entries(place, 0, 500))) == len(set(read_entries(place, 0, 500)))
     claim(out, SCENARIO.model_copy(update={"rounds": 3}))
     assert Journal(out, 3).ledger != before
+
+
+def test_a_run_whose_ledger_lacks_what_devices_answered_is_refused(blindrec: Command, tmp_path: Path) -> None:
+    """A log that ends early looks as a crash leaves it, but for the rounds that were kept after it."""
+    out = interrupted(tmp_path / "out")
+    (log,) = Journal(out, 3).ledger.iterdir()
+    whole = log.read_bytes()
+    head, *told = whole.splitlines(keepends=True)
+    for left in (0, 1):
+        log.write_bytes(head + b"".join(told[:left]))
+        line = refused(blindrec, "resume", out, *FLAGS)
+        assert f"round {left} was answered by 125 devices, their ledger tells of 0; a part of it is missing" in line
+        assert "what devices spent is not known: put its files back as they were, or start in a new folder" in line
+    log.unlink()
+    assert "round 0 was answered by 125 devices, their ledger tells of 0" in refused(blindrec, "resume", out, *FLAGS)
+    log.write_bytes(head + b"".join(told[:2]))  # the third round was answered, but not kept: nobody can tell
+    assert blindrec("resume", out, *FLAGS).result["releases_sha256"] == blindrec(*WHOLE).result["releases_sha256"]
+
+
+def test_a_ledger_of_an_earlier_format_is_refused(blindrec: Command, tmp_path: Path) -> None:
+    out = interrupted(tmp_path / "out")
+    journal = Journal(out, 3)
+    (log,) = journal.ledger.iterdir()
+    head = json.dumps({"format": 3, "owner": owner_of(journal.ledger)}).encode()
+    log.write_bytes(hashlib.blake2b(head, digest_size=8).hexdigest().encode() + b" " + head + b"\n")
+    assert '"format": 3' in (line := refused(blindrec, "resume", out, *FLAGS))
+    assert "format 4; move it to where it belongs, or start in a new folder" in line
 
 
 @pytest.mark.parametrize("kept", [0, 1])

@@ -5,8 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -15,14 +14,14 @@ import ray
 
 from coordinator.protocol.admitted import admit
 from coordinator.protocol.budget import Epsilon
-from coordinator.protocol.errors import ForgottenError, InputError
+from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query, Release
 from coordinator.server.aggregation import no_release
 from coordinator.server.decoding.line import kmeans_on_line
 from coordinator.server.fleet.aggregator import start_aggregators
+from coordinator.server.fleet.cohorts import Cohorts
 from coordinator.server.fleet.layout import Layout, cut
-from coordinator.server.fleet.retrying import LOST, MOST_REMINDED, again, got, pause, require_less
-from coordinator.server.fleet.roster import Cohorts, Roster
+from coordinator.server.fleet.retrying import LOST, got, pause
 from coordinator.server.rounds.conductor import Conductor, Learner, Outcome, Round
 from coordinator.server.rounds.state import Ask, Policy
 from coordinator.server.server_half import MOST_ROUNDS
@@ -55,21 +54,19 @@ class Limits:
 class Block(NamedTuple):
     """Devices ``first`` to ``stop - 1`` behind one host.
 
-    ``epoch`` counts how often they were asked and did not answer, ``deaths`` how often of these their process had died.
+    ``deaths`` counts how often they were asked and their process died.
     """
 
     host: Any
     first: int
     stop: int
-    epoch: int = 0
     deaths: int = 0
 
 
 class Call(NamedTuple):
-    """A block in flight, and the process that it went to: its answer and its statistic are references."""
+    """A block in flight: its answer and its statistic are references."""
 
     block: Block
-    incarnation: bytes
     worker: int
     answer: Any
     statistic: Any
@@ -94,7 +91,7 @@ class Coordinator:
 
     def __init__(self, policy: Policy, learner: Learner, cohorts: Cohorts, layout: Layout, limits: Limits) -> None:
         admit(learner.own)
-        self._hosts, self._layout = Roster(cohorts), layout
+        self._cohorts, self._layout = cohorts, layout
         self._conductor = Conductor(
             policy, learner, self, devices=layout.devices, budget=limits.budget, most_rounds=limits.most_rounds
         )
@@ -121,13 +118,13 @@ class Coordinator:
     def run(self) -> tuple[Outcome, float]:
         """Conduct the rounds; return the outcome and its seconds, from the first question to the decoded model."""
         start = time.perf_counter()
-        self.settle()
         outcome = self._conductor.run(self._keep)
         return outcome, time.perf_counter() - start
 
     def repeat(self, over: Round) -> None:
         """Go over a round that an earlier coordinator conducted; before `run`, in order."""
         self._conductor.repeat(over)
+        self._answers += over.ask.stop - over.ask.first
 
     def _keep(self, over: Round) -> None:
         """Hold a round until it is fetched; wait where whoever fetches them lags behind."""
@@ -141,36 +138,6 @@ class Coordinator:
             self._rounds.popleft()
             self._fetched += 1
         return list(self._rounds)
-
-    def recall(self, ask: Ask) -> None:
-        """Remember an earlier question: `run` lets devices book it first; see `conductor.Transport`."""
-        self._hosts.answered(ask)
-        self._answers += ask.stop - ask.first
-
-    def settle(self) -> list[bytes]:
-        """Let processes of devices that are new book all that was asked; return every host's token.
-
-        Raises
-        ------
-        LostError
-            If a host cannot be reached.
-        """
-        hosts = self._hosts.hosts
-
-        def attempt() -> list[bytes]:
-            incarnations: list[bytes] = got([host.incarnation.remote() for host in hosts])
-            self._remind(dict(zip(hosts, incarnations, strict=True)))
-            return incarnations
-
-        return again(attempt, "devices could not book what they answered")
-
-    def _remind(self, told: Mapping[Any, bytes]) -> None:
-        """Let hosts whose tokens are new book all that their devices were asked, round by round."""
-        if strangers := self._hosts.strangers(told):
-            for ask, parts in self._hosts.forgotten(strangers):
-                query = ray.put(ask.query)
-                got([host.recall.remote(query, first, stop, told[host]) for host, first, stop in parts])
-            self._hosts.booked(told)
 
     def ask(self, ask: Ask) -> tuple[Statistic, Sequence[Release]]:
         """Ask every device of ``ask``; see `coordinator.server.rounds.conductor.Transport`."""
@@ -213,40 +180,29 @@ class Coordinator:
             except LOST as error:
                 once_more.append(self._lost(call.block, error))
                 continue
-            self._hosts.answered(ask)
             self._answers += releases[-1].count
             partial.append(done)
             self._reduce(partial, to=FAN_IN)
 
     def _lost(self, block: Block, error: Exception) -> Block:
-        """Return a block as it is asked once more; where its host is new, that has booked what was asked before."""
-        what = f"devices {block.first} to {block.stop - 1} were lost"
-        if not isinstance(error, ForgottenError):
-            self._again(block.deaths, what, error)
-            return block._replace(epoch=block.epoch + 1, deaths=block.deaths + 1)
-        require_less(block.epoch, MOST_REMINDED, what, error)
-        self._retries += 1
-        with suppress(*LOST):  # it died once more: the next answer tells so
-            self._remind({block.host: error.incarnation})
-        return block._replace(epoch=block.epoch + 1)
+        """Return a block as it is asked once more."""
+        self._again(block.deaths, f"devices {block.first} to {block.stop - 1} were lost", error)
+        return block._replace(deaths=block.deaths + 1)
 
     def _call(self, query: Any, block: Block) -> Call:
         """Ask a block, and let the least busy aggregator wait for its answer."""
-        incarnation = self._hosts.incarnation(block.host)
-        answer = block.host.answer.remote(query, block.first, block.stop, incarnation)
+        answer = block.host.answer.remote(query, block.first, block.stop)
         worker = min(self._load, key=self._load.__getitem__)
         self._load[worker] += 1
-        return Call(block, incarnation, worker, answer, self._pool[worker].aggregate.remote(query, answer))
+        return Call(block, worker, answer, self._pool[worker].aggregate.remote(query, answer))
 
     def _received(self, query: Query, call: Call) -> Release:
         """Return a block's release.
 
-        Only the call of a block's last epoch is waited for: what an earlier one, or a process taken for dead, still
-        brings in is dropped with its reference. So is an answer that the process which stands there now has not booked.
+        Only a block's last call is waited for: what an earlier one, or a process taken for dead, still brings in is
+        dropped with its reference.
         """
         release: Release = got(call.answer)
-        if call.incarnation != (now := self._hosts.incarnation(call.block.host)):
-            raise ForgottenError(now)
         asked = f"devices {call.block.first} to {call.block.stop - 1}"
         try:
             Release.arrived(release).require(query)
@@ -263,7 +219,8 @@ class Coordinator:
         """Yield every block, cohorts in turn, so that all hosts work from the start."""
         block = self._layout.block_of(ask.query.bits)
         calls = [
-            deque(Block(host, a, b) for a, b in cut(first, stop, block)) for host, first, stop in self._hosts.parts(ask)
+            deque(Block(host, a, b) for a, b in cut(first, stop, block))
+            for host, first, stop in self._cohorts.parts(ask)
         ]
         while calls := [queue for queue in calls if queue]:
             for queue in calls:

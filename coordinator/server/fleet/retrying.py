@@ -9,22 +9,14 @@ from typing import Any, TypeVar
 
 import ray
 
-from coordinator.protocol.errors import BlindrecError, ForgottenError, LostError
+from coordinator.protocol.errors import BlindrecError, LostError
 
 MOST_ATTEMPTS = 8
 """How often a block may be lost, or a round begun, before the run gives up."""
-MOST_REMINDED = 3 * MOST_ATTEMPTS
-"""How often a block is asked at most, those times included that a new process had to book earlier questions first:
-twice for each death, since an answer of the process that died may still come in."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 15.0
 """Seconds before another attempt; the pause doubles each time."""
-LOST = (
-    ray.exceptions.RayActorError,
-    ray.exceptions.ObjectLostError,
-    ray.exceptions.NodeDiedError,
-    ForgottenError,
-)
-"""What Ray says where a process or a node died; and what devices' next process says."""
+LOST = (ray.exceptions.RayActorError, ray.exceptions.ObjectLostError, ray.exceptions.NodeDiedError)
+"""What Ray says where a process or a node died."""
 T = TypeVar("T")
 
 
@@ -45,15 +37,12 @@ def pause(attempt: int, what: str, error: Exception) -> None:
     LostError
         If there were enough.
     """
-    require_less(attempt + 1, MOST_ATTEMPTS, what, error)
-    time.sleep(min(FIRST_PAUSE * 2**attempt, LONGEST_PAUSE))
-
-
-def require_less(attempts: int, most: int, what: str, error: Exception) -> None:
-    """Refuse to go on after ``most`` attempts; other parameters and error as for `pause`."""
-    if attempts >= most:
+    if attempt + 1 >= MOST_ATTEMPTS:
         why = " ".join(str(error).split())[-200:]
-        raise LostError(f"{what}, {most} times ({type(error).__name__}: {why}); add a node, then resume") from None
+        raise LostError(
+            f"{what}, {MOST_ATTEMPTS} times ({type(error).__name__}: {why}); add a node, then resume"
+        ) from None
+    time.sleep(min(FIRST_PAUSE * 2**attempt, LONGEST_PAUSE))
 
 
 def got(answer: Any, *, within: float | None = None) -> Any:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import ray
@@ -14,8 +12,6 @@ from coordinator.protocol.ballots import Ballot, Service, Votes
 from coordinator.server.fleet.retrying import again, got
 from coordinator.server.online.recommender import Promise
 from coordinator.server.online.service import Served, by_coin, serve
-
-T = TypeVar("T")
 
 
 class OnlineCoordinator:
@@ -29,14 +25,10 @@ class OnlineCoordinator:
         Where each host's addresses end.
     clients : ray.actor.ActorHandle
         Answers for all clients.
-    earlier : sequence of Service
-        What an earlier coordinator announced, in order.
     """
 
-    def __init__(self, hosts: list[Any], stops: list[int], clients: Any, earlier: Sequence[Service] = ()) -> None:
+    def __init__(self, hosts: list[Any], stops: list[int], clients: Any) -> None:
         self._hosts, self._stops, self._clients = hosts, stops, clients
-        self._announced = list(earlier)
-        self._incarnations: dict[Any, bytes] = {}
         self._rounds = 0
 
     def progress(self) -> int:
@@ -53,9 +45,13 @@ class OnlineCoordinator:
 
     def enter(self, service: Service) -> Indices:
         """Announce a service; see `coordinator.server.online.service.Transport`."""
-        entered = self._again(lambda: self._enter(service, self._incarnations), f"{service} was lost")
-        self._announced.append(service)
-        return np.concatenate(entered)
+
+        def attempt() -> list[Indices]:
+            shared = ray.put(service)
+            entered: list[Indices] = got([host.enter.remote(shared) for host in self._hosts])
+            return entered
+
+        return np.concatenate(again(attempt, f"{service} was lost"))
 
     def vote(self, ballot: Ballot, electors: Indices) -> Bits2:
         """Collect votes; see `coordinator.server.online.service.Transport`."""
@@ -66,14 +62,12 @@ class OnlineCoordinator:
             return np.empty((ballot.stop - ballot.first, 0), np.uint8)
 
         def attempt() -> list[Votes]:
-            tokens = self._incarnations
-            answers = [host.vote.remote(ballot, electors[start:end], tokens[host]) for host, start, end in asked]
-            votes: list[Votes] = got(answers)
+            votes: list[Votes] = got([host.vote.remote(ballot, electors[start:end]) for host, start, end in asked])
             for told, (_, start, end) in zip(votes, asked, strict=True):
                 Votes.arrived(told).require(ballot, electors[start:end])
             return votes
 
-        parts = self._again(attempt, f"votes of rounds {ballot.first} to {ballot.stop - 1} were lost")
+        parts = again(attempt, f"votes of rounds {ballot.first} to {ballot.stop - 1} were lost")
         return np.concatenate([answer.votes for answer in parts], axis=1)
 
     def offer(self, client: int, round_number: int, chosen: int) -> bool:
@@ -81,33 +75,8 @@ class OnlineCoordinator:
         lost = f"client {client} was lost in round {round_number}"
         return bool(again(lambda: got(self._clients.answer.remote(client, round_number, chosen)), lost))
 
-    def _again(self, ask: Callable[[], T], lost: str) -> T:
-        """Ask voters, again where a process died; the next one books first what its devices entered."""
-        tries = itertools.count()
 
-        def attempt() -> T:
-            if next(tries) or not self._incarnations:
-                self._settle()
-            return ask()
-
-        return again(attempt, lost)
-
-    def _settle(self) -> None:
-        """Let processes that are new enter all services again, in order: a budget then holds what it held before."""
-        told = dict(zip(self._hosts, got([host.incarnation.remote() for host in self._hosts]), strict=True))
-        strangers = {host: one for host, one in told.items() if self._incarnations.get(host) != one}
-        for service in self._announced:
-            self._enter(service, strangers)
-        self._incarnations = told
-
-    def _enter(self, service: Service, hosts: Mapping[Any, bytes]) -> list[Indices]:
-        """Announce a service to hosts, by their tokens; return who enters."""
-        shared = ray.put(service)
-        entered: list[Indices] = got([host.enter.remote(shared, incarnation) for host, incarnation in hosts.items()])
-        return entered
-
-
-def start_online_coordinator(hosts: list[Any], stops: list[int], clients: Any, earlier: Sequence[Service]) -> Any:
+def start_online_coordinator(hosts: list[Any], stops: list[int], clients: Any) -> Any:
     """Start an `OnlineCoordinator` as a Ray actor; its second thread tells progress.
 
     Returns
@@ -115,4 +84,4 @@ def start_online_coordinator(hosts: list[Any], stops: list[int], clients: Any, e
     ray.actor.ActorHandle
     """
     actor: Any = ray.remote(OnlineCoordinator)
-    return actor.options(num_cpus=0, max_concurrency=2).remote(hosts, stops, clients, earlier)
+    return actor.options(num_cpus=0, max_concurrency=2).remote(hosts, stops, clients)

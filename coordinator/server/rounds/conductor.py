@@ -31,10 +31,6 @@ class Transport(Protocol):
         """Ask every device of ``ask`` and return the merged statistic and all releases."""
         ...
 
-    def recall(self, ask: Ask) -> None:
-        """Let devices book a question that they answered before the run was interrupted, before the next is asked."""
-        ...
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Round:
@@ -178,7 +174,7 @@ class Conductor:
         self._failure: str | None = None
 
     def repeat(self, over: Round) -> None:
-        """Go over a round of an interrupted run: it is taken as it was kept, devices book it.
+        """Go over a round of an interrupted run: it is taken as it was kept.
 
         The policy is not asked what it would ask: last bits of a float may differ on another processor.
 
@@ -189,7 +185,6 @@ class Conductor:
         """
         if complaint := complaint_about(over.ask, self._state):
             raise PolicyError(f"round {len(self._state.asked)} cannot have been asked: {complaint}; {ANEW}")
-        self._transport.recall(over.ask)
         self._absorb(over)
 
     def run(self, keep: Callable[[Round], None]) -> Outcome:

@@ -11,7 +11,8 @@ import pytest
 import tiers
 from forging import forged
 
-from actors.second_order.answers import Answers
+from actors.keeper import Keeper
+from actors.second_order.answers import Pin
 from actors.second_order.cohort import PrivateCohort
 from actors.second_order.consent import Consent
 from coordinator.protocol.errors import BlindrecError, ConsentError, InputError
@@ -29,9 +30,9 @@ def consenting(*mechanisms: str, epsilon: Fraction | None = Fraction(1), own_h: 
     return Consent(mechanisms=frozenset(mechanisms), epsilon=epsilon, own_h=own_h)
 
 
-def pinned(consent: Consent, model: ItemFeatures = MODEL, folder: Path | None = None) -> PrivateCohort:
+def pinned(consent: Consent, model: ItemFeatures = MODEL, keeper: Keeper | None = None) -> PrivateCohort:
     """Devices that agreed to something, and were told of a model."""
-    cohort = tiers.cohort(OF, 0, DEVICES, consent=consent, folder=folder)
+    cohort = tiers.cohort(OF, 0, DEVICES, consent=consent, keeper=keeper)
     cohort.pin(model.digest, 0, DEVICES)
     return cohort
 
@@ -180,8 +181,9 @@ def test_a_payload_has_its_size_and_its_numbers(mechanism: str) -> None:
 
 
 def test_what_is_kept_in_a_folder_is_kept_under_consent_only(tmp_path: Path) -> None:
-    cohort = pinned(consenting("sslp"), folder=tmp_path)
+    cohort = pinned(consenting("sslp"), keeper=Keeper(tmp_path))
     with pytest.raises(BlindrecError):
         cohort.answer(tiers.query(MODEL, "exact"), MODEL, 0, DEVICES)
     assert untouched(cohort)
-    assert all(Answers(0, DEVICES, tmp_path).get(device) is None for device in range(DEVICES))
+    assert untouched(pinned(consenting("sslp"), keeper=Keeper(tmp_path)))
+    assert Keeper(tmp_path).read(0, DEVICES) == (1, [Pin(MODEL.digest, 0, DEVICES).line()])

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 import tiers
+from deaf import Deaf
 
-from actors.ledger_file import owner_of
-from actors.log import Log
-from actors.second_order.answers import SUFFIX, Answer, Answers
+from actors.keeper import SUFFIX, Keeper, read_book
+from actors.second_order.answers import Answer, Answers, Pin
 from actors.second_order.cohort import PrivateCohort
 from coordinator.protocol.errors import InputError, LedgerError
 from coordinator.protocol.second_order import SecondOrderRelease
@@ -32,7 +32,7 @@ ROOT = Path(__file__).parents[3]
 
 
 def answered(folder: Path, first: int, stop: int, secret: bytes = tiers.SECRET) -> list[SecondOrderRelease]:
-    cohort = tiers.cohort(OF, first, stop, folder=folder, secret=secret)
+    cohort = tiers.cohort(OF, first, stop, keeper=Keeper(folder), secret=secret)
     cohort.pin(MODEL.digest, first, stop)
     return cohort.answer(QUERY, MODEL, first, stop)
 
@@ -55,7 +55,7 @@ def test_a_restart_answers_for_those_only_that_had_not(tmp_path: Path) -> None:
 
 def test_the_folder_remembers_the_model_and_the_ledger(tmp_path: Path) -> None:
     answered(tmp_path, 0, DEVICES)
-    again = tiers.cohort(OF, 3, 5, folder=tmp_path)
+    again = tiers.cohort(OF, 3, 5, keeper=Keeper(tmp_path))
     spent = again.ledger(4)
     assert spent is not None
     assert (spent.query_id, spent.model, spent.mechanism) == (QUERY.id, MODEL.digest, "pmc")
@@ -73,10 +73,11 @@ for name in ("reference", "tiers"):
     sys.modules[name] = module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
 import tiers
+from actors.keeper import Keeper
 from actors.second_order.cohort import PrivateCohort
-PrivateCohort._release = lambda self, device: os.kill(os.getpid(), signal.SIGKILL)
+PrivateCohort._release = lambda self, one: os.kill(os.getpid(), signal.SIGKILL)
 model = tiers.features(unseen=58)
-cohort = tiers.cohort(tiers.rated(devices=9), 0, 9, folder=Path(sys.argv[1]))
+cohort = tiers.cohort(tiers.rated(devices=9), 0, 9, keeper=Keeper(Path(sys.argv[1])))
 cohort.pin(model.digest, 0, 9)
 cohort.answer(tiers.query(model, "pmc"), model, 0, 9)
 """
@@ -96,14 +97,14 @@ def test_an_answer_is_synced_before_it_is_returned(tmp_path: Path, monkeypatch: 
         happened.append("folder" if stat.S_ISDIR(os.fstat(file).st_mode) else "file")
         sync(file)
 
-    def sent(cohort: PrivateCohort, device: int) -> SecondOrderRelease:
+    def sent(cohort: PrivateCohort, one: Answer) -> SecondOrderRelease:
         happened.append("sent")
-        return release(cohort, device)
+        return release(cohort, one)
 
     monkeypatch.setattr("os.fsync", synced)
     monkeypatch.setattr(PrivateCohort, "_release", sent)
     answered(tmp_path, 0, DEVICES)
-    assert happened == ["file", "folder", *["sent"] * DEVICES]
+    assert happened == ["file", "folder", "file", *["sent"] * DEVICES], "the model, then the answers"
 
 
 def answer(device: int, payload: bytes = b"\n\n{}", epsilon: Fraction | None = Fraction(1, 3)) -> Answer:
@@ -113,7 +114,8 @@ def answer(device: int, payload: bytes = b"\n\n{}", epsilon: Fraction | None = F
 def known(folder: Path) -> list[Answer | None] | None:
     """What three devices have answered, as a folder tells it; None where it is refused."""
     try:
-        kept = Answers(0, 9, folder)
+        kept = Answers(0, 9, Keeper(folder))
+        kept.look()
     except LedgerError:
         return None
     return [kept.get(device) for device in range(3)]
@@ -121,16 +123,18 @@ def known(folder: Path) -> list[Answer | None] | None:
 
 def test_a_torn_last_line_was_never_sent_and_is_left_out(tmp_path: Path) -> None:
     """One that lacks nothing but its end is there."""
-    kept = Answers(0, 9, tmp_path)
-    kept.keep([answer(0), answer(1)])
+    kept = Answers(0, 9, Keeper(tmp_path))
+    assert kept.keep([answer(0), answer(1)])
     (path,) = tmp_path.glob(f"*{SUFFIX}")
     whole = len(path.read_bytes())
-    kept.keep([answer(2)])
+    assert kept.keep([answer(2)])
     both = path.read_bytes()
     for end in range(whole, len(both) - 1):
         path.write_bytes(both[:end])
         assert known(tmp_path) == [answer(0), answer(1), None]
-    Answers(0, 9, tmp_path).keep([answer(2, b"anew")])
+    again = Answers(0, 9, Keeper(tmp_path))
+    assert not again.keep([answer(2, b"anew")]), "two answers were there"
+    assert again.keep([answer(2, b"anew")])
     assert known(tmp_path) == [answer(0), answer(1), answer(2, b"anew")]
     path.write_bytes(both[:-1])
     assert known(tmp_path) is None  # it has two answers of a device then
@@ -140,9 +144,9 @@ def test_a_torn_last_line_was_never_sent_and_is_left_out(tmp_path: Path) -> None
 
 def test_no_byte_that_is_changed_lets_a_device_answer_again(tmp_path: Path) -> None:
     """One in the last frame did, before: the file was cut to nothing."""
-    kept = Answers(0, 9, tmp_path)
-    kept.keep([answer(0), answer(1)])
-    kept.keep([answer(2)])
+    kept = Answers(0, 9, Keeper(tmp_path))
+    assert kept.keep([answer(0), answer(1)])
+    assert kept.keep([answer(2)])
     (path,) = tmp_path.glob(f"*{SUFFIX}")
     good = path.read_bytes()
     assert known(tmp_path) == [answer(0), answer(1), answer(2)]
@@ -160,8 +164,8 @@ def test_damage_is_told_in_a_line(tmp_path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[-40] ^= 1
     path.write_bytes(content)
-    with pytest.raises(LedgerError, match=rf"^ledger {path} is damaged on line {DEVICES + 1}, .* put the file back"):
-        tiers.cohort(OF, 0, 1, folder=tmp_path)
+    with pytest.raises(LedgerError, match=rf"^ledger {path} is damaged on line {DEVICES + 2}, .* put the file back"):
+        tiers.cohort(OF, 0, 1, keeper=Keeper(tmp_path))
 
 
 LINE = json.loads(answer(0).line())
@@ -189,10 +193,9 @@ BAD_LINES: dict[str, list[Any]] = {
 @pytest.mark.parametrize("bad", BAD_LINES)
 def test_a_line_that_holds_no_answer_is_told(bad: str, tmp_path: Path) -> None:
     """Even with a digest that goes with it; "-20" came back as it stood there."""
-    log = Log(tmp_path, "mine", SUFFIX, owner_of(tmp_path))
-    log.append([answer(1).line(), json.dumps(BAD_LINES[bad])])
-    with pytest.raises(LedgerError, match="is damaged on line 3"):
-        Answers(0, 9, tmp_path)
+    Keeper(tmp_path).book(0, 9, 0, [answer(1).line(), json.dumps(BAD_LINES[bad])])
+    with pytest.raises(LedgerError, match=r"a ledger's line is no answer: .*what devices said is not known"):
+        Answers(0, 9, Keeper(tmp_path)).look()
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(-20), Fraction(0), 0.5, "1", None])
@@ -203,27 +206,54 @@ def test_no_answer_is_kept_under_an_epsilon_that_is_none(epsilon: Any) -> None:
 
 def test_a_device_that_answered_in_two_ways_is_told(tmp_path: Path) -> None:
     """The same answer twice is one."""
-    for _ in range(2):
-        Log(tmp_path, "mine", SUFFIX, owner_of(tmp_path)).append([answer(0).line()])
+    for number in range(2):
+        Keeper(tmp_path).book(0, 9, number, [answer(0).line()])
     assert known(tmp_path) == [answer(0), None, None]
-    Log(tmp_path, "other", SUFFIX, owner_of(tmp_path)).append([answer(0, b"other").line()])
+    Keeper(tmp_path).book(0, 9, 2, [answer(0, b"other").line()])
     assert known(tmp_path) is None
 
 
-def test_answers_of_another_folder_are_refused(tmp_path: Path) -> None:
-    mine, other = tmp_path / "run-1" / "0", tmp_path / "run-2" / "0"
-    Answers(0, 9, mine).keep([answer(0)])
-    assert known(other) == [None, None, None]
-    for path in mine.iterdir():
-        path.rename(other / path.name)
-    with pytest.raises(LedgerError, match=r"that it is .*run-1/0.*, its folder is that of run-2/0"):
-        Answers(0, 9, other)
+@pytest.mark.parametrize("other", [MODEL.digest, tiers.features(unseen=58, seed=1).digest])
+def test_a_model_is_one_that_a_device_was_told_of_in_any_process(other: bytes, tmp_path: Path) -> None:
+    """The server restarts the process between two announcements: the promise was booked."""
+    tiers.cohort(OF, 0, DEVICES, keeper=Keeper(tmp_path)).pin(MODEL.digest, 0, DEVICES)
+    again = tiers.cohort(OF, 0, DEVICES, keeper=Keeper(tmp_path))
+    if other == MODEL.digest:
+        again.pin(other, 0, DEVICES)
+    else:
+        with pytest.raises(InputError, match=f"took model {MODEL.digest.hex()[:8]}.*accepts one model only"):
+            again.pin(other, 0, DEVICES)
+    assert again.answer(QUERY, MODEL, 0, DEVICES) == answered(tmp_path / "new", 0, DEVICES)
+    pins = [line for _, _, line in read_book(tmp_path) if line == Pin(MODEL.digest, 0, DEVICES).line()]
+    assert len(pins) == 1
+
+
+def test_two_processes_of_the_same_devices_answer_once() -> None:
+    """In turn, one device each: whoever comes second sends what the first one booked."""
+    keeper = Keeper()
+    one, other = (tiers.cohort(OF, 0, DEVICES, keeper=keeper, secret=secret) for secret in (tiers.SECRET, bytes(16)))
+    for cohort in (one, other):
+        cohort.pin(MODEL.digest, 0, DEVICES)
+    told = [(one, other)[k % 2].answer(QUERY, MODEL, k, k + 1)[0] for k in range(DEVICES)]
+    assert one.answer(QUERY, MODEL, 0, DEVICES) == other.answer(QUERY, MODEL, 0, DEVICES) == told
+    assert len(keeper.read(0, DEVICES)[1]) == DEVICES + 1
+
+
+def test_devices_whose_keeper_does_not_answer_send_nothing_that_is_not_booked() -> None:
+    deaf = Deaf(Keeper())
+    cohort = tiers.cohort(OF, 0, DEVICES, keeper=deaf)
+    cohort.pin(MODEL.digest, 0, DEVICES)
+    assert cohort.answer(QUERY, MODEL, 0, DEVICES) == []
+    deaf.below = 0
+    some = cohort.answer(QUERY, MODEL, 2, 4)
+    assert [release.device for release in some] == [2, 3]
+    deaf.below = 1
+    assert cohort.answer(QUERY, MODEL, 0, DEVICES) == some
 
 
 def test_an_answer_that_cannot_be_kept_is_not_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    cohort = tiers.cohort(OF, 0, DEVICES, folder=tmp_path)
+    cohort = tiers.cohort(OF, 0, DEVICES, keeper=Keeper(tmp_path))
     cohort.pin(MODEL.digest, 0, DEVICES)
-    sync = os.fsync
 
     def full(file: int) -> None:
         raise OSError(28, "No space left on device")
@@ -232,11 +262,5 @@ def test_an_answer_that_cannot_be_kept_is_not_sent(tmp_path: Path, monkeypatch: 
     with pytest.raises(LedgerError, match="No space left on device"):
         cohort.answer(QUERY, MODEL, 0, DEVICES)
     assert cohort.ledger(0) is None
-    monkeypatch.setattr("os.fsync", sync)
-    assert cohort.answer(QUERY, MODEL, 0, DEVICES) == answered(tmp_path, 0, DEVICES, OTHER_SECRET)
-
-
-def test_a_folder_that_cannot_be_used_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("taken")
-    with pytest.raises(LedgerError, match="file cannot keep answers"):
-        Answers(0, 1, tmp_path / "file")
+    with pytest.raises(LedgerError, match="No space left on device"):
+        cohort.answer(QUERY, MODEL, 0, DEVICES)

@@ -46,7 +46,7 @@ def outcome(of: tiers.Rated, query: SecondOrderQuery, model: ItemFeatures) -> st
         with suppress(Exception):  # one that has no digest is sent as it is
             digest = model.digest
         query = forged(query, model=digest)
-    cohort._pinned = dict.fromkeys(range(DEVICES), digest)
+    cohort._answers._pinned = dict.fromkeys(range(DEVICES), digest)
     return _told(cohort, query, model)
 
 

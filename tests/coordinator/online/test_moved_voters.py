@@ -11,6 +11,7 @@ import pytest
 import reference
 from mortal import DEATHS, Actor, Fate, at, by_chance, lives, stand_in
 
+from actors.keeper import Keeper
 from actors.voter_host import VoterHost
 from actors.voters import TableVoters
 from coordinator.protocol.ballots import Service
@@ -43,16 +44,16 @@ def _no_ray(monkeypatch: pytest.MonkeyPatch) -> None:
 def run(fate: Fate = lives, coordinators: int = 1) -> tuple[list[tuple[list[int], list[int]]], int]:
     """Serve the clients; return who took part and what was recommended, and how many processes died."""
     bounds = [[(0, 4), (4, 6)], [(6, VOTERS)]]
-    hosts = [Actor(partial(VoterHost, TABLE, SECRET, own, BUDGET), fate) for own in bounds]
-    seen, announced = list[tuple[list[int], list[int]]](), list[Service]()
+    keeper = Keeper()
+    hosts = [Actor(partial(VoterHost, TABLE, SECRET, own, BUDGET, keeper), fate) for own in bounds]
+    seen = list[tuple[list[int], list[int]]]()
     for number, (epsilon, own_device) in enumerate(COSTS):
         if number % (len(COSTS) // coordinators) == 0:
-            server = OnlineCoordinator(hosts, [6, VOTERS], Actor(Clients), tuple(announced))
+            server = OnlineCoordinator(hosts, [6, VOTERS], Actor(Clients))
         service = Service(
             client=number, recommender="p-rec", rounds=ROUNDS, objects=2, epsilon=epsilon, own_device=own_device
         )
         served = server.serve(service, Promise(rounds=ROUNDS, objects=2), COIN)
-        announced.append(service)
         seen.append((served.electors.tolist(), served.chosen.tolist()))
     return seen, sum(host.deaths for host in hosts)
 
@@ -66,7 +67,7 @@ def test_a_budget_keeps_voters_away() -> None:
 
 
 @pytest.mark.parametrize("coordinators", [1, 2, 4])
-def test_voters_that_forget_are_reminded(coordinators: int) -> None:
+def test_voters_that_forget_know_from_their_keeper(coordinators: int) -> None:
     """Whenever they die, and whether the coordinator is another one meanwhile."""
     undisturbed, called = run()[0], Counter[str]()
 
@@ -85,7 +86,7 @@ def test_voters_that_forget_are_reminded(coordinators: int) -> None:
 def test_voters_that_die_by_chance_change_nothing() -> None:
     undisturbed, deaths = run()[0], 0
     for seed in range(150):
-        seen, died = run(by_chance(seed))
+        seen, died = run(by_chance(seed, share=0.05))
         assert seen == undisturbed, seed
         deaths += died
     assert deaths > 100

@@ -1,20 +1,22 @@
-"""Ledgers on disk: charged before answered, read by whoever embodies the device next, torn lines never answered."""
+"""The keeper's log: charged before answered, read by whoever embodies the device next, torn lines never answered."""
 
 from __future__ import annotations
 
 import os
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pytest
 import worlds
 
+from actors.charges import Entry
 from actors.device import Cohort
+from actors.keeper import Keeper, owner_of, read_book
 from actors.ledger import Ledger
-from actors.ledger_file import Entry, owner_of, read_entries
 from actors.log import Log
 from actors.mechanisms import half_of
-from coordinator.protocol.errors import LedgerError
+from coordinator.protocol.errors import InputError, LedgerError
 from coordinator.protocol.messages import Query
 from coordinator.server.mechanisms.maxsense import MaxSense
 
@@ -28,8 +30,13 @@ def query(number: int, epsilon: Fraction = Fraction(1, 3)) -> Query:
 
 
 def cohort(folder: Path, first: int = 0, stop: int = 60) -> Cohort:
-    """Devices that keep their ledger in a folder."""
-    return Cohort(worlds.block_ratings(WORLD), WORLD.secret, first, stop, BUDGET, ledger=folder)
+    """Devices whose keeper was just started, on a folder."""
+    return Cohort(worlds.block_ratings(WORLD), WORLD.secret, first, stop, BUDGET, keeper=Keeper(folder))
+
+
+def lines(folder: Path) -> int:
+    """How many entries a folder keeps."""
+    return len(list(read_book(folder)))
 
 
 def test_who_embodies_devices_next_knows_what_they_spent(tmp_path: Path) -> None:
@@ -41,7 +48,7 @@ def test_who_embodies_devices_next_knows_what_they_spent(tmp_path: Path) -> None
     cohort(tmp_path, 10, 40).answer(query(1), 10, 30)
     again = cohort(tmp_path)
     assert again.ledger.stretches() == [(0, 10, Fraction(1, 3)), (10, 30, Fraction(2, 3)), (30, 60, Fraction(1, 3))]
-    assert len(list(read_entries(tmp_path, 0, 60))) == 3
+    assert lines(tmp_path) == 3
     assert again.answer(query(0), 0, 60).refused == 0
     assert again.answer(query(2), 0, 60).refused == 0
     assert again.answer(query(3), 0, 60).refused == 20
@@ -62,7 +69,7 @@ def test_it_is_booked_before_it_is_answered(tmp_path: Path, monkeypatch: pytest.
     seen: list[int] = []
 
     def sketched(*_: object) -> None:
-        seen.append(len(list(read_entries(tmp_path, 0, 60))))
+        seen.append(lines(tmp_path))
         raise KeyboardInterrupt
 
     devices, half = cohort(tmp_path), half_of(query(0).design)
@@ -169,23 +176,26 @@ NO_ENTRIES = ['["zz", "1", 0, 9]', '["00", "1/0", 0, 9]', '["00", "1"]', "{}", "
 @pytest.mark.parametrize("line", NO_ENTRIES, ids=lambda line: line[:20])
 def test_a_line_that_holds_no_entry_is_told(line: str, tmp_path: Path) -> None:
     """Even with a digest that goes with it."""
-    Log(tmp_path, "mine", ".ledger", owner_of(tmp_path)).append([Entry(bytes(16), Fraction(1), 0, 9).line(), line])
-    with pytest.raises(LedgerError, match="is damaged on line 3"):
-        cohort(tmp_path)
+    good = Entry(bytes(16), Fraction(1), 0, 9).line()
+    Log(tmp_path, "mine", ".ledger", owner_of(tmp_path)).append([f"[0, 9, {one}]" for one in (good, line)])
+    with pytest.raises(LedgerError, match=r"is damaged on line 3|line is no charge.*what devices spent is not known"):
+        cohort(tmp_path).ledger.stretches()
 
 
 def test_a_ledger_of_another_run_is_refused(tmp_path: Path) -> None:
     mine, other = tmp_path / "run-1" / "seed-0", tmp_path / "run-2" / "seed-0"
     cohort(mine).answer(query(0), 0, 60)
-    cohort(other)
+    other.mkdir(parents=True)
     for file in mine.iterdir():
         file.rename(other / file.name)
     with pytest.raises(LedgerError, match=r"that it is .*run-1/seed-0.*, its folder is that of run-2/seed-0"):
         cohort(other)
 
 
-def test_what_could_not_be_written_is_written_to_another_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """So nothing ever stands behind a line that was torn."""
+def test_after_a_line_that_could_not_be_written_nothing_more_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What came to the disk of it is not known: only the next process reads it, and books into another file."""
     devices = cohort(tmp_path)
     devices.answer(query(0), 0, 60)
 
@@ -200,12 +210,54 @@ def test_what_could_not_be_written_is_written_to_another_file(tmp_path: Path, mo
         with pytest.raises(LedgerError, match="No space left on device"):
             devices.answer(query(1), 0, 60)
     assert cohort(tmp_path).ledger.stretches() == [(0, 60, Fraction(1, 3))]
-    devices.answer(query(1), 0, 60)
+    with pytest.raises(LedgerError, match="No space left on device"):
+        devices.answer(query(1), 0, 60)
+    assert devices.answer(query(0), 0, 60).refused == 0, "a repeat needs no book"
+    cohort(tmp_path).answer(query(1), 0, 60)
     assert len(list(tmp_path.iterdir())) == 2
     assert cohort(tmp_path).ledger.stretches() == [(0, 60, Fraction(2, 3))]
 
 
+def test_files_of_several_processes_are_read_in_the_order_in_which_they_were_written(tmp_path: Path) -> None:
+    """Devices know how many entries there were; a keeper that is started anew must mean the same ones."""
+    told: list[str] = []
+    for number in range(12):
+        keeper = Keeper(tmp_path)
+        known, before = keeper.read(0, 60)
+        assert (known, before) == (2 * number, told)
+        two = [Entry(bytes([number, k]), Fraction(1), number, 60).line() for k in range(2)]
+        assert keeper.book(0, 60, known, two[:1]) == (known + 1, [])
+        assert keeper.book(0, 60, known + 1, two[1:]) == (known + 2, [])
+        told += two
+    assert len(list(tmp_path.iterdir())) == 12
+
+
+def test_a_book_that_lost_a_part_is_told(tmp_path: Path) -> None:
+    """A log that was cut at the end of a line looks whole; devices that knew more do not go on."""
+    devices = cohort(tmp_path)
+    devices.answer(query(0), 0, 60)
+    next(tmp_path.iterdir()).unlink()
+    devices.ledger._keeper = Keeper(tmp_path)
+    with pytest.raises(LedgerError, match="has 0 entries, devices knew 1; what devices spent is not known"):
+        devices.answer(query(1), 0, 60)
+
+
+@pytest.mark.parametrize("line", ["", "5", "a", '["a\nb"]', "[\x00]", "[\u00e9]", 5, None])
+def test_a_line_of_the_book_is_a_line(line: Any, tmp_path: Path) -> None:
+    keeper = Keeper(tmp_path)
+    with pytest.raises(InputError, match="a line of a book is"):
+        keeper.book(0, 60, 0, ["[]", line])
+    assert (keeper.read(0, 60), lines(tmp_path)) == ((0, []), 0)
+
+
+@pytest.mark.parametrize("told", ["[0, 60]", '[60, 0, ["00"]]', '["0", 60, ["00"]]', "[0, 60, 5]", "[-1, 60, []]"])
+def test_a_line_that_is_about_no_devices_is_told(told: str, tmp_path: Path) -> None:
+    Log(tmp_path, "mine", ".ledger", owner_of(tmp_path)).append([told])
+    with pytest.raises(LedgerError, match="is damaged on line 2"):
+        Keeper(tmp_path)
+
+
 def test_a_ledger_without_noise_is_kept_too(tmp_path: Path) -> None:
-    ledger = Ledger(0, 9, None, tmp_path)
+    ledger = Ledger(0, 9, None, Keeper(tmp_path))
     ledger.charge(Entry(bytes(16), None, 0, 0), 2, 5)
-    assert Ledger(0, 9, None, tmp_path).stretches() == [(0, 2, 0), (2, 5, None), (5, 9, 0)]
+    assert Ledger(0, 9, None, Keeper(tmp_path)).stretches() == [(0, 2, 0), (2, 5, None), (5, 9, 0)]

@@ -1,29 +1,30 @@
-"""Processes of devices that die and forget, without Ray: they are reminded; nobody spends or answers otherwise."""
+"""Processes of devices that die and forget, without Ray: nobody spends or answers otherwise."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 
 import pytest
 import worlds
+from deaf import Deaf
 from mortal import DEATHS, Actor, Fate, at, by_chance, lives, stand_in
 
 from actors.host import DeviceHost
+from actors.keeper import Books, Keeper
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import BlindrecError, LostError
 from coordinator.protocol.messages import Query, Release
 from coordinator.server.fleet.aggregator import Aggregator
+from coordinator.server.fleet.cohorts import Cohorts
 from coordinator.server.fleet.coordinator import Coordinator, Limits
 from coordinator.server.fleet.layout import Layout
-from coordinator.server.fleet.roster import Cohorts, Part, Roster
 from coordinator.server.mechanisms.sign import SignSensing
 from coordinator.server.rounds.conductor import Learner, Outcome, Round
 from coordinator.server.rounds.state import Ask, ServerState
 from coordinator.server.server_half import POSTERIOR
-from scenarios.supervising import spent_by
+from scenarios.spending import spent_by
 
 ITEMS, USERS, EACH, BUDGET = 20, 320, 40, Fraction(2)
 SIGN = SignSensing(items=ITEMS, rated=5)
@@ -48,7 +49,7 @@ class Given:
 
 @pytest.fixture(autouse=True)
 def _no_ray(monkeypatch: pytest.MonkeyPatch) -> None:
-    stand_in(monkeypatch, "coordinator.server.fleet.coordinator", "scenarios.supervising")
+    stand_in(monkeypatch, "coordinator.server.fleet.coordinator")
     monkeypatch.setattr(
         "coordinator.server.fleet.coordinator.start_aggregators",
         lambda count, _: [Actor(Aggregator) for _ in range(count)],
@@ -67,9 +68,15 @@ class Seen:
     rounds: list[Round]
 
 
-def run(fate: Fate = lives, earlier: list[Round] | None = None) -> Seen:
+def run(
+    fate: Fate = lives, earlier: list[Round] | None = None, keeper: Keeper | None = None, books: Books | None = None
+) -> Seen:
     """Conduct the rounds; two hosts stand behind eight cohorts, six blocks are under way."""
-    hosts = [Actor(partial(DeviceHost, RATINGS, worlds.SECRET, own, BUDGET), fate) for own in (BOUNDS[:4], BOUNDS[4:])]
+    keeper = Keeper() if keeper is None else keeper
+    hosts = [
+        Actor(partial(DeviceHost, RATINGS, worlds.SECRET, own, BUDGET, books or keeper), fate)
+        for own in (BOUNDS[:4], BOUNDS[4:])
+    ]
     server = Coordinator(
         Given(),
         Learner(clusters=2, decoder=POSTERIOR, design=SIGN),
@@ -83,7 +90,7 @@ def run(fate: Fate = lives, earlier: list[Round] | None = None) -> Seen:
     return Seen(
         outcome=outcome,
         refused=[counts.refused for counts in outcome.state.counts],
-        spent=spent_by(Actor(lambda: server), hosts, 1),
+        spent=spent_by(keeper, USERS),
         retries=server.retries(),
         deaths=sum(host.deaths for host in hosts),
         rounds=server.new_rounds(0),
@@ -93,8 +100,8 @@ def run(fate: Fate = lives, earlier: list[Round] | None = None) -> Seen:
 class Elsewhere(DeviceHost):
     """Answers for one device fewer than it was asked for."""
 
-    def answer(self, query: Query, first: int, stop: int, incarnation: bytes) -> Release:
-        return super().answer(query, first, stop - 1, incarnation)
+    def answer(self, query: Query, first: int, stop: int) -> Release:
+        return super().answer(query, first, stop - 1)
 
 
 def test_an_answer_of_other_devices_than_were_asked_is_refused() -> None:
@@ -125,7 +132,7 @@ def test_an_undisturbed_run_retries_nothing() -> None:
 def test_processes_that_die_at_any_time_change_nothing() -> None:
     undisturbed, deaths = run(), 0
     for seed in range(80):
-        seen = run(by_chance(seed))
+        seen = run(by_chance(seed, share=0.06))
         assert same(seen, undisturbed), seed
         deaths += seen.deaths
     assert deaths > 100
@@ -142,43 +149,27 @@ def test_every_answer_may_be_a_process_last(how: str) -> None:
 
 
 @pytest.mark.parametrize("kept", range(len(ROUNDS) + 1))
-def test_a_coordinator_that_goes_on_reminds_everybody(kept: int) -> None:
-    """Whether they die then or not, and if there is nothing left to ask."""
-    undisturbed = run()
-    earlier = undisturbed.rounds[:kept]
-    assert same(run(earlier=earlier), undisturbed)
+def test_a_coordinator_that_goes_on_need_tell_devices_nothing(kept: int) -> None:
+    """Whether they are new, too, or die then: all that they know they have from their keeper."""
+    keeper = Keeper()
+    undisturbed = run(keeper=keeper)
+    booked, earlier = keeper.read(0, USERS), undisturbed.rounds[:kept]
+    assert same(run(earlier=earlier, keeper=keeper), undisturbed)
     for number in range(6):
         for how in DEATHS:
-            assert same(run(at("recall", number, how), earlier), undisturbed)
-            assert same(run(at("incarnation", number, how), earlier), undisturbed)
+            assert same(run(at("answer", number, how), earlier, keeper), undisturbed)
+    assert keeper.read(0, USERS) == booked
+
+
+def test_devices_that_do_not_reach_their_keeper_are_counted_as_refusing() -> None:
+    keeper, undisturbed = Keeper(), run()
+    seen = run(keeper=keeper, books=Deaf(keeper, below=2 * EACH))
+    assert seen.refused == [80, 70, 250, 0]
+    assert undisturbed.refused == [0, 0, 240, 0]
+    assert seen.spent[0] == (0, 80, Fraction(0))
+    assert [counts.answered for counts in seen.outcome.state.counts] == [240, 240, 0, 220]
 
 
 def test_a_process_that_always_dies_is_given_up() -> None:
     with pytest.raises(LostError, match=r"devices \d+ to \d+ were lost, 8 times"):
         run(lambda called: "dies in it" if called == "answer" else "lives")
-    with pytest.raises(LostError, match="what they have spent, 8 times"):
-        run(lambda called: "dies in it" if called == "spent" else "lives")
-
-
-def asks() -> Iterator[Ask]:
-    """Two rounds."""
-    for number in range(2):
-        query = SIGN.query(round_number=number, public_seed=worlds.PUBLIC, epsilon=Fraction(1))
-        yield Ask(query=query, first=number, stop=200)
-
-
-def test_a_roster_tells_what_a_host_may_have_forgotten() -> None:
-    """Round by round, for all of its cohorts that were asked; until a token is taken."""
-    roster = Roster(Cohorts(bounds=[(0, 64), (64, 128), (128, 192), (192, USERS)], hosts=["a", "a", "b", "b"]))
-    first, second = asks()
-    assert (roster.hosts, roster.strangers({"a": b"1", "b": b"1"})) == (["a", "b"], {"a", "b"})
-    roster.booked({"a": b"1", "b": b"1"})
-    for ask in (first, first, second):
-        roster.answered(ask)
-    assert roster.strangers({"a": b"1", "b": b"2"}) == {"b"}
-    share = [Part("b", 128, 192), Part("b", 192, 200)]
-    assert list(roster.forgotten({"b"})) == [(first, share), (second, share)]
-    assert [len(parts) for _, parts in roster.forgotten({"a", "b"})] == [4, 4]
-    assert roster.incarnation("b") == b"1"
-    roster.booked({"b": b"2"})
-    assert (roster.strangers({"a": b"1", "b": b"2"}), roster.incarnation("b")) == (set(), b"2")

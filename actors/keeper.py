@@ -1,0 +1,205 @@
+"""The keeper of the devices' book: the one authority on what they have spent and promised, beside no server.
+
+A process that embodies devices may die, may be started anew, or may be taken for dead and live on. Whatever it is, it
+answers only what it has booked here, and books only if nobody booked anything about its devices since it last looked.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from threading import Lock
+from typing import Protocol
+
+import numpy as np
+
+from actors.durable import make_folder
+from actors.log import Log, damaged, read_log
+from coordinator.protocol.checked import MOST_DEVICES, require_whole
+from coordinator.protocol.errors import InputError, LedgerError
+
+SUFFIX = ".ledger"
+_ABOUT = re.compile(r"\[(\d{1,13}), (\d{1,13}), ([\[{].*)\]")
+"""A line of the log: the first device, the one after the last, and what is booked about them."""
+
+
+class UnreachableError(LedgerError):
+    """The keeper does not answer, so that devices must not answer, either: they refuse."""
+
+
+class Books(Protocol):
+    """What devices need of a keeper, wherever it is: `Keeper`, or `actors.hosted_keeper.HostedKeeper`."""
+
+    def read(self, first: int, stop: int, since: int = 0) -> tuple[int, list[str]]:
+        """Return how many entries there are, and those about devices ``first`` to ``stop - 1`` after so many."""
+        ...
+
+    def book(self, first: int, stop: int, known: int, lines: Sequence[str]) -> tuple[int, list[str]]:
+        """Book lines about devices unless something was booked about them since ``known``; see `Keeper.book`."""
+        ...
+
+
+class Keeper:
+    """An ordered list of entries, each a line about some devices; what a line means is its owner's affair.
+
+    Parameters
+    ----------
+    folder : Path, optional
+        Where entries are kept on disk, a file a process of the keeper; made with the first entry. Its last two names
+        tell the run and the seed, and so does the head of every file. Default: in memory only.
+
+    Raises
+    ------
+    LedgerError
+        If a file there cannot be read, belongs to another run, or is damaged.
+
+    Notes
+    -----
+    Several threads may call at once. One process at a time keeps a folder.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._lock = Lock()
+        self._lines: list[str] = []
+        self._bounds = np.empty((2, 64), np.int64)
+        self._log: Log | None = None
+        self._failed: LedgerError | None = None
+        if folder is not None:
+            self._folder = folder = folder.absolute()
+            for first, stop, line in read_book(folder):
+                self._hold(first, stop, [line])
+            self._log = Log(folder, f"{len(self._lines):012d}", SUFFIX, owner_of(folder))
+
+    def read(self, first: int, stop: int, since: int = 0) -> tuple[int, list[str]]:
+        """Return how many entries there are, and which of them devices ``first`` to ``stop - 1`` should know.
+
+        Parameters
+        ----------
+        first, stop : int
+            The devices.
+        since : int
+            How many entries there were when they last looked.
+
+        Returns
+        -------
+        known : int
+            How many there are now.
+        lines : list of str
+            Those after ``since`` that are about any of these devices, in order.
+
+        Raises
+        ------
+        LedgerError
+            If there never were so many: a part of the book is lost.
+        """
+        return self.book(first, stop, since, ())
+
+    def book(self, first: int, stop: int, known: int, lines: Sequence[str]) -> tuple[int, list[str]]:
+        """Book lines about devices ``first`` to ``stop - 1``, unless something was booked about them since.
+
+        Parameters
+        ----------
+        first, stop : int
+            The devices.
+        known : int
+            How many entries there were when they last looked.
+        lines : sequence of str
+            What they book, a list or an object of JSON each.
+
+        Returns
+        -------
+        known : int
+            How many entries there are now, the new ones included.
+        others : list of str
+            What was booked about these devices meanwhile: then nothing is booked now, and the caller decides anew.
+
+        Raises
+        ------
+        LedgerError
+            If the log cannot be written: then nothing is booked any more, and nothing may be answered. If there never
+            were so many entries: a part of the book is lost.
+        InputError
+            If these are no devices, or no lines.
+        """
+        require_whole("first device", first, 0, MOST_DEVICES)
+        require_whole("end of devices", stop, first, MOST_DEVICES)
+        require_whole("entries that are known", known, 0, MOST_DEVICES)
+        told = [f"[{first}, {stop}, {_require_line(line)}]" for line in lines]
+        with self._lock:
+            if known > len(self._lines):
+                raise LedgerError(
+                    f"the keeper's book has {len(self._lines)} entries, devices knew {known}; what devices spent is "
+                    "not known: put its files back as they were, or start in a new folder"
+                )
+            others = self._since(first, stop, known)
+            if lines and not others:
+                self._write(told)
+                self._hold(first, stop, lines)
+            return len(self._lines), others
+
+    def _since(self, first: int, stop: int, known: int) -> list[str]:
+        firsts, stops = self._bounds[:, known : len(self._lines)]
+        return [self._lines[known + at] for at in np.flatnonzero((firsts < stop) & (stops > first))]
+
+    def _write(self, told: list[str]) -> None:
+        """Put lines on the disk. After a failure nobody knows what came there: this process books nothing more."""
+        if self._failed is not None:
+            raise self._failed
+        if self._log is None:
+            return
+        try:
+            make_folder(self._folder)
+            self._log.append(told)
+        except OSError as error:
+            self._failed = LedgerError(
+                f"ledger in {self._folder} cannot be written ({error.strerror}); devices do not answer what they "
+                "cannot book"
+            )
+            raise self._failed from None
+
+    def _hold(self, first: int, stop: int, lines: Sequence[str]) -> None:
+        held = len(self._lines)
+        while held + len(lines) > self._bounds.shape[1]:
+            self._bounds = np.concatenate([self._bounds, np.empty_like(self._bounds)], axis=1)
+        self._bounds[:, held : held + len(lines)] = [[first], [stop]]
+        self._lines += lines
+
+
+def _require_line(line: str) -> str:
+    if type(line) is not str or not line.isascii() or not line.isprintable() or line[:1] not in ("[", "{"):
+        raise InputError("a line of a book is a list or an object of JSON in printable ASCII")
+    return line
+
+
+def owner_of(folder: Path) -> str:
+    """Return the run and the seed that a folder of ledgers belongs to, as its name tells them."""
+    return "/".join(folder.parts[-2:])
+
+
+def read_book(folder: Path) -> Iterator[tuple[int, int, str]]:
+    """Yield what is kept in a folder, in order: the first device, the one after the last, and the line about them.
+
+    Raises
+    ------
+    LedgerError
+        If a file cannot be read, belongs to another run, or a line other than a torn last one is damaged.
+    """
+    for path in sorted(folder.glob(f"*{SUFFIX}")):
+        try:
+            for number, told in enumerate(read_log(path, owner_of(folder)), start=2):
+                yield _parsed(told, path, number)
+        except OSError as error:
+            raise LedgerError(f"ledger {path} cannot be read ({error.strerror}); make it readable") from None
+
+
+def _parsed(told: bytes, path: Path, number: int) -> tuple[int, int, str]:
+    try:
+        text = told.decode("ascii")
+        json.loads(text)
+    except (ValueError, RecursionError):
+        raise damaged(path, number) from None
+    if not (match := _ABOUT.fullmatch(text)) or int(match[1]) > int(match[2]):
+        raise damaged(path, number)
+    return int(match[1]), int(match[2]), match[3]
