@@ -202,7 +202,7 @@ def on_ray(*, address: str | None, workers: int | None) -> Iterator[OnRay]:
             session = None
         else:
             session = _start(workers or os.cpu_count() or 1)
-        with without_folder(session), HeadWatch(ray.get_runtime_context().gcs_address) as watch:
+        with without_folder(session), HeadWatch(_head()) as watch:
             try:
                 cpus = int(cpus_of_cluster())
                 if wanted and not cpus:
@@ -219,6 +219,11 @@ def on_ray(*, address: str | None, workers: int | None) -> Iterator[OnRay]:
             finally:
                 watch.stop()
                 ray.shutdown()
+
+
+def _head() -> str:
+    """Return the address of the head that this process has joined or started."""
+    return str(ray.get_runtime_context().gcs_address)
 
 
 def _require_none_here() -> None:

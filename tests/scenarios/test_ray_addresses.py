@@ -71,6 +71,7 @@ def test_a_ray_address_that_is_none(address: str, blindrec: Command) -> None:
 def test_more_workers_than_an_instance_has_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """They would wait for CPUs that never come."""
     monkeypatch.setattr(cluster, "_join", lambda _, ship_code: ship_code)
+    monkeypatch.setattr(cluster, "_head", lambda: "127.0.0.1:1")
     monkeypatch.setattr(cluster, "cpus_of_cluster", lambda: 2.0)
     monkeypatch.setattr("ray.shutdown", lambda: None)
     with pytest.raises(InputError, match=r"^workers is 3, but Ray at head:1 has 2 CPUs; ask for that many"):
@@ -81,6 +82,7 @@ def test_more_workers_than_an_instance_has_are_refused(monkeypatch: pytest.Monke
 
 def test_a_cluster_without_a_cpu_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster, "_join", lambda _, ship_code: ship_code)
+    monkeypatch.setattr(cluster, "_head", lambda: "127.0.0.1:1")
     monkeypatch.setattr(cluster, "cpus_of_cluster", lambda: 0.0)
     monkeypatch.setattr("ray.shutdown", lambda: None)
     with pytest.raises(InputError, match=r"^Ray at head:1 has no CPU for a single worker; add a node to it$"):
