@@ -7,6 +7,7 @@ import dataclasses
 import pickle
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
@@ -253,6 +254,7 @@ def test_on_ray_the_coordinator_is_handed_addresses_only(monkeypatch: pytest.Mon
     for name in ("voters", "clients"):
         monkeypatch.setattr(on_ray, f"start_{name}", starting(name))
     monkeypatch.setattr(on_ray, "start_online_coordinator", starting("coordinator"))
+    monkeypatch.setattr(on_ray, "start_keeper", lambda _: SimpleNamespace(actor="handle of keeper"))
     world = planted_world(OnlineScenario(seed=SEED, rounds=50, voters=100))
     layout = plan_layout(devices=100, workers=2, devices_per_actor=30)
     clients = [one.client for one in world.clients]
@@ -260,8 +262,10 @@ def test_on_ray_the_coordinator_is_handed_addresses_only(monkeypatch: pytest.Mon
     with on_ray.stage_on_ray(everything, 2) as ready:
         assert ready.actors == 4
     hosts = [f"handle of voters {number}" for number in range(1, 5)]
-    assert started["coordinator"] == [(hosts, [30, 60, 90, 100], "handle of clients 1", ())]
+    assert started["coordinator"] == [(hosts, [30, 60, 90, 100], "handle of clients 1")]
     assert not shows_a_secret(started["coordinator"], SEED)
     assert all(arguments[2] == world.secret for arguments in started["voters"])
-    assert sorted(started["killed"]) == sorted([*hosts, "handle of clients 1", "handle of coordinator 1"])
+    assert sorted(started["killed"]) == sorted(
+        [*hosts, "handle of clients 1", "handle of coordinator 1", "handle of keeper"]
+    )
     assert "voters" not in repr(everything)

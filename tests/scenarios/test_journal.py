@@ -275,8 +275,9 @@ SCENARIO = small(users=500, design="sign", policy="fixed", rounds=4)
 def interrupted(out: Path) -> None:
     """A folder of a run that has three rounds."""
     claim(out, SCENARIO)
-    for over in rounds_of(design="sign", policy="fixed", rounds=4)[:3]:
-        Journal(out, 0).keep(over)
+    journal = Journal(out, 0)
+    run(SCENARIO, InProcess(1), ledger=journal.ledger, rounds=journal)
+    (journal.folder / "000003.npz").unlink()
 
 
 SAME = ["run", "--backend", "inprocess", "--items", "40", "--rated", "5", "--users", "500", "--design", "sign"]
