@@ -71,6 +71,7 @@ for shared in (
     "nasty",
     "malformed",
     "cutting",
+    "going_on",
     "golden",
     "liars",
     "contracts",

@@ -61,16 +61,17 @@ class RayStage:
 
 
 @contextmanager
-def stage_on_ray(cast: Cast, workers: int) -> Iterator[RayStage]:
-    """Start the actors of a cast; kill them at exit."""
+def stage_on_ray(cast: Cast, workers: int, ledger: Path | None = None) -> Iterator[RayStage]:
+    """Start the actors of a cast; kill them at exit. Without a folder for ledgers they have one until then."""
     voters = ray.put(cast.voters)
     bounds = cast.layout.cohorts
     each = -(-len(bounds) // min(len(bounds), MOST_ACTORS))
     groups = [bounds[start : start + each] for start in range(0, len(bounds), each)]
     cpus = int(min(1.0, workers / len(groups)) * 1000) / 1000
-    with tempfile.TemporaryDirectory(prefix="blindrec-ledger-") as ledger:
+    with tempfile.TemporaryDirectory(prefix="blindrec-ledger-") as temporary:
+        folder = ledger or Path(temporary)
         with quiet():
-            hosts = [start_voters(group, voters, cast.secret, cast.budget, cpus, Path(ledger)) for group in groups]
+            hosts = [start_voters(group, voters, cast.secret, cast.budget, cpus, folder) for group in groups]
             clients = start_clients(list(cast.clients))
         stage = RayStage(hosts, [group[-1][1] for group in groups], clients)
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 
@@ -18,16 +19,19 @@ from scenarios.session import Session
 
 
 @contextmanager
-def set_stage(session: Session, cast: Cast) -> Iterator[Stage]:
-    """Bring voters and clients to where ``session`` runs; end at exit what was started for them."""
+def set_stage(session: Session, cast: Cast, ledger: Path | None = None) -> Iterator[Stage]:
+    """Bring voters and clients to where ``session`` runs; end at exit what was started for them.
+
+    Voters book in the folder ``ledger`` what they enter; None: nothing outlives the stage.
+    """
     if session.name == "ray":
         from scenarios.online.on_ray import stage_on_ray  # noqa: PLC0415 (importing Ray takes a second)
 
-        with stage_on_ray(cast, session.workers) as stage:
+        with stage_on_ray(cast, session.workers, ledger) as stage:
             yield stage
         return
     with ThreadPoolExecutor(session.workers) as threads:
-        yield InProcessStage(cast, threads)
+        yield InProcessStage(cast, threads, ledger)
 
 
 class InProcessStage:
@@ -35,9 +39,10 @@ class InProcessStage:
 
     actors = 0
 
-    def __init__(self, cast: Cast, threads: ThreadPoolExecutor) -> None:
+    def __init__(self, cast: Cast, threads: ThreadPoolExecutor, ledger: Path | None) -> None:
         self._cohorts = [
-            VoterCohort(cast.voters, cast.secret, first, stop, cast.budget) for first, stop in cast.layout.cohorts
+            VoterCohort(cast.voters, cast.secret, first, stop, cast.budget, ledger)
+            for first, stop in cast.layout.cohorts
         ]
         self._clients = {client.number: client for client in cast.clients}
         self._threads = threads
