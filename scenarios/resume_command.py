@@ -158,6 +158,19 @@ def _online(rest: _Rest, json: str | None) -> None:
         _tell_online(result, json)
 
 
+def _two_tier(rest: _Rest, json: str | None) -> None:
+    from scenarios.two_tier.keeping import claimed_two_tier, taught_in  # noqa: PLC0415 (as above)
+
+    if rest.devices_per_actor is not None:
+        raise InputError(
+            f"devices_per_actor is {rest.devices_per_actor}, but {rest.folder} holds blindrec two-tier, whose cohorts "
+            "have one size; leave it out"
+        )
+    wanted = claimed_two_tier(rest.folder, rest.mark)
+    with taught_in(wanted, rest.opening, console=Console(stderr=True), out=rest.folder) as result:
+        _tell_two_tier(result, json)
+
+
 def _tell_run(result: dict[str, Any], json: str | None) -> None:
     report.report_run(result, json, "resume")
 
@@ -168,5 +181,15 @@ def _tell_online(result: dict[str, Any], json: str | None) -> None:
     report_online(result, json, "resume")
 
 
-_GOES_ON: dict[str, Callable[[_Rest, str | None], None]] = {RUN: _run, ONLINE: _online}
-_TOLD: dict[str, Callable[[dict[str, Any], str | None], None]] = {RUN: _tell_run, ONLINE: _tell_online}
+def _tell_two_tier(result: dict[str, Any], json: str | None) -> None:
+    from scenarios.two_tier.tables import report_two_tier  # noqa: PLC0415 (as above)
+
+    report_two_tier(result, json, "resume")
+
+
+_GOES_ON: dict[str, Callable[[_Rest, str | None], None]] = {RUN: _run, ONLINE: _online, TWO_TIER: _two_tier}
+_TOLD: dict[str, Callable[[dict[str, Any], str | None], None]] = {
+    RUN: _tell_run,
+    ONLINE: _tell_online,
+    TWO_TIER: _tell_two_tier,
+}

@@ -30,7 +30,18 @@ LAYOUT = ["--backend", "inprocess", "--workers", "1", "--devices-per-actor", "40
 RUN = ["run", *SCENARIO, "--devices-per-actor", "40"]
 TWICE = [*RUN, "--repeat", "2"]
 ONLINE = ["online", "--rounds", "12", "--voters", "8", "--clients", "2", *LAYOUT]
-TIMED = {"seconds", "devices_per_second", "retries", "restarts", "actors", "rounds_per_second"}
+TAUGHT = ["two-tier", "--planted", "40,20,500", "--public", "10", "--private", "4", "--batch", "2", "--holdout", "3"]
+TAUGHT += ["--iterations", "2", "--rank", "2", "--regularisation", "2", "--backend", "inprocess", "--workers", "1"]
+TIMED = {
+    "seconds_per_iteration",
+    "peak_memory_mb",
+    "seconds",
+    "devices_per_second",
+    "retries",
+    "restarts",
+    "actors",
+    "rounds_per_second",
+}
 RESULTS = {"result.json", "scenario.json", "versions.json", "items.parquet", "rounds.parquet"}
 
 
@@ -135,7 +146,7 @@ def finish(family: Family, run: list[str], after: str, *, again: bool) -> None:
     """
     out, kept = family.out, family.out / "rounds" / "scenario.json"
     over = (out / "result.json").exists() and not kept.exists()
-    resume = ["resume", str(out), *LAYOUT]
+    resume = ["resume", str(out), *(LAYOUT[:-2] if run[0] == "two-tier" else LAYOUT)]
     if over and again:
         ended = forked(command(*run), out)
         told = (ended.code, ended.err.count("\n")) == (2, 1) and "holds another run; name a new one" in ended.err
@@ -219,6 +230,7 @@ FAMILIES: dict[str, Callable[[Family], None]] = {
     "resume": lambda family: resumed(family, RUN),
     "sweep": sweep,
     "online": lambda family: runs(family, ONLINE, every=3),
+    "two-tier": lambda family: runs(family, TAUGHT, every=5),
     "planted": planted,
 }
 

@@ -42,10 +42,15 @@ class LocalDevices:
         What all of them take part in.
     workers : int
         Threads.
+    folder : Path or None
+        Where answers are kept beyond this process; None for memory only.
     """
 
-    def __init__(self, ratings: PrivateRatings, secret: bytes, consent: Consent, workers: int = 1) -> None:
-        self._cohorts = [cohort_of(ratings, secret, bounds, consent) for bounds in cohort_bounds(ratings.devices)]
+    def __init__(
+        self, ratings: PrivateRatings, secret: bytes, consent: Consent, workers: int = 1, folder: Path | None = None
+    ) -> None:
+        bounds = cohort_bounds(ratings.devices)
+        self._cohorts = [cohort_of(ratings, secret, one, consent, folder) for one in bounds]
         self._workers = workers
 
     def pin(self, model: bytes, first: int, stop: int) -> None:

@@ -12,6 +12,7 @@ from typing import TypeVar
 from actors.second_order.consent import Consent
 from actors.second_order.crowd import Devices, LocalDevices, cohort_bounds
 from actors.second_order.ratings import PrivateRatings
+from coordinator.protocol.errors import BlindrecError
 from coordinator.protocol.features import ItemFeatures
 from coordinator.protocol.second_order import SecondOrderQuery, SecondOrderRelease
 from coordinator.server.completion.cohorts import Crowd, LocalCrowd
@@ -38,17 +39,22 @@ def open_crowd(rows: Rows, session: Session) -> Iterator[Crowd]:
 
 
 @contextmanager
-def open_devices(rows: Rows, secret: bytes, consent: Consent, session: Session) -> Iterator[Devices]:
-    """Yield private devices that agreed to ``consent``, at the session's place."""
+def open_devices(
+    rows: Rows, secret: bytes, consent: Consent, session: Session, ledger: Path | None = None
+) -> Iterator[Devices]:
+    """Yield private devices that agreed to ``consent``, at the session's place.
+
+    They keep in the folder ``ledger`` what they answer; None: nothing outlives them.
+    """
     ratings = PrivateRatings(starts=rows.starts, items=rows.items, values=rows.values, count=rows.count)
     if session.name == "inprocess":
-        yield LocalDevices(ratings, secret, consent, session.workers)
+        yield LocalDevices(ratings, secret, consent, session.workers, ledger)
         return
     from actors.second_order.private_host import devices_on_ray  # noqa: PLC0415 (importing Ray takes a second)
     from scenarios.cluster import quiet  # noqa: PLC0415 (importing Ray takes a second)
 
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="blindrec-answers-")))
+        folder = ledger or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="blindrec-answers-")))
         with quiet():
             devices = stack.enter_context(
                 devices_on_ray(ratings, secret, cohort_bounds(rows.users), consent, session.workers, folder)
@@ -80,14 +86,22 @@ class Recovering:
         return self._again(lambda: self._devices.answer(query, features, first, stop))
 
     def _again(self, call: Callable[[], T]) -> T:
+        """Call, again where a process died; an error of our own comes without what Ray says around it."""
+        from ray.exceptions import RayTaskError  # noqa: PLC0415 (importing Ray takes a second)
+
         from coordinator.server.fleet.retrying import again  # noqa: PLC0415 (importing Ray takes a second)
 
         tries = itertools.count()
 
         def attempt() -> T:
-            if next(tries):
-                for announced in self._announced:
-                    self._devices.pin(*announced)
-            return call()
+            try:
+                if next(tries):
+                    for announced in self._announced:
+                        self._devices.pin(*announced)
+                return call()
+            except RayTaskError as error:
+                if isinstance(error.cause, BlindrecError):
+                    raise error.cause from None
+                raise
 
         return again(attempt, UNREACHABLE)
