@@ -192,7 +192,7 @@ def test_rounds_that_cannot_be_kept_are_a_resumable_loss(tmp_path: Path, monkeyp
         keep(self, over)
 
     monkeypatch.setattr(Journal, "keep", full)
-    with pytest.raises(blindrec.errors.ResumableError, match="round 1 cannot be kept; 1 rounds are kept in"):
+    with pytest.raises(blindrec.errors.ResumableError, match="round 1 cannot be kept; 1 round is kept in"):
         blindrec.run(scenario, HERE, out=tmp_path / "out", progress=False)
 
 

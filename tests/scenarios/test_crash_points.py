@@ -1,4 +1,4 @@
-"""Runs, resumptions, sweeps, online and two-tier runs that are cut off at a file operation end as if nothing had been."""
+"""Runs, resumptions, sweeps, online and two-tier runs that are cut off at a file operation end alike."""
 
 from __future__ import annotations
 
