@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from actors.durable import make_folder
-from actors.keeper import SUFFIX
-from coordinator.protocol.errors import InputError, LostError, PolicyError
+from coordinator.protocol.errors import InputError, PolicyError
 from scenarios.config import Scenario
-from scenarios.files import left_over, try_folder
-from scenarios.given import ratings_sha256
-from scenarios.journal import kept_rounds
-from scenarios.mark import FOLDER, MARK, Mark, new_name, read_mark
+from scenarios.given import file_sha256
+from scenarios.mark import FOLDER, MARK, RUN, Mark
 from scenarios.policies import code_digest
+from scenarios.taking import same_source, take
 
 
 def claim(out: Path, scenario: Scenario, repeat: int = 1) -> None:
-    """Make a folder the place of a run, or of the rest of one that was interrupted.
-
-    A run that goes on keeps its name, even where nothing of it is found here.
+    """Make a folder the place of a run, or of the rest of one that was interrupted; see `scenarios.taking.take`.
 
     Parameters
     ----------
@@ -38,43 +33,9 @@ def claim(out: Path, scenario: Scenario, repeat: int = 1) -> None:
     LostError
         If it cannot be written, as on a full disk.
     """
-    given, ratings = _identity(scenario)
-    if not _used(out):
-        try_folder(out)
-        _require_empty(out)
-        before = read_mark(out)
-        run = before.run if before is not None and before.identity == (given, ratings) else new_name()
-        code = code_digest(scenario.policy)
-        _write(Mark(run=run, scenario=given, ratings_sha256=ratings, code_sha256=code, repeat=repeat), out)
-        return
-    if (held := read_mark(out)) is None:
-        raise InputError(f"output folder {out} holds another run; name a new one")
-    if held.identity != (given, ratings):
-        raise InputError(f"output folder {out} holds part of another run; name a new one, or the same scenario")
-    if held.repeat != repeat:
-        _write(replace(held, repeat=repeat), out)
-
-
-def _write(mark: Mark, out: Path) -> None:
-    try:
-        make_folder(out / FOLDER)
-        mark.write(out)
-    except OSError as error:
-        raise LostError(f"output folder {out} cannot be written ({error.strerror}); free space there") from None
-
-
-def _used(out: Path) -> bool:
-    """Return whether devices have booked anything there, or a round is kept."""
-    return bool(kept_rounds(out)) or (out / "result.json").exists() or any((out / FOLDER).rglob(f"*{SUFFIX}"))
-
-
-def _require_empty(out: Path) -> None:
-    """Refuse a folder that holds more than a run leaves which was killed before anything was booked."""
-    own = {out / FOLDER, out / FOLDER / MARK}
-    for one in (*out.iterdir(), *out.glob(f"{FOLDER}/**/*")):
-        inside = one.is_dir() and (out / FOLDER) in one.parents
-        if not (one in own or inside or left_over(one)):
-            raise InputError(f"output folder {out} holds another run ({one.name}); name a new one")
+    given, source = _identity(scenario)
+    code = code_digest(scenario.policy)
+    take(out, Mark(kind=RUN, scenario=given, source_sha256=source, code_sha256=code, repeat=repeat))
 
 
 def _identity(scenario: Scenario) -> tuple[dict[str, Any], str | None]:
@@ -88,7 +49,7 @@ def _identity(scenario: Scenario) -> tuple[dict[str, Any], str | None]:
     if scenario.ratings is None:
         return given, None
     given["ratings"] = str(scenario.ratings.absolute())
-    return given, ratings_sha256(scenario.ratings)
+    return given, file_sha256(scenario.ratings, "ratings file")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,30 +95,23 @@ def _values(out: Path, kept: dict[str, Any], named: Named) -> dict[str, Any]:
     return values
 
 
-def claimed(out: Path, named: Named = Named()) -> tuple[Scenario, int]:
-    """Return the scenario that an interrupted run's folder holds, and its number of seeds.
+def claimed(out: Path, mark: Mark, named: Named = Named()) -> Scenario:
+    """Return the scenario of a run that was interrupted.
 
     Parameters
     ----------
     out : Path
         The folder.
+    mark : Mark
+        That of the folder.
     named : Named
         What is one's own, named again.
 
     Raises
     ------
     InputError
-        If there is nothing to resume, another version kept it, or its mark was changed; or what is one's own was not
-        named again, or has changed since.
+        If the scenario cannot be run any more; or what is one's own was not named again, or has changed since.
     """
-    mark = read_mark(out)
-    if mark is None and (out / "result.json").is_file():
-        raise InputError(f"output folder {out} holds a finished run; there is nothing to resume")
-    if mark is None:
-        raise InputError(
-            f"output folder {out} holds no interrupted run: nothing was kept there; blindrec run ... --out {out} "
-            "begins one"
-        )
     values = _values(out, mark.scenario, named)
     try:
         scenario = Scenario.model_validate(values)
@@ -173,6 +127,5 @@ def claimed(out: Path, named: Named = Named()) -> tuple[Scenario, int]:
             f"design {named.design} is {found}, the run in {out} began with {mark.scenario['design']}: its source, its "
             "settings or what travels with it has changed; go on with those, or start in a new folder"
         )
-    if _identity(scenario)[1] != mark.ratings_sha256:
-        raise InputError(f"{scenario.ratings} has changed since the run in {out} began; run it in a new folder")
-    return scenario, mark.repeat
+    same_source(out, mark, _identity(scenario)[1], scenario.ratings)
+    return scenario

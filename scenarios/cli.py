@@ -16,7 +16,6 @@ from scenarios import report
 from scenarios.backends import open_session
 from scenarios.bounds import all_bounds, bounds_table
 from scenarios.check_command import check
-from scenarios.claiming import Named, claimed
 from scenarios.config import Scenario, load_scenario
 from scenarios.datasets import read_ratings, three_columns
 from scenarios.entrance import enter, tightened
@@ -32,7 +31,7 @@ from scenarios.planner.shape import learnable_of
 from scenarios.planner.tables import show_learnable
 from scenarios.rating_split import describe
 from scenarios.records import STDOUT, check_targets, deliver
-from scenarios.repeat import Finished
+from scenarios.resume_command import With, resume
 from scenarios.submission import job_commands as submission
 from scenarios.sweep.threshold_command import sweep
 from scenarios.two_tier.sweep_command import HELP as TWO_TIER_SWEEP_HELP
@@ -48,11 +47,6 @@ app = typer.Typer(
 )
 sweep.command("two-tier", help=TWO_TIER_SWEEP_HELP)(two_tier_sweep)
 app.add_typer(sweep, name="sweep")
-
-
-With = Annotated[
-    list[str] | None, typer.Option("--with", help="Your own design: a package that it imports, which travels with it.")
-]
 
 
 @app.command()
@@ -122,38 +116,10 @@ def run(
     with finished_run(
         wanted, opening, repeat=repeat, devices_per_actor=devices_per_actor, console=_stderr(), out=out
     ) as finished:
-        _report(finished, json, "run")
+        report.report_run(finished.result, json, "run")
 
 
-@app.command()
-def resume(
-    folder: Annotated[Path, typer.Argument(help="The --out of a run that was interrupted.")],
-    design: Annotated[
-        str | None, typer.Option(help="The run's design, if it is your own: package.module:Name.")
-    ] = None,
-    policy: Annotated[
-        str | None, typer.Option(help="The run's policy, if it is your own: package.module:Name.")
-    ] = None,
-    helpers: With = None,
-    backend: Annotated[str, typer.Option(help="ray or inprocess.")] = "ray",
-    address: Annotated[str | None, typer.Option(help="Ray head to join, host:port [start Ray here].")] = None,
-    workers: Annotated[int | None, typer.Option(help="Blocks of devices at the same time [all CPUs].")] = None,
-    devices_per_actor: Annotated[int | None, typer.Option(help="Size of a cohort [users / workers].")] = None,
-    json: Annotated[str | None, typer.Option(help="File for the JSON result, or - for standard output.")] = None,
-) -> None:
-    """Go on with a run that was killed or interrupted, after the last round that it kept.
-
-    It ends as if nothing had happened: devices know from their ledgers what they have answered, repeat it where they
-    are asked again, and spend nothing twice. Backend and layout may differ from before. A design or policy of your own
-    is named again; nothing is imported because a folder says so.
-    """
-    check_targets(None, json)
-    wanted, repeat = claimed(folder, Named(design=design, policy=policy, helpers=tuple(helpers or ())))
-    opening = open_session(backend, address=address, workers=workers)
-    with finished_run(
-        wanted, opening, repeat=repeat, devices_per_actor=devices_per_actor, console=_stderr(), out=folder
-    ) as finished:
-        _report(finished, json, "resume")
+app.command()(resume)
 
 
 @app.command()
@@ -165,7 +131,7 @@ def demo(
     check_targets(None, json)
     opening = open_session(backend, address=None, workers=None)
     with finished_run(DEMO, opening, repeat=1, devices_per_actor=None, console=_stderr(), out=None) as finished:
-        _report(finished, json, "demo")
+        report.report_run(finished.result, json, "demo")
 
 
 @app.command()
@@ -229,13 +195,6 @@ DEMO = Scenario(items=200, rated=20, users=2_000_000)
 
 def _stderr() -> Console:
     return Console(stderr=True)
-
-
-def _report(finished: Finished, json: str | None, command: str) -> None:
-    deliver(json, finished.result)
-    if json != STDOUT:
-        title = f"blindrec {command}, {finished.scenario.design}, {finished.result['backend']}"
-        report.show(Console(), finished.result, title)
 
 
 @cache

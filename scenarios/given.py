@@ -92,19 +92,25 @@ def a_file(path: Path, what: str, remedy: str) -> Path:
     return path
 
 
-def ratings_sha256(ratings: Path) -> str:
-    """Return the digest of a ratings file, by which runs and sweeps know it again.
+def file_sha256(path: Path, what: str) -> str:
+    """Return the digest of a file, by which runs and sweeps know it again.
+
+    Parameters
+    ----------
+    path : Path
+    what : str
+        What the file is, e.g. ``"ratings file"``.
 
     Raises
     ------
     InputError
         If it cannot be read.
     """
-    remedy = "name a file of ratings"
+    remedy = "name another one"
     try:
-        return hashlib.sha256(a_file(ratings, "ratings file", remedy).read_bytes()).hexdigest()
+        return hashlib.sha256(a_file(path, what, remedy).read_bytes()).hexdigest()
     except OSError as error:
-        raise InputError(f"ratings file {ratings} cannot be read ({error.strerror}); {remedy}") from None
+        raise InputError(f"{what} {path} cannot be read ({error.strerror}); {remedy}") from None
 
 
 def read_toml(path: Path, what: str) -> dict[str, Any]:

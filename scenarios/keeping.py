@@ -8,12 +8,10 @@ from pathlib import Path
 
 from rich.console import Console
 
-from coordinator.protocol.errors import InputError, LostError, PolicyError
+from coordinator.protocol.errors import InputError, PolicyError
 from scenarios.claiming import claim
 from scenarios.config import Scenario
-from scenarios.endings import kept
-from scenarios.journal import drop, kept_rounds
-from scenarios.locking import sole
+from scenarios.holding import Experiment, done_in
 from scenarios.policies import import_policy
 from scenarios.records import write_out
 from scenarios.repeat import Finished, run_seeds
@@ -70,49 +68,17 @@ def finished_run(
         import_policy(wanted.policy)  # what cannot be imported is told before Ray starts
     if line := warning(wanted):  # and so is what cannot be asked
         console.print(line, highlight=False, soft_wrap=True)
-    with sole(out), kept(lambda: _kept(out)):
-        with opening as session:
-            finished = _seeds(wanted, session, repeat, devices_per_actor, console, out)
-        if out is not None:
-            _write(finished, out)
+    experiment = Experiment(
+        claim=lambda folder: claim(folder, wanted, repeat),
+        work=lambda session: run_seeds(
+            wanted, session, repeat=repeat, devices_per_actor=devices_per_actor, console=console, out=out
+        ),
+        write=lambda folder, finished: write_out(folder, finished.scenario, finished.result, finished.first),
+    )
+    with done_in(out, opening, experiment) as finished:
         yield finished
         if finished.failure:
             reported = f"what earlier rounds learned is reported{f' in {out}' if out else ''}"
             astray = PolicyError(f"{finished.failure}; {reported}")
             astray.result = finished.result
             raise astray
-        if out is not None:
-            drop(out)
-
-
-def _seeds(
-    wanted: Scenario,
-    session: Session,
-    repeat: int,
-    devices_per_actor: int | None,
-    console: Console,
-    out: Path | None,
-) -> Finished:
-    """Run the seeds; what is over is kept in ``out``, which an interruption before the first round leaves empty."""
-    try:
-        if out is not None:
-            claim(out, wanted, repeat)
-        return run_seeds(wanted, session, repeat=repeat, devices_per_actor=devices_per_actor, console=console, out=out)
-    except KeyboardInterrupt:
-        if out is not None and not kept_rounds(out):
-            drop(out)
-        raise
-
-
-def _write(finished: Finished, out: Path) -> None:
-    try:
-        write_out(out, finished.scenario, finished.result, finished.first)
-    except OSError as error:
-        raise LostError(f"results cannot be written to {out} ({error.strerror})") from None
-
-
-def _kept(out: Path | None) -> str | None:
-    """Tell what can be gone on with."""
-    if out is None or not (rounds := kept_rounds(out)):
-        return None
-    return f"{rounds} rounds are kept in {out}, the same command or blindrec resume {out} goes on"

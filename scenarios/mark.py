@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,11 @@ from scenarios.files import write_json
 from scenarios.given import LARGEST_WHOLE
 
 FOLDER, MARK = "rounds", "scenario.json"
-FORMAT = 3
-"""Changes when a mark or a kept round means something else; the lines of ledgers have a format of their own."""
+FORMAT = 4
+"""Changes when a mark or a kept record means something else; the lines of ledgers have a format of their own."""
+RUN, ONLINE, TWO_TIER = KINDS = "run", "online", "two-tier"
+"""Experiments that can be gone on with, by their commands."""
+_KEPT = {RUN: ("round", "rounds"), ONLINE: ("client", "clients"), TWO_TIER: ("batch", "batches")}
 _NAME = re.compile("[0-9a-f]{32}")
 UNCLAIMED = "0" * 32
 """The run's name where a folder was never claimed, as temporary ones."""
@@ -28,38 +31,41 @@ class Mark:
 
     Attributes
     ----------
+    kind : str
+        Which experiment it is, one of `KINDS`.
     run : str
         Its name, 32 hexadecimal digits drawn when it began: files of another run of the same scenario are not its own.
     scenario : dict
         As it was given.
-    ratings_sha256 : str or None
-        Digest of its ratings file.
+    source_sha256 : str or None
+        Digest of the file that it reads: of ratings, or with a world written down.
     code_sha256 : str
         Digest of the code that asks; see `scenarios.policies.code_digest`.
     repeat : int
         Number of seeds.
     """
 
-    run: str
+    kind: str = RUN
+    run: str = field(default_factory=lambda: os.urandom(16).hex())
     scenario: dict[str, Any]
-    ratings_sha256: str | None
+    source_sha256: str | None
     code_sha256: str
-    repeat: int
+    repeat: int = 1
 
     @property
-    def identity(self) -> tuple[dict[str, Any], str | None]:
+    def identity(self) -> tuple[str, dict[str, Any], str | None]:
         """What makes a run the same run, whoever goes on with it."""
-        return self.scenario, self.ratings_sha256
+        return self.kind, self.scenario, self.source_sha256
+
+    def told(self, count: int) -> str:
+        """Return how many of its records are kept, in words."""
+        one, several = _KEPT[self.kind]
+        return f"{count} {one} is kept" if count == 1 else f"{count} {several} are kept"
 
     def write(self, out: Path) -> None:
         """Put the mark into a run's folder."""
         told = {"format": FORMAT, **asdict(self)}
         write_json(out / FOLDER / MARK, {**told, "sha256": digest(told)})
-
-
-def new_name() -> str:
-    """Return a name for a new run."""
-    return os.urandom(16).hex()
 
 
 def digest(told: object) -> str:
@@ -97,6 +103,8 @@ def read_mark(out: Path) -> Mark | None:
         mark = Mark(**{name: value for name, value in told.items() if name != "format"})
     except TypeError:
         raise InputError(f"output folder {out}: {path} is damaged; {remedy}") from None
+    if mark.kind not in KINDS:
+        raise InputError(f"output folder {out}: {path} is of a {str(mark.kind)[:40]!r}, no experiment; {remedy}")
     if not _NAME.fullmatch(str(mark.run)):
         raise InputError(f"output folder {out}: {path} names run {str(mark.run)[:40]!r}, no name of a run; {remedy}")
     if type(mark.repeat) is not int or not 1 <= mark.repeat <= LARGEST_WHOLE:

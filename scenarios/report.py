@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from scenarios import session
+from scenarios.records import STDOUT, deliver
 
 _BOUNDS = "users that any epsilon-LDP learner needs"
 EVERY = 5.0
@@ -77,6 +78,13 @@ _SINGLE = {
 """Lines that say nothing where another number is 1."""
 _IN_FILES = ("top_50", "rank_correlation")
 """Lines about lists of items; in a block model all items of a cluster are equally popular, and clusters tell more."""
+
+
+def report_run(result: Mapping[str, Any], json_target: str | None, command: str) -> None:
+    """Deliver a run's result as JSON where that was asked for, and as a table where standard output is free."""
+    deliver(json_target, dict(result))
+    if json_target != STDOUT:
+        show(Console(), result, f"blindrec {command}, {result['design']}, {result['backend']}")
 
 
 def show(console: Console, result: Mapping[str, Any], title: str) -> None:

@@ -72,6 +72,7 @@ for shared in (
     "nasty",
     "malformed",
     "cutting",
+    "going_on",
     "golden",
     "liars",
     "contracts",

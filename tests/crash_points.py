@@ -11,7 +11,6 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stdout
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -30,8 +29,19 @@ SCENARIO += ["--answers-per-device", "3", "--epsilon", "3", "--backend", "inproc
 LAYOUT = ["--backend", "inprocess", "--workers", "1", "--devices-per-actor", "40"]
 RUN = ["run", *SCENARIO, "--devices-per-actor", "40"]
 TWICE = [*RUN, "--repeat", "2"]
-ONLINE = ["online", "--rounds", "12", "--voters", "8", "--backend", "inprocess", "--workers", "1"]
-TIMED = {"seconds", "devices_per_second", "retries", "restarts", "actors", "rounds_per_second"}
+ONLINE = ["online", "--rounds", "12", "--voters", "8", "--clients", "2", *LAYOUT]
+TAUGHT = ["two-tier", "--planted", "40,20,500", "--public", "10", "--private", "4", "--batch", "2", "--holdout", "3"]
+TAUGHT += ["--iterations", "2", "--rank", "2", "--regularisation", "2", "--backend", "inprocess", "--workers", "1"]
+TIMED = {
+    "seconds_per_iteration",
+    "peak_memory_mb",
+    "seconds",
+    "devices_per_second",
+    "retries",
+    "restarts",
+    "actors",
+    "rounds_per_second",
+}
 RESULTS = {"result.json", "scenario.json", "versions.json", "items.parquet", "rounds.parquet"}
 
 
@@ -131,22 +141,25 @@ class Family:
 def finish(family: Family, run: list[str], after: str, *, again: bool) -> None:
     """Go on by `resume`, or by the same command, and look at what is left.
 
-    Where nothing was kept or all was over, `resume` must say so in a line, and the same command must begin.
+    Where nothing was kept `resume` must say so in a line, and the same command must begin; where all was over the same
+    command must say so.
     """
     out, kept = family.out, family.out / "rounds" / "scenario.json"
     over = (out / "result.json").exists() and not kept.exists()
-    resume = ["resume", str(out), *LAYOUT]
-    if over or not (again or kept.exists()):
+    resume = ["resume", str(out), *(LAYOUT[:-2] if run[0] == "two-tier" else LAYOUT)]
+    if over and again:
+        ended = forked(command(*run), out)
+        told = (ended.code, ended.err.count("\n")) == (2, 1) and "holds another run; name a new one" in ended.err
+        family.require(told, f"{after}: {ended.err}")
+        again = False
+    if not (over or again or kept.exists()):
         ended = forked(command(*resume), out)
-        said = "holds a finished run" if over else f"nothing was kept there; blindrec run ... --out {out} begins one"
+        said = f"nothing was kept there; blindrec run ... --out {out} begins one"
         family.require((ended.code, ended.err.count("\n")) == (2, 1) and said in ended.err, f"{after}: {ended.err}")
         again = True
-    if over:
-        if (out / "rounds").exists():
-            (out / "rounds").rmdir()  # empty, the one thing that may be left
-        family.ends_whole(f"{after}, over", replace(ended, code=0))
-        return
     ended = forked(command(*(run if again else resume)), out)
+    if over and (out / "rounds").exists():
+        (out / "rounds").rmdir()  # empty, the one thing that may be left
     family.ends_whole(f"{after}, then {'run' if again else 'resume'}", ended)
 
 
@@ -200,22 +213,6 @@ def sweep(family: Family) -> None:
         family.clean()
 
 
-def online(family: Family) -> None:
-    """Cut an online run off: it begins anew, or says in a line that the folder holds what it had written."""
-    run = [*ONLINE, "--out", str(family.out)]
-    family.undisturbed(command(*run))
-    for at, torn in itertools.islice(cuts(family.operations), 0, None, 2):
-        family.cut(command(*run), at, torn=torn)
-        written = any(not path.name.startswith(".") for path in family.out.glob("*"))
-        ended, after = forked(command(*run), family.out), f"online cut before {family.operations[at]}"
-        if written:
-            told = (ended.code, ended.err.count("\n")) == (2, 1) and "holds another run; name a new one" in ended.err
-            family.require(told, f"{after}: {ended.err}")
-        else:
-            family.ends_whole(after, ended)
-        family.clean()
-
-
 def planted(family: Family) -> None:
     """Cut a run off in its first moments that writes files in place, not beside: some of it must go wrong."""
 
@@ -232,7 +229,8 @@ FAMILIES: dict[str, Callable[[Family], None]] = {
     "repeat": lambda family: runs(family, TWICE, every=11),
     "resume": lambda family: resumed(family, RUN),
     "sweep": sweep,
-    "online": online,
+    "online": lambda family: runs(family, ONLINE, every=3),
+    "two-tier": lambda family: runs(family, TAUGHT, every=5),
     "planted": planted,
 }
 

@@ -79,8 +79,8 @@ def begin_no_run(patch: pytest.MonkeyPatch, scratch: Path) -> None:
 
     for name in (
         "scenarios.session.InProcess.run", "scenarios.session.InProcess.each", "scenarios.cluster.on_ray",
-        "scenarios.online.repeat.run_online_seeds", "scenarios.planner.asking.plan",
-        "scenarios.two_tier.two_tier_command.run", "scenarios.two_tier.sweep_command._measure",
+        "scenarios.online.keeping.run_online_seeds", "scenarios.planner.asking.plan",
+        "scenarios.two_tier.keeping.run", "scenarios.two_tier.sweep_command._measure",
         "scenarios.submission.job_commands._head",
     ):  # fmt: skip
         patch.setattr(name, begun)

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
-from coordinator.protocol.errors import InputError
 from coordinator.server.online.recommenders import found
 from scenarios.backends import check_backend, open_session
 from scenarios.datasets import three_columns
-from scenarios.files import write_json, write_table
-from scenarios.locking import sole
-from scenarios.records import STDOUT, check_targets, deliver, versions
+from scenarios.records import check_targets
 from scenarios.validation import validated
 
 HELP = """Serve clients online: each round voters vote, one of m new objects is recommended, the client likes it or not.
@@ -36,6 +32,9 @@ client's rounds down (votes = a row a round, a number a voter; likes = a row a r
 The result tells the loss (disliked recommendations) beside its bound, epsilon as proved and, where it can be
 computed, exactly, and this run's exact privacy loss: the largest log-likelihood ratio that one voter's absence makes.
 With several --clients a voter's exposures add up (voter_epsilon); --budget lets voters stay away from more.
+
+With --out every client is kept as soon as it is served: a run that was killed or interrupted goes on after the last one
+by blindrec resume FOLDER, or by the same command.
 
 \b
   blindrec online --recommender p-rec-lean --rounds 1000
@@ -69,34 +68,23 @@ def online(
     workers: Annotated[int | None, typer.Option(help="Cohorts of voters at work at the same time [all CPUs].")] = None,
     devices_per_actor: Annotated[int | None, typer.Option(help="Size of a cohort [voters / workers].")] = None,
     repeat: Annotated[int, typer.Option(help="Run this many seeds from --seed on; report means.")] = 1,
-    out: Annotated[Path | None, typer.Option(help="New folder: result, scenario, clients, rounds, voters.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="New folder: result, scenario, clients, rounds, voters; to go on in.")
+    ] = None,
     json: Annotated[str | None, typer.Option(help="File for the JSON result, or - for standard output.")] = None,
 ) -> None:
     """Serve clients online; see `HELP`."""
     # other commands need not wait for what this one loads
     from scenarios.online.config import OnlineScenario  # noqa: PLC0415
-    from scenarios.online.repeat import run_online_seeds  # noqa: PLC0415
-    from scenarios.online.report import show_online  # noqa: PLC0415
-    from scenarios.online.results import clients_table, rounds_table, voters_table  # noqa: PLC0415
+    from scenarios.online.keeping import served_in  # noqa: PLC0415
+    from scenarios.online.report import report_online  # noqa: PLC0415
 
     flags = {name: value for name, value in locals().items() if name in OnlineScenario.model_fields}
     wanted = validated(OnlineScenario, scenario, {**flags, "columns": three_columns(columns)})
     check_backend(backend, workers)
-    if repeat < 1:
-        raise InputError(f"repeat is {repeat}; it must be at least 1")
-    check_targets(out, json)
-    with sole(out):
-        with open_session(backend, address=address, workers=workers) as session:
-            first, result = run_online_seeds(
-                wanted, session, repeat=repeat, devices_per_actor=devices_per_actor, console=Console(stderr=True)
-            )
-        if out is not None:
-            for name, table in (("clients", clients_table), ("rounds", rounds_table), ("voters", voters_table)):
-                write_table(out / f"{name}.parquet", table(first))
-            write_json(out / "scenario.json", first.scenario.model_dump(mode="json"))
-            write_json(out / "versions.json", versions())
-            write_json(out / "result.json", result)
-    deliver(json, result)
-    if json != STDOUT:
-        show_online(Console(), result, f"blindrec online, {wanted.recommender}, {first.backend}")
-    sys.stdout.flush()
+    check_targets(None, json)
+    opening = open_session(backend, address=address, workers=workers)
+    with served_in(
+        wanted, opening, repeat=repeat, devices_per_actor=devices_per_actor, console=Console(stderr=True), out=out
+    ) as (_, result):
+        report_online(result, json)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from scenarios.records import STDOUT, deliver
 from scenarios.report import show_lines, text_of
 
 _LINES: tuple[tuple[str, str], ...] = (
@@ -41,6 +43,14 @@ _LINES: tuple[tuple[str, str], ...] = (
     ("recommendations_sha256", "SHA-256 of all recommendations"),
 )
 _SINGLE = {"voter_epsilon": "clients", "voter_loss": "clients"}
+
+
+def report_online(result: Mapping[str, Any], json_target: str | None, command: str = "online") -> None:
+    """Deliver a result as JSON where that was asked for, and as a table where standard output is free."""
+    deliver(json_target, dict(result))
+    if json_target != STDOUT:
+        show_online(Console(), result, f"blindrec {command}, {result['recommender']}, {result['backend']}")
+    sys.stdout.flush()
 
 
 def show_online(console: Console, result: Mapping[str, Any], title: str) -> None:

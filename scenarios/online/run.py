@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 import numpy as np
 
+from coordinator.protocol.ballots import Service
 from coordinator.protocol.budget import Epsilon, as_float
 from coordinator.protocol.coins import derive
 from coordinator.server.fleet.layout import plan_layout
 from coordinator.server.online.recommender import Promise
 from coordinator.server.online.recommenders import recommender_of
 from coordinator.server.online.service import Served
-from scenarios.online.cast import Cast
+from scenarios.online.cast import Cast, Over, Stage
 from scenarios.online.config import OnlineScenario
+from scenarios.online.kept_clients import KeptClient, KeptClients
 from scenarios.online.privacy_bounds import epsilon_proved
 from scenarios.online.rating_world import world_of_ratings
 from scenarios.online.stage import set_stage
@@ -25,7 +27,24 @@ from scenarios.online.world_file import world_from_file
 from scenarios.online.worlds import ClientWorld, World, planted_world
 from scenarios.session import Session
 
-Over = Callable[[int], None]
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """How a client will be served.
+
+    Attributes
+    ----------
+    promise : Promise
+        What the recommender is told.
+    epsilon : float or None
+        What is proved [nats].
+    service : Service
+        What voters are told.
+    """
+
+    promise: Promise
+    epsilon: float | None
+    service: Service
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,6 +137,7 @@ def run_online(
     devices_per_actor: int | None = None,
     world: World | None = None,
     over: Over = lambda _: None,
+    kept: KeptClients | None = None,
 ) -> OnlineRun:
     """Serve all clients of a scenario.
 
@@ -132,10 +152,14 @@ def run_online(
         Its world, if it is built already.
     over : callable
         Told how many rounds of all clients are over.
+    kept : KeptClients, optional
+        Clients that were served before an interruption, and are not served again; told every new one. Voters book
+        beside them.
 
     Returns
     -------
     OnlineRun
+        Seconds of clients that were served before count as they were measured then.
 
     Raises
     ------
@@ -144,6 +168,8 @@ def run_online(
     """
     world = world or build_world(scenario)
     layout = plan_layout(devices=world.voters.users, workers=session.workers, devices_per_actor=devices_per_actor)
+    plans = [_plan(scenario, client) for client in world.clients]
+    served = [] if kept is None else kept.of([plan.service for plan in plans])
     cast = Cast(
         voters=world.voters,
         secret=world.secret,
@@ -151,24 +177,18 @@ def run_online(
         budget=scenario.budget,
         layout=layout,
     )
-    plans = [_plan(scenario, client) for client in world.clients]
-    coins = derive(scenario.seed, "recommender")
-    done, finished = 0, list[ClientRun]()
-    with set_stage(session, cast) as stage:
-        begin = time.perf_counter()
-        for client, (promise, epsilon) in zip(world.clients, plans, strict=True):
-            start, before = time.perf_counter(), done
-            served = stage.serve(
-                client.service(scenario.recommender, cost(scenario, epsilon)),
-                promise,
-                derive(coins, client.name),
-                lambda rounds, before=before: over(before + rounds),  # type: ignore[misc] # bound at once
-            )
-            done += client.rounds
-            seconds = time.perf_counter() - start
-            finished.append(ClientRun(world=client, promise=promise, epsilon=epsilon, served=served, seconds=seconds))
-        seconds = time.perf_counter() - begin
+    with set_stage(session, cast, None if kept is None else kept.ledger) as stage:
+        begin, seconds = time.perf_counter(), sum(one.seconds for one in served)
+        for one in _served(stage, scenario, world, plans, len(served), over):
+            served.append(one)
+            if kept is not None:
+                kept.keep(one)
+        seconds += time.perf_counter() - begin
         actors = stage.actors
+    finished = [
+        ClientRun(world=client, promise=plan.promise, epsilon=plan.epsilon, served=one.served, seconds=one.seconds)
+        for client, plan, one in zip(world.clients, plans, served, strict=True)
+    ]
     return OnlineRun(
         scenario=scenario,
         world=world,
@@ -181,12 +201,34 @@ def run_online(
     )
 
 
-def _plan(scenario: OnlineScenario, client: ClientWorld) -> tuple[Promise, float | None]:
+def _served(
+    stage: Stage, scenario: OnlineScenario, world: World, plans: Sequence[Plan], first: int, over: Over
+) -> Iterator[KeptClient]:
+    """Serve the clients from ``first`` on, one after the other."""
+    coins, done = derive(scenario.seed, "recommender"), sum(client.rounds for client in world.clients[:first])
+    if first:
+        over(done)
+    for number, client in enumerate(world.clients[first:], start=first):
+        start, before = time.perf_counter(), done
+        served = stage.serve(
+            plans[number].service,
+            plans[number].promise,
+            derive(coins, client.name),
+            lambda rounds, before=before: over(before + rounds),  # type: ignore[misc] # bound at once
+        )
+        done += client.rounds
+        yield KeptClient(
+            number=number, service=plans[number].service.id, served=served, seconds=time.perf_counter() - start
+        )
+
+
+def _plan(scenario: OnlineScenario, client: ClientWorld) -> Plan:
     epsilon = proved(scenario, client, scenario.recommender)
     promise = client.promise(peers=promised_peers(scenario, client), epsilon=math.inf if epsilon is None else epsilon)
     if not recommender_of(scenario.recommender).promised:
         promise = replace(promise, diversity=0, radius=0)
-    return promise, epsilon
+    service = client.service(scenario.recommender, cost(scenario, epsilon))
+    return Plan(promise=promise, epsilon=epsilon, service=service)
 
 
 def cost(scenario: OnlineScenario, epsilon: float | None) -> Epsilon:

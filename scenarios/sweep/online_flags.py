@@ -10,7 +10,7 @@ from typing import Any
 from coordinator.protocol.errors import InputError
 from coordinator.server.online.recommenders import compared_in, found
 from scenarios.datasets import three_columns
-from scenarios.given import ratings_sha256
+from scenarios.given import file_sha256
 from scenarios.online.config import OnlineScenario
 from scenarios.sweep import (
     online_figure,
@@ -98,7 +98,7 @@ def _planted(planted: Mapping[str, Any], shared: Mapping[str, Any]) -> CheckedSw
 def _of_file(ratings: Path, of_file: Mapping[str, Any], shared: Mapping[str, Any]) -> CheckedSweep:
     wanted = RatingsSweep(
         ratings=ratings.absolute(),  # tasks of Ray run in another directory
-        sha256=ratings_sha256(ratings),
+        sha256=file_sha256(ratings, "ratings file"),
         columns=three_columns(of_file["columns"]),
         like_from=of_file["like_from"],
         clients=CLIENTS if of_file["clients"] is None else of_file["clients"],

@@ -12,13 +12,14 @@ import numpy as np
 from actors.second_order.consent import Consent
 from actors.second_order.crowd import Devices
 from coordinator.protocol.features import ItemFeatures
-from coordinator.protocol.second_order import SecondOrderQuery
+from coordinator.protocol.second_order import SecondOrderQuery, SecondOrderRelease
 from coordinator.server.completion.announcing import announced
 from coordinator.server.completion.cohorts import Crowd
 from coordinator.server.completion.fitting import FittedModel, Fitting, begin, centre, iterate
 from coordinator.server.completion.folding import ReleaseBook
 from scenarios.session import Session
 from scenarios.two_tier.config import FULL, NONE, TwoTier
+from scenarios.two_tier.kept_batches import KeptBatches, batch_of
 from scenarios.two_tier.places import open_crowd, open_devices
 from scenarios.two_tier.scale import Scale
 from scenarios.two_tier.sparse import Rows
@@ -101,7 +102,9 @@ def start(plan: CoursePlan, crowd: Crowd) -> FittedModel:
     return iterate(model, crowd, plan.fitting, plan.wanted.iterations)
 
 
-def follow(plan: CoursePlan, session: Session, score: Score, crowd: Crowd | None = None) -> Course:
+def follow(
+    plan: CoursePlan, session: Session, score: Score, crowd: Crowd | None = None, kept: KeptBatches | None = None
+) -> Course:
     """Run a mechanism, or its rival ``full`` or ``none``.
 
     Parameters
@@ -113,6 +116,9 @@ def follow(plan: CoursePlan, session: Session, score: Score, crowd: Crowd | None
         Told every model that is scored.
     crowd : Crowd, optional
         The public users, where they are open already.
+    kept : KeptBatches, optional
+        Batches that answered before an interruption, and are not asked again; told every new one. Devices keep their
+        answers beside them. Without devices, as with ``full``, nothing is kept.
 
     Returns
     -------
@@ -129,8 +135,9 @@ def follow(plan: CoursePlan, session: Session, score: Score, crowd: Crowd | None
         if isinstance(plan.weight, Weighing):
             told = stack.enter_context(open_crowd(plan.weight.announced_to, session))
         consent = Consent(mechanisms=frozenset({plan.wanted.mechanism}), epsilon=plan.wanted.asked_epsilon)
-        devices = stack.enter_context(open_devices(plan.private, plan.secret, consent, session))
-        return _Walk(plan, here, told, devices, score).go()
+        ledger = None if kept is None else kept.ledger
+        devices = stack.enter_context(open_devices(plan.private, plan.secret, consent, session, ledger))
+        return _Walk(plan, here, told, devices, score, kept).go()
 
 
 class _Walk:
@@ -140,8 +147,17 @@ class _Walk:
     are all of them, it is the same model.
     """
 
-    def __init__(self, plan: CoursePlan, crowd: Crowd, told: Crowd, devices: Devices | None, score: Score) -> None:
+    def __init__(
+        self,
+        plan: CoursePlan,
+        crowd: Crowd,
+        told: Crowd,
+        devices: Devices | None,
+        score: Score,
+        kept: KeptBatches | None = None,
+    ) -> None:
         self._plan, self._crowd, self._told, self._devices, self._score = plan, crowd, told, devices, score
+        self._kept, self._before = kept, iter(kept or ())
         self._book = ReleaseBook(crowd.items)
         self._digest, self._announced = hashlib.sha256(), list[bytes]()
         self._weight, self._weighed = 0.0, 0
@@ -154,8 +170,7 @@ class _Walk:
         for first, stop in plan.private.blocks(plan.wanted.batch):
             if self._devices is not None:
                 told = announced(told, self._told)
-                self._ask(told.features, self._devices, first, stop)
-                self._weigh(alone, last=stop == plan.private.users)
+                self._fold(told.features, alone, self._devices, first, stop)
             told = self._iterate(told, self._told)
             model = told if self._told is self._crowd else self._iterate(model, self._crowd)
             if stop == plan.private.users or (plan.every and stop // plan.every > first // plan.every):
@@ -172,8 +187,8 @@ class _Walk:
             validation_users=None if self._told is self._crowd else self._crowd.users - self._told.users,
         )
 
-    def _ask(self, features: ItemFeatures, devices: Devices, first: int, stop: int) -> None:
-        """Announce the model to a batch, ask it, and fold what comes back."""
+    def _fold(self, features: ItemFeatures, alone: FittedModel, devices: Devices, first: int, stop: int) -> None:
+        """Take in a batch's releases about an announced model, as they were kept or as devices answer; weigh them."""
         wanted = self._plan.wanted
         query = SecondOrderQuery(
             model=features.digest,
@@ -182,11 +197,25 @@ class _Walk:
             batch=first // wanted.batch,
         )
         self._announced.append(query.model)
-        devices.pin(query.model, first, stop)
-        releases = devices.answer(query, features, first, stop)
+        earlier = next(self._before, None)
+        releases = self._ask(query, features, devices, first, stop) if earlier is None else earlier.releases(query)
         for release in releases:
             self._digest.update(release.payload)
         self._book.absorb(query, features, releases)
+        if earlier is not None:
+            self._weight, self._weighed = earlier.weight, earlier.weighed
+            return
+        self._weigh(alone, last=stop == self._plan.private.users)
+        if self._kept is not None:
+            self._kept.keep(batch_of(query, releases, self._weight, self._weighed))
+
+    @staticmethod
+    def _ask(
+        query: SecondOrderQuery, features: ItemFeatures, devices: Devices, first: int, stop: int
+    ) -> list[SecondOrderRelease]:
+        """Announce the model to a batch, and ask it."""
+        devices.pin(query.model, first, stop)
+        return devices.answer(query, features, first, stop)
 
     def _weigh(self, alone: FittedModel, *, last: bool) -> None:
         """Take the weight of what is in the book, chosen from the model that announced users alone give."""

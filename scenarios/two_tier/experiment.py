@@ -18,6 +18,7 @@ from scenarios.session import Session
 from scenarios.two_tier.advice import MOST_DEVICES, advice_scores
 from scenarios.two_tier.config import GUARANTEES, NONE, TwoTier, needs_scale
 from scenarios.two_tier.course import Course, CoursePlan, follow
+from scenarios.two_tier.kept_batches import KeptBatches
 from scenarios.two_tier.memory import peak_memory
 from scenarios.two_tier.places import open_crowd
 from scenarios.two_tier.planted import FEWEST, Shape, planted_ratings
@@ -125,7 +126,9 @@ def score_of(world: World, session: Session, features: ItemFeatures) -> float:
     return rmse(squared_errors(features, world.split.train, world.split.test, session.workers))
 
 
-def run(wanted: TwoTier, session: Session, table: RatingTable | None = None) -> dict[str, Any]:
+def run(
+    wanted: TwoTier, session: Session, table: RatingTable | None = None, kept: KeptBatches | None = None
+) -> dict[str, Any]:
     """Run one experiment and return its result as JSON values.
 
     Parameters
@@ -134,16 +137,19 @@ def run(wanted: TwoTier, session: Session, table: RatingTable | None = None) -> 
     session : Session
     table : RatingTable, optional
         What ``wanted`` names, where it was read already.
+    kept : KeptBatches, optional
+        Batches of an interrupted run; see `scenarios.two_tier.course.follow`. Models are fitted again.
 
     Returns
     -------
     dict
+        ``seconds`` are those of this process.
     """
     start = time.perf_counter()
     with peak_memory() as peak:
         world = world_of(wanted, table or read_table(wanted))
         fitting, tried = settle(world, session)
-        course, alone = _both(world, fitting, session)
+        course, alone = _both(world, fitting, session, kept)
         told = result_of(world, fitting, course, alone)
     return {
         **told,
@@ -155,7 +161,7 @@ def run(wanted: TwoTier, session: Session, table: RatingTable | None = None) -> 
     }
 
 
-def _both(world: World, fitting: Fitting, session: Session) -> tuple[Course, Course]:
+def _both(world: World, fitting: Fitting, session: Session, kept: KeptBatches | None) -> tuple[Course, Course]:
     """Return the mechanism's course, and that of public users alone with as many iterations."""
     wanted = world.wanted
     nothing = replace(world, wanted=wanted.model_copy(update={"mechanism": NONE, "epsilon": None}))
@@ -166,7 +172,7 @@ def _both(world: World, fitting: Fitting, session: Session) -> tuple[Course, Cou
     plan = plan_of(world, fitting)
     with open_crowd(plan.public, session) as crowd:
         alone = follow(plan_of(nothing, fitting), session, score, crowd)
-        return (alone if wanted.mechanism == NONE else follow(plan, session, score, crowd)), alone
+        return (alone if wanted.mechanism == NONE else follow(plan, session, score, crowd, kept)), alone
 
 
 def result_of(world: World, fitting: Fitting, course: Course, alone: Course) -> dict[str, Any]:

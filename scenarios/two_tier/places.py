@@ -11,6 +11,7 @@ from actors.keeper import Books, Keeper
 from actors.second_order.consent import Consent
 from actors.second_order.crowd import Devices, LocalDevices, cohort_bounds
 from actors.second_order.ratings import PrivateRatings
+from coordinator.protocol.errors import BlindrecError
 from coordinator.protocol.features import ItemFeatures
 from coordinator.protocol.second_order import SecondOrderQuery, SecondOrderRelease
 from coordinator.server.completion.cohorts import Crowd, LocalCrowd
@@ -99,8 +100,16 @@ class Retried:
         return self._again(lambda: self._devices.answer(query, features, first, stop))
 
     def _again(self, call: Callable[[], T]) -> T:
+        """Call, again where a process died; an error of our own comes without what Ray says around it."""
+        from ray.exceptions import RayTaskError  # noqa: PLC0415 (importing Ray takes a second)
+
         from coordinator.server.fleet.retrying import again  # noqa: PLC0415 (importing Ray takes a second)
 
-        told = again(call, UNREACHABLE)
+        try:
+            told = again(call, UNREACHABLE)
+        except RayTaskError as error:
+            if isinstance(error.cause, BlindrecError):
+                raise error.cause from None
+            raise
         require_there(self._keeper)
         return told

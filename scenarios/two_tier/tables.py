@@ -9,6 +9,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from scenarios.records import STDOUT, deliver
+
 _LINES: tuple[tuple[str, str], ...] = (
     ("trust_model", "trust model"),
     ("mechanism", "mechanism"),
@@ -42,9 +44,15 @@ _LINES: tuple[tuple[str, str], ...] = (
 )
 
 
-def show_result(console: Console, result: Mapping[str, Any]) -> None:
+def report_two_tier(result: Mapping[str, Any], json_target: str | None, command: str = "two-tier") -> None:
+    """Deliver a result as JSON where that was asked for, and as a table where standard output is free."""
+    deliver(json_target, dict(result))
+    if json_target != STDOUT:
+        show_result(Console(), result, f"blindrec {command}, {result['mechanism']}, {result['backend']}")
+
+
+def show_result(console: Console, result: Mapping[str, Any], title: str) -> None:
     """Print a result; what does not apply is left out."""
-    title = f"blindrec two-tier, {result['mechanism']}, {result['backend']}"
     table = Table(title=Text(title), show_header=False, title_justify="left")
     table.add_column()
     table.add_column(overflow="fold")

@@ -12,10 +12,10 @@ from coordinator.protocol.second_order_mechanisms import found
 from coordinator.protocol.second_order_public import A_RELEASE
 from scenarios.backends import open_session
 from scenarios.datasets import three_columns
-from scenarios.records import STDOUT, check_targets, deliver
+from scenarios.records import check_targets
 from scenarios.two_tier.config import DEFAULT_EPSILON, DEFAULT_MECHANISM, GUARANTEES, TwoTier, two_tier_of
-from scenarios.two_tier.experiment import read_table, run
-from scenarios.two_tier.tables import show_result
+from scenarios.two_tier.keeping import taught_in
+from scenarios.two_tier.tables import report_two_tier
 
 _WITH_EPSILON = ", ".join(
     name if half.epsilon_of == A_RELEASE else f"{name} ({half.epsilon_of})"
@@ -55,19 +55,18 @@ def two_tier(
     backend: Annotated[str, typer.Option(help="ray or inprocess.")] = "ray",
     address: Annotated[str | None, typer.Option(help="Ray head to join, host:port [start Ray here].")] = None,
     workers: Annotated[int | None, typer.Option(help="Cohorts at the same time [all CPUs].")] = None,
+    out: Annotated[Path | None, typer.Option(help="New folder: result, scenario, versions; to go on in.")] = None,
     json: Annotated[str | None, typer.Option(help="File for the JSON result, or - for standard output.")] = None,
 ) -> None:
     """Public users teach item features; private devices complete their own vectors and answer once.
 
     Rank, regularisation and the weights of noisy releases are chosen on held-out public users where they are not
-    given. Speed flags (--backend, --workers) never change an answer.
+    given. Speed flags (--backend, --workers) never change an answer. With --out every batch of releases is kept: a run
+    that was killed or interrupted goes on by blindrec resume FOLDER, or by the same command; models are fitted again.
     """
     flags = {name: value for name, value in locals().items() if name in TwoTier.model_fields}
     wanted = two_tier_of({**flags, "columns": three_columns(columns)})
     check_targets(None, json)
-    table = read_table(wanted)
-    with open_session(backend, address=address, workers=workers) as session:
-        result = run(wanted, session, table)
-    deliver(json, result)
-    if json != STDOUT:
-        show_result(Console(), result)
+    opening = open_session(backend, address=address, workers=workers)
+    with taught_in(wanted, opening, console=Console(stderr=True), out=out) as result:
+        report_two_tier(result, json)

@@ -17,7 +17,8 @@ from runs import Command, planted_ratings, write_movielens
 
 import blindrec
 from coordinator.server.rounds.conductor import Round
-from scenarios.journal import Journal, kept_rounds
+from scenarios.chain import kept_records
+from scenarios.journal import Journal
 from scenarios.planner.asking import Asked
 
 HERE = blindrec.InProcess(workers=1)
@@ -176,10 +177,10 @@ def test_a_run_that_was_stopped_goes_on_in_the_same_process(tmp_path: Path, monk
         patch.setattr(Journal, "keep", interrupted)
         with pytest.raises(KeyboardInterrupt, match=f"3 rounds are kept in {out}, the same command or .* goes on"):
             blindrec.run(scenario, HERE, out=out, progress=False)
-    assert kept_rounds(out) == 3
+    assert kept_records(out) == 3
     again = blindrec.run(scenario, HERE, out=out, progress=False)
     assert again["releases_sha256"] == whole["releases_sha256"]
-    assert not kept_rounds(out)
+    assert not kept_records(out)
 
 
 def test_rounds_that_cannot_be_kept_are_a_resumable_loss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -191,7 +192,7 @@ def test_rounds_that_cannot_be_kept_are_a_resumable_loss(tmp_path: Path, monkeyp
         keep(self, over)
 
     monkeypatch.setattr(Journal, "keep", full)
-    with pytest.raises(blindrec.errors.ResumableError, match="round 1 cannot be kept; 1 rounds are kept in"):
+    with pytest.raises(blindrec.errors.ResumableError, match="round 1 cannot be kept; 1 round is kept in"):
         blindrec.run(scenario, HERE, out=tmp_path / "out", progress=False)
 
 

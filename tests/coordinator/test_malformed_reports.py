@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import ray
 import worlds
+from coordinator.server.fleet.roster import Cohorts
 
 from actors.device import Cohort
 from actors.host import DeviceHost
@@ -20,7 +21,6 @@ from coordinator.server.aggregation import aggregate
 from coordinator.server.design import World
 from coordinator.server.fleet.coordinator import Coordinator, Limits
 from coordinator.server.fleet.layout import Layout
-from coordinator.server.fleet.roster import Cohorts
 from coordinator.server.mechanisms import found
 from coordinator.server.mechanisms.grr import Grr
 from coordinator.server.mechanisms.reveal import Reveal

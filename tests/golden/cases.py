@@ -146,8 +146,7 @@ def _tiers() -> dict[str, Case]:
     epsilon = {"pmc-rr": " --epsilon 2", "laplace": " --epsilon 5", "sslp": " --epsilon 5", "privunit": " --epsilon 5"}
     names = ("full", "none", "pmd", "pmc", "pmc-rr", "laplace", "sslp", "privunit", "exact")
     return {
-        f"two-tier, {name}": Case(TIERS + name + epsilon.get(name, ""), on_ray=name == "privunit")
-        for name in names
+        f"two-tier, {name}": Case(TIERS + name + epsilon.get(name, ""), on_ray=name == "privunit") for name in names
     } | {
         "two-tier, weighted, prox": Case(TIERS + "pmc --norm weighted --m-step prox --weight 0.3 --seed 2"),
         "two-tier, random users": Case(TIERS + "pmd --public-by random --private-by random --batch-iterations 1"),
@@ -166,9 +165,7 @@ def _online() -> dict[str, Case]:
         "online, four objects": Case(ONLINE + "p-rec --objects 4 --diversity 3 --radius 2 --peers 6"),
         "online, clients and a budget": Case(ONLINE + "p-rec-lean --clients 3 --budget 600 --peers 5", on_ray=True),
         "online, naive, epsilon 3": Case(ONLINE + "naive --epsilon 3 --repeat 2"),
-        "online, file": Case(
-            "online --ratings ratings.csv --clients 3 --rounds 4 --recommender p-rec-lean"
-        ),
+        "online, file": Case("online --ratings ratings.csv --clients 3 --rounds 4 --recommender p-rec-lean"),
         "online, world": Case("online --world world.toml --recommender p-rec"),
         "adversary, theorem-6": Case(ADVERSARY + "theorem-6 --radius 6"),
         "adversary, slow-halving": Case(ADVERSARY + "slow-halving"),

@@ -16,6 +16,12 @@ import pytest
 from malformed import begin_no_run, fault, ratings_file
 from runs import Command, refused
 
+from scenarios.mark import KINDS, Mark
+from scenarios.online.config import OnlineScenario
+from scenarios.online.keeping import mark_of as mark_of_online
+from scenarios.two_tier.config import TwoTier
+from scenarios.two_tier.keeping import mark_of as mark_of_two_tier
+
 TOMLS = {
     "scenario": 'items = 20\nrated = 5\nusers = 100\nlike = [[0.9, 0.1]]\nepsilon = "1/2"\ndesign = "maxsense"\n',
     "online": 'recommender = "p-rec"\nrounds = 5\nvoters = 16\npeers = 2\nbudget = "inf"\n',
@@ -146,14 +152,20 @@ def jsons(held: dict[str, object], draw: random.Random) -> Iterator[bytes]:
     yield from (b"[" * 100_000, b"9" * 5000, b"null", b"[]", b'"x"', b"\xff", b"")
 
 
+@pytest.mark.parametrize("kind", KINDS)
 def test_folders_that_nobody_means_to_resume(
-    blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: str, blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begin_no_run(monkeypatch, tmp_path)
-    begun = ["run", "--backend", "inprocess", "--items", "20", "--rated", "5", "--users", "100", "--out", "kept"]
-    assert "a run would begin" in refused(blindrec, *begun)
     mark = tmp_path / "kept" / "rounds" / "scenario.json"
+    mark.parent.mkdir(parents=True)
+    {
+        "run": Mark(scenario={"items": 20, "rated": 5, "users": 100}, source_sha256=None, code_sha256=""),
+        "online": mark_of_online(OnlineScenario(rounds=5, voters=16, seed=3), 2),
+        "two-tier": mark_of_two_tier(TwoTier(planted=(60, 30, 900), rank=2)),
+    }[kind].write(tmp_path / "kept")
     held = json.loads(mark.read_text())
+    assert "a run would begin" in refused(blindrec, "resume", "kept", "--backend", "inprocess")
     faults = []
     for content in jsons(held, random.Random(14)):
         mark.parent.mkdir(parents=True, exist_ok=True)

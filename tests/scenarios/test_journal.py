@@ -24,9 +24,10 @@ from coordinator.server.mechanisms import found
 from coordinator.server.rounds.conductor import Round
 from coordinator.server.rounds.state import Ask
 from coordinator.server.statistics.statistic import Statistic
+from scenarios.chain import from_bytes, kept_records, to_bytes
 from scenarios.claiming import claim
 from scenarios.experiment import run
-from scenarios.journal import Journal, from_bytes, kept_rounds, to_bytes
+from scenarios.journal import ROUNDS, Journal
 from scenarios.round_store import Held
 from scenarios.session import InProcess
 
@@ -75,12 +76,12 @@ def test_rounds_come_back_as_they_were(kind: dict[str, Any], tmp_path: Path) -> 
     rounds = rounds_of(**kind)
     written = Journal(tmp_path, 3)
     for over in rounds:
-        again, before = from_bytes(to_bytes(over, BEFORE))
+        again, before = from_bytes(ROUNDS, to_bytes(ROUNDS, over, BEFORE))
         assert same(again, over)
         assert before == BEFORE
         written.keep(over)
     assert all(same(one, other) for one, other in zip(Journal(tmp_path, 3), rounds, strict=True))
-    assert kept_rounds(tmp_path) == len(rounds) >= 1
+    assert kept_records(tmp_path) == len(rounds) >= 1
 
 
 def test_every_statistic_can_be_kept() -> None:
@@ -97,7 +98,7 @@ def test_epsilons_and_pools_of_all_sorts_come_back() -> None:
         for pool in (None, np.array([39], np.int32), np.arange(40, dtype=np.int32)):
             changed = replace(query, epsilon=epsilon, pool=pool)
             again = Round(ask=Ask(query=changed, first=7, stop=10**12), statistic=over.statistic, digest=over.digest)
-            assert same(from_bytes(to_bytes(again, BEFORE))[0], again)
+            assert same(from_bytes(ROUNDS, to_bytes(ROUNDS, again, BEFORE))[0], again)
 
 
 def test_public_arrays_come_back() -> None:
@@ -105,7 +106,7 @@ def test_public_arrays_come_back() -> None:
     over = rounds_of()[0]
     arrays = {"pool": np.arange(3), "a/b": np.eye(2), "told": np.array([1 << 63], np.uint64)}
     asked = replace(over.ask, query=replace(over.ask.query, arrays=arrays))
-    back = from_bytes(to_bytes(replace(over, ask=asked), BEFORE))[0].ask.query
+    back = from_bytes(ROUNDS, to_bytes(ROUNDS, replace(over, ask=asked), BEFORE))[0].ask.query
     assert back.id == asked.query.id != over.ask.query.id
     assert {name: (array.dtype, array.tolist()) for name, array in back.arrays.items()} == {
         name: (array.dtype, array.tolist()) for name, array in arrays.items()
@@ -117,11 +118,11 @@ def test_seeds_are_kept_apart_and_nothing_is_read_beyond_a_gap(tmp_path: Path) -
     for seed, over in [*((0, over) for over in rounds), (1, rounds[0])]:
         Journal(tmp_path, seed).keep(over)
     assert [len(list(Journal(tmp_path, seed))) for seed in (0, 1, 2)] == [4, 1, 0]
-    assert kept_rounds(tmp_path) == 5
+    assert kept_records(tmp_path) == 5
     (Journal(tmp_path, 0).folder / "000002.npz").unlink()
     (Journal(tmp_path, 0).folder / ".000002.npz.half").write_bytes(b"half")
-    assert kept_rounds(tmp_path) == 4
-    assert (len(list(Journal(tmp_path, 0))), kept_rounds(tmp_path)) == (2, 3)
+    assert kept_records(tmp_path) == 4
+    assert (len(list(Journal(tmp_path, 0))), kept_records(tmp_path)) == (2, 3)
     for over in rounds[2:]:
         Journal(tmp_path, 0).keep(over)
     assert len(list(Journal(tmp_path, 0))) == 4
@@ -154,10 +155,10 @@ def test_the_round_before_a_damaged_one_is_gone_on_from(tmp_path: Path) -> None:
 
 def test_a_round_that_another_version_kept_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     over = rounds_of(design="sign")[0]
-    monkeypatch.setattr("scenarios.journal.FORMAT", 1)
+    monkeypatch.setattr("scenarios.chain.FORMAT", 1)
     Journal(tmp_path, 0).keep(over)
     monkeypatch.undo()
-    with pytest.raises(InputError, match=r"000000.npz: a kept round has format 1, this version of blindrec reads 3"):
+    with pytest.raises(InputError, match=r"000000.npz: a kept round has format 1, this version of blindrec reads 4"):
         list(Journal(tmp_path, 0))
 
 
@@ -223,7 +224,7 @@ def test_a_run_that_was_killed_while_it_wrote_a_round_ends_as_if_it_had_not_been
     flags = [*RUN, "--backend", "inprocess", "--seed", "7"]
     killed("writing", 7, 3, *flags, "--out", str(tmp_path / "killed"))
     assert {path.name for path in (tmp_path / "killed").iterdir()} == {"rounds"}
-    assert kept_rounds(tmp_path / "killed") == 3
+    assert kept_records(tmp_path / "killed") == 3
     more = ["--workers", "1", "--devices-per-actor", "700"]
     resumed = blindrec(*flags, *more, "--out", tmp_path / "killed")
     whole = blindrec(*flags, "--out", tmp_path / "whole")
@@ -247,7 +248,7 @@ def kill_from_outside(out: Path, rounds: int, *arguments: str) -> None:
     started: dict[psutil.Process, str] = {}
     with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
         try:
-            assert holds_within(120, lambda: kept_rounds(out) == rounds)
+            assert holds_within(120, lambda: kept_records(out) == rounds)
             started = below(psutil.Process(process.pid))
         finally:
             process.kill()

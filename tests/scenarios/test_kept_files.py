@@ -14,9 +14,10 @@ import pytest
 from runs import Command, refused, small, tree
 
 from actors.keeper import SUFFIX
+from scenarios.chain import kept_records, to_bytes
 from scenarios.claiming import claim
 from scenarios.experiment import run
-from scenarios.journal import Journal, kept_rounds, to_bytes
+from scenarios.journal import ROUNDS, Journal
 from scenarios.mark import FOLDER, MARK, digest, read_mark
 from scenarios.session import InProcess
 
@@ -147,7 +148,7 @@ def twice(journal: Journal, other: Path) -> str:
 def written_anew(journal: Journal, other: Path) -> str:
     """The first round, with another count of what came in, and a digest that goes with it."""
     first, *_ = journal
-    content = to_bytes(replace(first, size=first.size + 1), journal._first)
+    content = to_bytes(ROUNDS, replace(first, size=first.size + 1), journal._first)
     (journal.folder / "000000.npz").write_bytes(content)
     return "000001.npz is no round 1 of this run"
 
@@ -167,7 +168,7 @@ def test_a_round_that_is_not_in_its_place_is_refused(
 def test_rounds_behind_one_that_was_removed_are_asked_again(blindrec: Command, tmp_path: Path) -> None:
     journal = interrupted(tmp_path / "out")
     (journal.folder / "000000.npz").unlink()
-    assert kept_rounds(tmp_path / "out") == 2
+    assert kept_records(tmp_path / "out") == 2
     ends_alike(blindrec, tmp_path / "out")
 
 
@@ -248,10 +249,9 @@ def test_a_run_that_was_over_but_for_its_rounds_is_cleared_up(
     blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It was killed after it had written its result."""
-    monkeypatch.setattr("scenarios.keeping.drop", lambda _: None)
+    monkeypatch.setattr("scenarios.holding.drop", lambda _: None)
     whole = blindrec(*WHOLE, "--out", tmp_path / "out").result
     monkeypatch.undo()
-    assert kept_rounds(tmp_path / "out") == 4
-    assert blindrec("resume", tmp_path / "out", *FLAGS).result["releases_sha256"] == whole["releases_sha256"]
+    assert kept_records(tmp_path / "out") == 4
+    assert blindrec("resume", tmp_path / "out", *FLAGS).result == whole
     assert not (tmp_path / "out" / FOLDER).exists()
-    assert "holds a finished run" in refused(blindrec, "resume", tmp_path / "out", *FLAGS)

@@ -20,7 +20,8 @@ from actors.durable import make_folder
 from actors.keeper import Keeper
 from coordinator.protocol.errors import InputError
 from scenarios import files, mark, records
-from scenarios.journal import Journal, kept_rounds
+from scenarios.chain import kept_records
+from scenarios.journal import Journal
 from scenarios.locking import sole
 
 RUN = ["run", "--items", "40", "--rated", "5", "--users", "500", "--design", "sign", "--policy", "fixed"]
@@ -45,7 +46,7 @@ def live(tmp_path: Path) -> Iterator[tuple[Path, subprocess.Popen[bytes]]]:
     out = tmp_path / "out"
     with subprocess.Popen([sys.executable, "-c", WAITING, *RUN, "--out", str(out)], stdout=subprocess.DEVNULL) as run:
         try:
-            assert holds_within(120, lambda: kept_rounds(out) == 2)
+            assert holds_within(120, lambda: kept_records(out) == 2)
             yield out, run
         finally:
             run.kill()
@@ -73,7 +74,7 @@ def test_a_second_run_is_refused_while_the_first_one_lives(
         assert refused(blindrec, *second) == (
             f"output folder {out} is in use by another blindrec that still runs; wait for it, or name another one\n"
         )
-    assert kept_rounds(out) == 2
+    assert kept_records(out) == 2
     run.send_signal(signal.SIGKILL)
     run.wait()
     resumed = blindrec("resume", out, "--backend", "inprocess", "--json", "-")
@@ -127,7 +128,7 @@ def test_a_disk_that_fills_up_leaves_what_was_kept(
 ) -> None:
     """While rounds are kept, then while results are written: each time it can be resumed, and ends as it would have."""
     out = tmp_path / "out"
-    monkeypatch.setattr("scenarios.journal.write_bytes", full_from_round(2))
+    monkeypatch.setattr("scenarios.chain.write_bytes", full_from_round(2))
     ended = blindrec(*RUN, "--out", out)
     assert (ended.code, ended.out) == (3, "")
     assert ended.err.splitlines()[-1] == (
@@ -165,7 +166,7 @@ def test_a_ledger_that_cannot_be_written_stops_the_run_where_it_can_be_resumed(
 
     def fills_up(self: Keeper, *given: Any) -> Any:
         with monkeypatch.context() as patch:
-            if kept_rounds(out) == 3:
+            if kept_records(out) == 3:
                 patch.setattr(os, "fsync", full)
             return book(self, *given)
 

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
-from runs import Command, refused, small
+from runs import Command, refused, small, tree
 
 from actors.keeper import owner_of, read_book
 from scenarios.claiming import claim
@@ -112,10 +112,33 @@ def test_what_cannot_be_resumed_is_refused(blindrec: Command, tmp_path: Path) ->
     mark = out / FOLDER / "scenario.json"
     held = json.loads(mark.read_text())
     mark.write_text(json.dumps({**held, "format": 2}))
-    assert "was kept in format 2, this version of blindrec reads 3" in refused(blindrec, "resume", out, *FLAGS)
+    assert "was kept in format 2, this version of blindrec reads 4" in refused(blindrec, "resume", out, *FLAGS)
     mark.write_text(json.dumps(held)[:-9])
     assert "scenario.json is damaged" in refused(blindrec, "resume", out, *FLAGS)
     assert "scenario.json is damaged" in refused(blindrec, "run", *FLAGS, "--out", out)
     mark.write_text(json.dumps(held))
     assert blindrec("resume", out, *FLAGS).code == 0
-    assert "holds a finished run; there is nothing to resume" in refused(blindrec, "resume", out, *FLAGS)
+
+
+def test_a_finished_run_tells_its_result_again(
+    blindrec: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As JSON and as a table, without a device, and without a backend."""
+    out = interrupted(tmp_path / "out", kept=4)
+    told = blindrec("resume", out, *FLAGS)
+    assert told.result["rounds"] == 4
+    before = tree(out)
+    for backend in ("scenarios.session.InProcess", "scenarios.cluster.on_ray"):
+        monkeypatch.setattr(backend, None)
+    again = blindrec("resume", out, "--json", "-")
+    assert (again.code, again.out, again.err) == (0, told.out, "")
+    assert "blindrec resume, sign, inprocess" in blindrec("resume", out).out
+    assert tree(out) == before
+
+
+@pytest.mark.parametrize(
+    ("content", "words"), [("{", "it is no JSON"), ("[]", "holds no result"), ("{}", "something else than run, online")]
+)
+def test_what_is_no_result_is_not_told(content: str, words: str, blindrec: Command, tmp_path: Path) -> None:
+    (tmp_path / "result.json").write_text(content)
+    assert words in refused(blindrec, "resume", tmp_path, *FLAGS)

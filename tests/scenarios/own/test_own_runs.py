@@ -11,7 +11,8 @@ from foreign_jobs import TRUE, job
 
 from coordinator.protocol.own import Mechanism
 from coordinator.server.rounds.conductor import Outcome
-from scenarios.journal import from_bytes, to_bytes
+from scenarios.chain import from_bytes, to_bytes
+from scenarios.journal import ROUNDS
 from scenarios.round_store import Held
 from scenarios.session import InProcess, Job
 
@@ -41,7 +42,7 @@ def test_rounds_add_up_and_are_kept(kind: type[Mechanism]) -> None:
     assert np.array_equal(whole.model.cluster, (TRUE < 0).astype(np.int32))
     assert [over.ask.query.round for over in held.rounds] == [0, 1, 2, 3]
     for over in held.rounds:
-        back, before = from_bytes(to_bytes(over, "ab"))
+        back, before = from_bytes(ROUNDS, to_bytes(ROUNDS, over, "ab"))
         assert before == "ab"
         assert back.ask.query.id == over.ask.query.id
         assert np.array_equal(back.statistic.__dict__["sums"], over.statistic.__dict__["sums"])

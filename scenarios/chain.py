@@ -1,0 +1,240 @@
+"""What a run keeps, a file a record, numbers only: each tells its run and the file before it by a digest."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import itertools
+import json
+import shutil
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from actors.durable import make_folder
+from actors.keeper import Keeper
+from coordinator.protocol.errors import InputError, LedgerError, LostError
+from scenarios.files import write_bytes
+from scenarios.mark import FOLDER, FORMAT, MARK, UNCLAIMED, digest, read_mark
+
+T = TypeVar("T")
+Numbers = tuple[dict[str, Any], dict[str, Any]]
+"""A record as JSON values and as arrays, both by name."""
+_DIGEST = 32
+_UNREADABLE = (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError, zipfile.BadZipFile, zlib.error)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Codec(Generic[T]):
+    """How records of one kind become numbers, and come back.
+
+    Attributes
+    ----------
+    noun : str
+        What a record is called, such as ``"round"``.
+    number : callable
+        A record's place in its chain, from 0.
+    tell : callable
+        Returns its numbers; the names ``format``, ``before`` and ``told`` are taken.
+    read : callable
+        Returns the record that was told.
+    """
+
+    noun: str
+    number: Callable[[T], int]
+    tell: Callable[[T], Numbers]
+    read: Callable[[dict[str, Any], dict[str, Any]], T]
+
+
+class Chain(Generic[T]):
+    """The records of one seed, a file each, without pickles. Each names the digest of the one before.
+
+    Parameters
+    ----------
+    out : Path
+        The run's folder.
+    seed : int
+        Whose records these are.
+    codec : Codec
+        Of their kind.
+
+    Raises
+    ------
+    InputError
+        If the folder's mark cannot be read.
+
+    Notes
+    -----
+    The folder of the ledger is named by the run, not only by its place, so that one of another run is noticed.
+    """
+
+    def __init__(self, out: Path, seed: int, codec: Codec[T]) -> None:
+        self._mark, self._codec = read_mark(out), codec
+        run = self._mark.run if self._mark else UNCLAIMED
+        self.folder = out / FOLDER / f"seed-{seed}"
+        self.ledger = (out / FOLDER / "ledger" / run / f"seed-{seed}").absolute()
+        self.damaged: Path | None = None
+        self._first = digest([run, seed, self._mark.identity if self._mark else None])
+
+    def __iter__(self) -> Iterator[T]:
+        """Yield the records that are kept, in order, up to the first one that is missing, torn or damaged.
+
+        That one, and those after it, are put aside under another name, and will be gone through again: devices repeat
+        their answers, and spend nothing. `damaged` names it.
+
+        Raises
+        ------
+        InputError
+            If another run or another version of blindrec kept one, it is not in its place, or a file cannot be put
+            aside.
+        """
+        before, noun = self._first, self._codec.noun
+        for number in itertools.count():
+            path = self._path(number)
+            try:
+                content = path.read_bytes()
+                record, after = from_bytes(self._codec, content)
+            except InputError as error:
+                raise InputError(f"{path}: {error}") from None
+            except FileNotFoundError:
+                self._put_aside(number + 1)
+                return
+            except _UNREADABLE:
+                self.damaged = path
+                self._put_aside(number)
+                return
+            if after != before:
+                raise InputError(
+                    f"{path} is no {noun} {number} of this run, or another {noun} before it was exchanged; put the "
+                    f"run's own file there, or remove it: then this {noun} and those after it are gone through again"
+                )
+            yield record
+            before = content[:_DIGEST].hex()
+
+    def check(self) -> Path | None:
+        """Read all records and ledgers; return the first damaged record, which is put aside, or None.
+
+        Raises
+        ------
+        InputError
+            If something does not belong to the run, or a ledger is damaged.
+        """
+        for _ in self:
+            pass
+        try:
+            self._read_books()
+        except LedgerError as error:
+            raise InputError(str(error)) from None
+        return self.damaged
+
+    def _read_books(self) -> None:
+        """Read all that devices have booked."""
+        Keeper(self.ledger)
+
+    def _put_aside(self, number: int) -> None:
+        for path in sorted(self.folder.glob("*.npz")):
+            if path.name < self._path(number).name:
+                continue
+            try:
+                path.replace(path.with_suffix(".damaged"))
+            except OSError as error:
+                raise InputError(
+                    f"{self._codec.noun} {path} is damaged and cannot be put aside ({error.strerror})"
+                ) from None
+
+    def keep(self, record: T) -> None:
+        """Write a record, whole or not at all; the one before is kept already.
+
+        Raises
+        ------
+        LostError
+            If it cannot be written, as on a full disk: what was kept before can be resumed.
+        """
+        number = self._codec.number(record)
+        try:
+            make_folder(self.folder)
+            write_bytes(self._path(number), to_bytes(self._codec, record, self._digest(number - 1)))
+        except OSError as error:
+            raise LostError(f"{self._codec.noun} {number} cannot be kept in {self.folder} ({error.strerror})") from None
+
+    def _digest(self, number: int) -> str:
+        """Return the digest of a kept record; for the one before the first, what the run begins from."""
+        if number < 0:
+            return self._first
+        with self._path(number).open("rb") as file:
+            return file.read(_DIGEST).hex()
+
+    def _path(self, number: int) -> Path:
+        return self.folder / f"{number:06d}.npz"
+
+
+def kept_records(out: Path) -> int:
+    """Return how many records a folder keeps, over all seeds."""
+    return sum(1 for _ in (out / FOLDER).glob("seed-*/*.npz"))
+
+
+def drop(out: Path) -> None:
+    """Remove all that a finished run kept; its mark goes last, so that the rest can be removed once more."""
+    folder = out / FOLDER
+    for part in folder.glob("*/"):
+        shutil.rmtree(part, ignore_errors=True)
+    with suppress(OSError):
+        (folder / MARK).unlink(missing_ok=True)
+        folder.rmdir()
+
+
+def to_bytes(codec: Codec[T], record: T, before: str) -> bytes:
+    """Return a record as bytes: their digest, then an ``.npz`` file of its arrays, with everything else as JSON.
+
+    Parameters
+    ----------
+    codec : Codec
+    record : object
+        Of the codec's kind.
+    before : str
+        Digest of the record before.
+    """
+    told, arrays = codec.tell(record)
+    told = {"format": FORMAT, "before": before, **told}
+    content = _zipped({"told": np.frombuffer(json.dumps(told).encode(), np.uint8), **arrays})
+    return hashlib.sha256(content).digest() + content
+
+
+def _zipped(arrays: dict[str, Any]) -> bytes:
+    """Return an ``.npz`` file, lightly compressed: a run waits for it after every record."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as folder:
+        for name, values in arrays.items():
+            with folder.open(f"{name}.npy", "w", force_zip64=True) as part:
+                np.lib.format.write_array(part, values, allow_pickle=False)
+    return file.getvalue()
+
+
+def from_bytes(codec: Codec[T], content: bytes) -> tuple[T, str]:
+    """Return the record that `to_bytes` wrote, and the digest of the one before.
+
+    Raises
+    ------
+    ValueError
+        If the digest is not the content's.
+    InputError
+        If another version wrote it.
+    """
+    check, content = content[:_DIGEST], content[_DIGEST:]
+    if hashlib.sha256(content).digest() != check:
+        raise ValueError("the digest is another one's")
+    with np.load(io.BytesIO(content), allow_pickle=False) as file:
+        arrays = {name: file[name] for name in file.files}
+    told: dict[str, Any] = json.loads(arrays.pop("told").tobytes())
+    if told["format"] != FORMAT:
+        raise InputError(
+            f"a kept {codec.noun} has format {told['format']}, this version of blindrec reads {FORMAT}; go on with the "
+            "version that kept it, or name a new folder"
+        )
+    return codec.read(told, arrays), told["before"]

@@ -1,0 +1,141 @@
+"""What a two-tier run keeps: every batch's releases as soon as they are there, and what was decided from them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from actors.second_order.answers import read_answers
+from coordinator.protocol.errors import InputError
+from coordinator.protocol.second_order import SecondOrderQuery, SecondOrderRelease
+from scenarios.chain import Chain, Codec, Numbers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptBatch:
+    """A batch that has answered.
+
+    Attributes
+    ----------
+    query_id, model : bytes
+        Digests of what it was asked, and of the model that was announced to it.
+    batch : int
+        Its number, from 0.
+    mechanism : str
+        Through which it answered.
+    devices : sequence of int
+        Addresses, in the order of their releases.
+    payloads : sequence of bytes
+        What each of them said.
+    weight : float
+        Of a release, in the iterations that followed.
+    weighed : int
+        Releases that there were when it was chosen last.
+    """
+
+    query_id: bytes
+    model: bytes
+    batch: int
+    mechanism: str
+    devices: Sequence[int]
+    payloads: Sequence[bytes] = field(repr=False)
+    weight: float
+    weighed: int
+
+    def releases(self, query: SecondOrderQuery) -> list[SecondOrderRelease]:
+        """Return the releases, to the query that the batch would be asked now.
+
+        Raises
+        ------
+        InputError
+            If it was asked another one.
+        """
+        if self.query_id != query.id:
+            raise InputError(
+                f"batch {self.batch} answered about model {self.model.hex()[:8]}, and would be asked about "
+                f"{query.model.hex()[:8]} here: models were computed by other code, or on another kind of processor; "
+                "go on there, or start in a new folder"
+            )
+        return [
+            SecondOrderRelease(query_id=self.query_id, device=device, mechanism=self.mechanism, payload=payload)
+            for device, payload in zip(self.devices, self.payloads, strict=True)
+        ]
+
+
+def batch_of(query: SecondOrderQuery, releases: Sequence[SecondOrderRelease], weight: float, weighed: int) -> KeptBatch:
+    """Return a batch as it is kept."""
+    return KeptBatch(
+        query_id=query.id,
+        model=query.model,
+        batch=query.batch,
+        mechanism=query.mechanism,
+        devices=[release.device for release in releases],
+        payloads=[release.payload for release in releases],
+        weight=weight,
+        weighed=weighed,
+    )
+
+
+class KeptBatches(Chain[KeptBatch]):
+    """The batches of a run, a file each; see `scenarios.chain.Chain`.
+
+    Parameters
+    ----------
+    out : Path
+        The run's folder.
+    seed : int
+        The run's seed.
+
+    Raises
+    ------
+    InputError
+        If the folder's mark cannot be read.
+    """
+
+    def __init__(self, out: Path, seed: int) -> None:
+        super().__init__(out, seed, BATCHES)
+        seed_name, run = self.ledger.name, self.ledger.parent  # a cohort's folder is named by this one and the cohort
+        self.ledger = run.parent / seed_name / run.name
+
+    def _read_books(self) -> None:
+        """Read all that private devices have answered."""
+        for cohort in sorted(self.ledger.glob("*/")):
+            for _ in read_answers(cohort):
+                pass
+
+
+def _tell(one: KeptBatch) -> Numbers:
+    told = {
+        "query": one.query_id.hex(),
+        "model": one.model.hex(),
+        "batch": one.batch,
+        "mechanism": one.mechanism,
+        "weight": one.weight,
+        "weighed": one.weighed,
+    }
+    sizes = np.array([len(payload) for payload in one.payloads], np.int64)
+    payloads = np.frombuffer(b"".join(one.payloads), np.uint8)
+    return told, {"devices": np.array(one.devices, np.int64), "sizes": sizes, "payloads": payloads}
+
+
+def _read(told: dict[str, Any], arrays: dict[str, Any]) -> KeptBatch:
+    ends = np.cumsum(arrays["sizes"]).tolist()
+    said = arrays["payloads"].tobytes()
+    return KeptBatch(
+        query_id=bytes.fromhex(told["query"]),
+        model=bytes.fromhex(told["model"]),
+        batch=told["batch"],
+        mechanism=told["mechanism"],
+        devices=arrays["devices"].tolist(),
+        payloads=[said[start:end] for start, end in zip([0, *ends], ends, strict=False)],
+        weight=told["weight"],
+        weighed=told["weighed"],
+    )
+
+
+BATCHES: Codec[KeptBatch] = Codec(noun="batch", number=lambda one: one.batch, tell=_tell, read=_read)
+"""How a batch that has answered is kept."""

@@ -1,0 +1,99 @@
+"""Commands that end early, and what becomes of their folders: shared by the tests of online and two-tier runs."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import psutil
+import pytest
+from runs import Command, Ended, holds_within
+
+from benchmarks.victims import alive, below
+from scenarios import chain, files
+from scenarios.chain import Chain, kept_records
+
+TIMED = {"seconds", "seconds_per_iteration", "peak_memory_mb"}
+LAYOUT = TIMED | {"backend", "workers", "actors", "devices_per_actor"}
+_WAITING = """
+import signal, sys
+from scenarios.chain import Chain
+from scenarios.cli import main
+keep = Chain.keep
+def waiting(self, record):
+    keep(self, record)
+    if self._codec.number(record) == int(sys.argv[1]):
+        signal.pause()
+Chain.keep = waiting
+main(sys.argv[2:])
+"""
+
+
+def stopped(blindrec: Command, after: int, *arguments: object) -> Ended:
+    """A command that Ctrl-C ends once it has kept so many records."""
+    keep, left = Chain.keep, [after]
+
+    def keeping(self: Chain[Any], record: Any) -> None:
+        keep(self, record)
+        left[0] -= 1
+        if not left[0]:
+            raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Chain, "keep", keeping)
+        ended = blindrec(*arguments)
+    assert (ended.code, ended.out) == (130, ""), ended.err
+    return ended
+
+
+def on_a_full_disk(blindrec: Command, holds: int, *arguments: object) -> Ended:
+    """A command on a disk that holds so many records."""
+
+    def write(target: Path, content: bytes) -> None:
+        if target.name == f"{holds:06d}.npz":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        files.write_bytes(target, content)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(chain, "write_bytes", write)
+        return blindrec(*arguments)
+
+
+def killed_on_ray(out: Path, kept: int, *arguments: object) -> None:
+    """SIGKILL a command on Ray once it has kept so many records, and then all that it had started, if need be."""
+    command = [sys.executable, "-c", _WAITING, str(kept - 1), *map(str, arguments), "--out", str(out)]
+    started: dict[psutil.Process, str] = {}
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        try:
+            assert holds_within(120, lambda: kept_records(out) == kept)
+            started = below(psutil.Process(process.pid))
+        finally:
+            process.kill()
+    assert any(name.startswith("ray::") for name in started.values())
+    if not holds_within(5, lambda: not alive(started)):
+        for one in alive(started):
+            one.kill()
+
+
+def lasting(value: Any, without: set[str]) -> Any:
+    """A result without some of its values, wherever they stand in it."""
+    if isinstance(value, dict):
+        return {name: lasting(one, without) for name, one in value.items() if name not in without}
+    return [lasting(one, without) for one in value] if isinstance(value, list) else value
+
+
+def left(folder: Path, without: set[str]) -> dict[str, Any]:
+    """All files of a finished folder, as far as they last."""
+    found: dict[str, Any] = {}
+    for path in folder.rglob("*"):
+        if path.suffix == ".parquet":
+            found[path.name] = pd.read_parquet(path).drop(columns="seconds", errors="ignore").to_json()
+        else:
+            found[path.name] = lasting(json.loads(path.read_text()), without)
+    return found
