@@ -19,7 +19,7 @@ from coordinator.server.statistics.scores import ScoreStatistic
 from coordinator.server.statistics.statistic import Statistic
 from scenarios.chain import Chain, Codec, Numbers
 from scenarios.policies import code_digest
-from scenarios.spending import require_booked
+from scenarios.spending import Answered, require_booked
 
 _STATISTICS = {kind.__name__: kind for kind in (ScoreStatistic, PairStatistic, CountStatistic)}
 
@@ -51,7 +51,13 @@ class Journal(Chain[Round]):
 
     def _read_books(self) -> None:
         """Read the ledger; refuse rounds whose charges are not all in it."""
-        require_booked(self, Keeper(self.ledger))
+        require_booked(map(_answered, self), Keeper(self.ledger))
+
+
+def _answered(over: Round) -> Answered:
+    ask, statistic = over.ask, over.statistic
+    devices = statistic.asked - statistic.refused
+    return Answered(f"round {ask.query.round}", ask.query.id, ask.first, ask.stop, devices)
 
 
 def _number(over: Round) -> int:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from fractions import Fraction
+from typing import NamedTuple
 
 from actors.charges import Entry, read_entry
 from actors.keeper import Books, UnreachableError
 from coordinator.protocol.checked import MOST_DEVICES
 from coordinator.protocol.errors import InputError, LostError
-from coordinator.server.rounds.conductor import ANEW, Round
+from coordinator.server.rounds.conductor import ANEW
 from scenarios.session import Spent
 
 
@@ -67,13 +68,24 @@ def _booked(keeper: Books, devices: int) -> list[str]:
         ) from None
 
 
-def require_booked(rounds: Iterable[Round], keeper: Books) -> None:
-    """Refuse to go on after rounds whose charges are not all in the book.
+class Answered(NamedTuple):
+    """What a run keeps of devices ``first`` to ``stop - 1``: so many of them answered something that is charged."""
+
+    what: str
+    """What that was, for the error."""
+    id: bytes
+    first: int
+    stop: int
+    devices: int
+
+
+def require_booked(kept: Iterable[Answered], keeper: Books) -> None:
+    """Refuse to go on after answers whose charges are not all in the book.
 
     Parameters
     ----------
-    rounds : iterable of Round
-        Those that were kept.
+    kept : iterable of Answered
+        What was kept.
     keeper : Books
         What was booked.
 
@@ -85,11 +97,10 @@ def require_booked(rounds: Iterable[Round], keeper: Books) -> None:
     entries: dict[bytes, list[tuple[int, int]]] = {}
     for entry in map(read_entry, keeper.read(0, MOST_DEVICES)[1]):
         entries.setdefault(entry.id, []).append((entry.first, entry.stop))
-    for over in rounds:
-        ask, wanted = over.ask, over.statistic.asked - over.statistic.refused
-        if (found := _covered(entries.get(ask.query.id, []), ask.first, ask.stop)) < wanted:
+    for one in kept:
+        if (found := _covered(entries.get(one.id, []), one.first, one.stop)) < one.devices:
             raise InputError(
-                f"round {ask.query.round} was answered by {wanted} devices, their ledger tells of {found}; a part of "
+                f"{one.what} was answered by {one.devices} devices, their ledger tells of {found}; a part of "
                 f"it is missing, what devices spent is not known: put its files back as they were, or {ANEW}"
             )
 

@@ -48,7 +48,7 @@ def stopped(blindrec: Command, after: int, *arguments: object) -> Ended:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Chain, "keep", keeping)
         ended = blindrec(*arguments)
-    assert (ended.code, ended.out) == (130, ""), ended.err
+    assert (ended.code, ended.out) == (3, ""), ended.err
     return ended
 
 

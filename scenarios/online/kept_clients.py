@@ -9,10 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from actors.keeper import Keeper
 from coordinator.protocol.ballots import Service
+from coordinator.protocol.checked import MOST_DEVICES
 from coordinator.protocol.errors import InputError
 from coordinator.server.online.service import Served
 from scenarios.chain import Chain, Codec, Numbers
+from scenarios.spending import Answered, require_booked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +57,10 @@ class KeptClients(Chain[KeptClient]):
     def __init__(self, out: Path, seed: int) -> None:
         super().__init__(out, seed, CLIENTS)
 
+    def _read_books(self) -> None:
+        """Read the ledger; refuse clients whose voters have not all booked what they entered."""
+        require_booked(map(_answered, self), Keeper(self.ledger))
+
     def of(self, services: Sequence[Service]) -> list[KeptClient]:
         """Return those that were served, in order.
 
@@ -71,6 +78,10 @@ class KeptClients(Chain[KeptClient]):
                     "new folder"
                 )
         return kept
+
+
+def _answered(one: KeptClient) -> Answered:
+    return Answered(f"client {one.number}", one.service, 0, MOST_DEVICES, one.served.electors.size)
 
 
 def _tell(one: KeptClient) -> Numbers:

@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from actors.second_order.answers import read_answers
-from coordinator.protocol.errors import InputError
+from actors.keeper import Keeper
+from actors.second_order.answers import Answers
+from coordinator.protocol.checked import MOST_DEVICES
+from coordinator.protocol.errors import InputError, LedgerError
 from coordinator.protocol.second_order import SecondOrderQuery, SecondOrderRelease
 from scenarios.chain import Chain, Codec, Numbers
 
@@ -98,14 +100,18 @@ class KeptBatches(Chain[KeptBatch]):
 
     def __init__(self, out: Path, seed: int) -> None:
         super().__init__(out, seed, BATCHES)
-        seed_name, run = self.ledger.name, self.ledger.parent  # a cohort's folder is named by this one and the cohort
-        self.ledger = run.parent / seed_name / run.name
 
     def _read_books(self) -> None:
-        """Read all that private devices have answered."""
-        for cohort in sorted(self.ledger.glob("*/")):
-            for _ in read_answers(cohort):
-                pass
+        """Read what private devices have answered; refuse batches whose releases are not all there."""
+        answers = Answers(0, MOST_DEVICES, Keeper(self.ledger))
+        answers.look()
+        for one in self:
+            for device, payload in zip(one.devices, one.payloads, strict=True):
+                if (told := answers.get(device)) is None or told.payload != payload:
+                    raise LedgerError(
+                        f"batch {one.batch} was answered by private device {device}, whose ledger does not tell so; a "
+                        "part of it is missing: put its files back as they were, or start in a new folder"
+                    )
 
 
 def _tell(one: KeptBatch) -> Numbers:

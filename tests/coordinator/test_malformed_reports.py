@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import ray
 import worlds
-from coordinator.server.fleet.roster import Cohorts
 
 from actors.device import Cohort
 from actors.host import DeviceHost
@@ -19,6 +18,7 @@ from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query, Release, pack
 from coordinator.server.aggregation import aggregate
 from coordinator.server.design import World
+from coordinator.server.fleet.cohorts import Cohorts
 from coordinator.server.fleet.coordinator import Coordinator, Limits
 from coordinator.server.fleet.layout import Layout
 from coordinator.server.mechanisms import found
@@ -63,9 +63,6 @@ class Devices:
         told = [replace(one, bits=LIE) if one.first == 160 else one for one in told]
         return merge(*(aggregate(ask.query, one) for one in told)), told
 
-    def recall(self, ask: Ask) -> None:  # noqa: ARG002 (a transport has it)
-        raise AssertionError("nothing was interrupted")
-
 
 def require_only_the_first_round(outcome: Outcome) -> None:
     """The failure names the round, the devices and what they sent; what was learned is what round 0 alone tells."""
@@ -90,8 +87,8 @@ def test_the_same_on_ray(lent: None, sends: str) -> None:
     lie = LIE
 
     class Liar(DeviceHost):  # defined here, it travels with its code
-        def answer(self, query: Query, first: int, stop: int, incarnation: bytes) -> Any:
-            told = super().answer(query, first, stop, incarnation)
+        def answer(self, query: Query, first: int, stop: int) -> Any:
+            told = super().answer(query, first, stop)
             return told if first != 160 else replace(told, bits=lie) if sends != "no release" else "nothing"
 
     bounds = [(0, 160), (160, 200), (200, 240)]

@@ -10,13 +10,14 @@ import pytest
 from going_on import LAYOUT, TIMED, killed_on_ray, left, on_a_full_disk, stopped
 from runs import Command, planted_ratings, refused, tree, write_movielens
 
-from actors.ledger import Ledger
+from actors.keeper import Keeper
 from coordinator.protocol.ballots import Service
 from coordinator.server.online.service import Served
 from scenarios.chain import kept_records
 from scenarios.mark import FOLDER, MARK
 from scenarios.online.kept_clients import KeptClients
 from scenarios.online.stage import InProcessStage
+from scenarios.spending import spent_by
 
 CLIENTS = 4
 SERVED = ["online", "--rounds", "20", "--voters", "30", "--clients", str(CLIENTS), "--peers", "5", "--budget", "900"]
@@ -112,7 +113,7 @@ def test_a_resumed_run_charges_voters_what_an_undisturbed_one_does(
         if name == "resumed":
             stopped(blindrec, 2, *RUN, "--out", out)
         assert blindrec(*RUN, *(ELSEWHERE if name == "resumed" else ()), "--out", out).code == 0
-        books.append(Ledger(0, 30, None, KeptClients(out, 0).ledger).stretches())
+        books.append(spent_by(Keeper(KeptClients(out, 0).ledger), 30))
     assert books[0] == books[1]
     assert all(spent for _, _, spent in books[0])
 

@@ -12,14 +12,15 @@ from going_on import LAYOUT, TIMED, killed_on_ray, left, on_a_full_disk, stopped
 from ray.exceptions import RayTaskError
 from runs import Command, refused, tree
 
-from actors.second_order.answers import SUFFIX, read_answers
+from actors.keeper import SUFFIX, Keeper
+from actors.second_order.answers import Answer, Answers
 from actors.second_order.cohort import PrivateCohort
 from coordinator.protocol.errors import LedgerError
 from coordinator.protocol.second_order import SecondOrderRelease
 from scenarios.chain import kept_records
 from scenarios.mark import FOLDER
 from scenarios.two_tier.kept_batches import KeptBatches
-from scenarios.two_tier.places import Recovering
+from scenarios.two_tier.places import Retried
 
 BATCHES = 3
 TAUGHT = [
@@ -90,14 +91,14 @@ def test_a_run_that_stops_while_a_batch_answers_goes_on_with_that_batch(
     """By the same command; some of its devices have answered. One that had kept nothing leaves no folder."""
     out, keep, numbers = tmp_path / "out", PrivateCohort._release, iter(range(100))
 
-    def stopping(self: PrivateCohort, device: int) -> SecondOrderRelease:
+    def stopping(self: PrivateCohort, one: Answer) -> SecondOrderRelease:
         if next(numbers) == answered:
             raise KeyboardInterrupt
-        return keep(self, device)
+        return keep(self, one)
 
     with monkeypatch.context() as patch:
         patch.setattr(PrivateCohort, "_release", stopping)
-        assert blindrec(*RUN, "--out", out).code == 130
+        assert blindrec(*RUN, "--out", out).code == (3 if answered >= 5 else 130)
     assert out.exists() == (answered >= 5)
     assert kept_records(out) == answered // 5
     assert blindrec(*RUN, "--out", out).code == 0
@@ -107,18 +108,20 @@ def test_a_run_that_stops_while_a_batch_answers_goes_on_with_that_batch(
 def test_a_resumed_run_draws_no_fresh_noise(blindrec: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """What every device has answered, and to what, is what it answered before, and what an undisturbed run asks."""
     monkeypatch.setattr("scenarios.holding.drop", lambda _: None)
-    answers: dict[str, list[Any]] = {}
+    answers: dict[str, list[Answer | None]] = {}
     for name in ("whole", "resumed"):
         out = tmp_path / name
         if name == "resumed":
             stopped(blindrec, 2, *RUN, "--out", out)
             (KeptBatches(out, 0).folder / "000001.npz").unlink()  # its devices have answered all the same
         assert blindrec(*RUN, "--out", out).code == 0
-        ledger = KeptBatches(out, 0).ledger
-        answers[name] = [one for cohort in sorted(ledger.iterdir()) for one in read_answers(cohort)]
-        assert sum(len(file.read_bytes().splitlines()) - 1 for file in ledger.rglob(f"*{SUFFIX}")) == 12
+        keeper = Keeper(KeptBatches(out, 0).ledger)
+        told = Answers(0, 12, keeper)
+        told.look()
+        answers[name] = [told.get(device) for device in range(12)]
+        assert sum(line.startswith("[") for line in keeper.read(0, 12)[1]) == 12
     assert answers["whole"] == answers["resumed"]
-    assert {one.device for one in answers["whole"]} == set(range(12))
+    assert None not in answers["whole"]
 
 
 def test_a_weight_that_was_chosen_is_read_and_not_chosen_again(
@@ -209,13 +212,14 @@ def test_a_full_disk_leaves_what_was_kept(blindrec: Command, whole: Whole, tmp_p
 def test_answers_that_cannot_be_kept_on_ray_are_told_in_a_line() -> None:
     """Ray puts a trace around an error; the command would have shown that, and not how to go on."""
     full = LedgerError("answers cannot be kept in ledger (No space left on device)")
-    wrapped = RayTaskError("PrivateHost.answer()", "a trace", full).as_instanceof_cause()
+    task: Any = RayTaskError
+    wrapped = task("PrivateHost.answer()", "a trace", full).as_instanceof_cause()
 
     def answer(*_: object) -> NoReturn:
         raise wrapped
 
     with pytest.raises(LedgerError) as told:
-        Recovering(SimpleNamespace(answer=answer)).answer(None, None, 0, 1)  # type: ignore[arg-type]
+        Retried(SimpleNamespace(answer=answer), Keeper()).answer(None, None, 0, 1)  # type: ignore[arg-type]
     assert told.value is full
 
 
