@@ -209,7 +209,7 @@ def test_a_full_disk_leaves_what_was_kept(blindrec: Command, whole: Whole, tmp_p
 def test_answers_that_cannot_be_kept_on_ray_are_told_in_a_line() -> None:
     """Ray puts a trace around an error; the command would have shown that, and not how to go on."""
     full = LedgerError("answers cannot be kept in ledger (No space left on device)")
-    wrapped = RayTaskError("PrivateHost.answer()", "a trace", full).as_instanceof_cause()
+    wrapped = RayTaskError("PrivateHost.answer()", "a trace", full)  # type: ignore[no-untyped-call] # Ray's
 
     def answer(*_: object) -> NoReturn:
         raise wrapped
