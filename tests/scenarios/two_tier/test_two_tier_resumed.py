@@ -185,7 +185,7 @@ def test_damaged_answers_and_other_models_are_refused(
     file = next(KeptBatches(tmp_path, 0).ledger.rglob(f"*{SUFFIX}"))
     good = file.read_bytes()
     file.write_bytes(good.replace(b'"pmd"', b'"pmc"', 1))
-    assert "is damaged on line 2" in refused(blindrec, "resume", tmp_path, *HERE)
+    assert "is damaged on line 4" in refused(blindrec, "resume", tmp_path, *HERE)
     file.write_bytes(good)
     with monkeypatch.context() as patch:
         patch.setattr("scenarios.two_tier.keeping.code_digest", lambda _: "ab" * 32)
