@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -116,6 +117,13 @@ def test_a_resumed_run_charges_voters_what_an_undisturbed_one_does(
         books.append(spent_by(Keeper(KeptClients(out, 0).ledger), 30))
     assert books[0] == books[1]
     assert all(spent for _, _, spent in books[0])
+
+
+def test_clients_that_the_ledger_does_not_tell_of_are_refused(blindrec: Command, tmp_path: Path) -> None:
+    stopped(blindrec, 2, *RUN, "--out", tmp_path)
+    shutil.rmtree(KeptClients(tmp_path, 0).ledger)
+    told = "client 0 was answered by 30 devices, their ledger tells of 0; a part of it is missing"
+    assert told in refused(blindrec, "resume", tmp_path, *HERE)
 
 
 def test_a_budget_keeps_the_same_voters_away_from_a_resumed_run(blindrec: Command, tmp_path: Path) -> None:

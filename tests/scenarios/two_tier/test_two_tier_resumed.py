@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -185,7 +186,8 @@ def test_damaged_answers_and_other_models_are_refused(
     file = next(KeptBatches(tmp_path, 0).ledger.rglob(f"*{SUFFIX}"))
     good = file.read_bytes()
     file.write_bytes(good.replace(b'"pmd"', b'"pmc"', 1))
-    assert "is damaged on line 4" in refused(blindrec, "resume", tmp_path, *HERE)
+    line = good[: good.index(b'"pmd"')].count(b"\n") + 1
+    assert f"is damaged on line {line}" in refused(blindrec, "resume", tmp_path, *HERE)
     file.write_bytes(good)
     with monkeypatch.context() as patch:
         patch.setattr("scenarios.two_tier.keeping.code_digest", lambda _: "ab" * 32)
@@ -196,6 +198,13 @@ def test_damaged_answers_and_other_models_are_refused(
         assert "batch 0 answered about model" in refused(blindrec, "resume", tmp_path, *HERE)
     assert blindrec("resume", tmp_path, *HERE).code == 0
     assert not (tmp_path / FOLDER).exists()
+
+
+def test_batches_that_the_ledger_does_not_tell_of_are_refused(blindrec: Command, tmp_path: Path) -> None:
+    stopped(blindrec, 2, *RUN, "--out", tmp_path)
+    shutil.rmtree(KeptBatches(tmp_path, 0).ledger)
+    told = "batch 0 was answered by private device 0, whose ledger does not tell so; a part of it is missing"
+    assert told in refused(blindrec, "resume", tmp_path, *HERE)
 
 
 def test_a_full_disk_leaves_what_was_kept(blindrec: Command, whole: Whole, tmp_path: Path) -> None:
