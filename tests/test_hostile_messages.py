@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-CALLS, SEED = 50_000, 14
+CALLS, SEED = 25_000, 14
 HERE = Path(__file__).parent
 COMPILED = HERE / "__pycache__" / "bounds-checked"
 """Where that code is kept: it takes half a minute to compile."""

@@ -175,10 +175,9 @@ LATEST_SMALL = {
 SHAPES: dict[str, tuple[dict[str, Any], Target, str | None]] = {
     "latest-small": ({**LATEST_SMALL, "epsilon": 1}, Target(success=None, accuracy=0.99), "sign"),
     "latest-small, epsilon 8": ({**LATEST_SMALL, "epsilon": 8}, Target(success=None, accuracy=0.99), None),
-    "few rated": ({"items": 40, "rated": 6, "epsilon": 4}, HALF, None),
     "one rated": ({"items": 40, "rated": 1}, SURE, "sign"),
     "all rated, mirrored tastes": ({"items": 30, "rated": 30, "like": MIRRORED}, HALF, "pairwise"),
-    "three clusters": ({"items": 60, "rated": 12, "like": ((0.9, 0.5, 0.1),), "epsilon": 2}, HALF, None),
+    "three clusters": ({"items": 30, "rated": 8, "like": ((0.9, 0.5, 0.1),), "epsilon": 2}, HALF, None),
     "nothing to tell": ({"items": 40, "rated": 6, "like": ((0.5, 0.5),)}, HALF, None),
 }
 
