@@ -9,12 +9,9 @@ from typing import Any, TypeVar
 
 import ray
 
-from coordinator.protocol.errors import BlindrecError, ForgottenError, LostError
+from coordinator.protocol.errors import BlindrecError, ForgottenError
+from coordinator.server.fleet.attempts import MOST_ATTEMPTS, pause_after, require_less
 
-MOST_ATTEMPTS = 8
-"""How often a block may be lost, or a round begun, before the run gives up."""
-FIRST_PAUSE, LONGEST_PAUSE = 0.5, 15.0
-"""Seconds before another attempt; the pause doubles each time."""
 LOST = (
     ray.exceptions.RayActorError,
     ray.exceptions.ObjectLostError,
@@ -43,14 +40,7 @@ def pause(attempt: int, what: str, error: Exception) -> None:
         If there were enough.
     """
     require_less(attempt + 1, MOST_ATTEMPTS, what, error)
-    time.sleep(min(FIRST_PAUSE * 2**attempt, LONGEST_PAUSE))
-
-
-def require_less(attempts: int, most: int, what: str, error: Exception) -> None:
-    """Refuse to go on after ``most`` attempts; other parameters and error as for `pause`."""
-    if attempts >= most:
-        why = " ".join(str(error).split())[-200:]
-        raise LostError(f"{what}, {most} times ({type(error).__name__}: {why}); add a node, then resume") from None
+    time.sleep(pause_after(attempt))
 
 
 def got(answer: Any, *, within: float | None = None) -> Any:
