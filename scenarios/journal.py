@@ -162,9 +162,12 @@ def kept_rounds(out: Path) -> int:
 
 
 def drop(out: Path) -> None:
-    """Remove the journal of a run that is finished; its mark goes last, so that the rest can be removed once more."""
+    """Remove the journal of a run that is finished; its mark goes last, so that the rest can be removed once more.
+
+    Rounds go before what devices booked: rounds whose charges are not booked could not be gone on with.
+    """
     folder = out / FOLDER
-    for part in folder.glob("*/"):
+    for part in sorted(folder.glob("*/"), key=lambda part: part.name == "ledger"):
         shutil.rmtree(part, ignore_errors=True)
     with suppress(OSError):
         (folder / MARK).unlink(missing_ok=True)
