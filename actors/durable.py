@@ -8,7 +8,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 PART = ".blindrec-part"
@@ -16,21 +16,45 @@ PART = ".blindrec-part"
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder and those above it where they are missing, and wait until the disk holds their names."""
+    """Make a folder and those above it where they are missing, and wait until the disk holds their names.
+
+    They are made from the top, each once the one above is on the disk. So of those that a process made that died, only
+    the lowest can be missing there: its name is waited for, too.
+    """
     missing = [one for one in (folder, *folder.parents) if not one.exists()]
-    folder.mkdir(parents=True, exist_ok=True)
-    for made in missing:
-        sync_folder(made.parent)
+    lowest = missing[-1].parent if missing else folder
+    with suppress(PermissionError):  # who may not look into the folder above did not make this one
+        sync_folder(lowest.parent)
+    for one in reversed(missing):
+        one.mkdir(exist_ok=True)
+        sync_folder(one.parent)
+
+
+def settle(folder: Path, ending: str) -> None:
+    """Wait until the disk holds a folder's name, and its files of an ending as anybody who looks there finds them.
+
+    What a process wrote that died before it could wait for the disk is there to be read, and gone after a power cut.
+    Whoever acts on what is found there calls this first.
+    """
+    make_folder(folder)
+    for path in sorted(folder.glob(f"*{ending}")):
+        _wait_for(path, os.O_RDONLY)
+    sync_folder(folder)
 
 
 def sync_folder(folder: Path) -> None:
     """Wait until the disk holds which files a folder has; some file systems know no such thing and say so."""
-    held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        os.fsync(held)
+        _wait_for(folder, os.O_RDONLY | os.O_DIRECTORY)
     except OSError as error:
         if error.errno != errno.EINVAL:
             raise
+
+
+def _wait_for(path: Path, flags: int) -> None:
+    held = os.open(path, flags)
+    try:
+        os.fsync(held)
     finally:
         os.close(held)
 

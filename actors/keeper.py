@@ -15,7 +15,7 @@ from typing import Protocol
 
 import numpy as np
 
-from actors.durable import make_folder
+from actors.durable import make_folder, settle
 from actors.log import Log, damaged, read_log
 from coordinator.protocol.checked import MOST_DEVICES, require_whole
 from coordinator.protocol.errors import InputError, LedgerError
@@ -66,8 +66,10 @@ class Keeper:
         self._bounds = np.empty((2, 64), np.int64)
         self._log: Log | None = None
         self._failed: LedgerError | None = None
+        self._made = False
         if folder is not None:
             self._folder = folder = folder.absolute()
+            _settled(folder)
             for first, stop, line in read_book(folder):
                 self._hold(first, stop, [line])
             self._log = Log(folder, f"{len(self._lines):012d}", SUFFIX, owner_of(folder))
@@ -150,7 +152,9 @@ class Keeper:
         if self._log is None:
             return
         try:
-            make_folder(self._folder)
+            if not self._made:
+                make_folder(self._folder)
+                self._made = True
             self._log.append(told)
         except OSError as error:
             self._failed = LedgerError(
@@ -171,6 +175,17 @@ def _require_line(line: str) -> str:
     if type(line) is not str or not line.isascii() or not line.isprintable() or line[:1] not in ("[", "{"):
         raise InputError("a line of a book is a list or an object of JSON in printable ASCII")
     return line
+
+
+def _settled(folder: Path) -> None:
+    """Wait until the disk holds what an earlier process wrote there, before anybody is told that it is booked."""
+    try:
+        if folder.exists():
+            settle(folder, SUFFIX)
+    except OSError as error:
+        raise LedgerError(
+            f"ledger in {folder} cannot be synchronized ({error.strerror}); look after its disk"
+        ) from None
 
 
 def owner_of(folder: Path) -> str:

@@ -1,1 +1,1 @@
-"""Speed, every figure a ratio to a named rival or to a bare reference kernel, in one run; `kills`: survival."""
+"""Speed, every figure a ratio to a rival or to a bare reference kernel, in one run; `kills`, `faults`: survival."""

@@ -180,9 +180,12 @@ def kept_records(out: Path) -> int:
 
 
 def drop(out: Path) -> None:
-    """Remove all that a finished run kept; its mark goes last, so that the rest can be removed once more."""
+    """Remove all that a finished run kept; its mark goes last, so that the rest can be removed once more.
+
+    Records go before what devices booked: records whose charges are not booked could not be gone on with.
+    """
     folder = out / FOLDER
-    for part in folder.glob("*/"):
+    for part in sorted(folder.glob("*/"), key=lambda part: part.name == "ledger"):
         shutil.rmtree(part, ignore_errors=True)
     with suppress(OSError):
         (folder / MARK).unlink(missing_ok=True)

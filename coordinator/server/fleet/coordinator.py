@@ -14,13 +14,13 @@ import ray
 
 from coordinator.protocol.admitted import admit
 from coordinator.protocol.budget import Epsilon
-from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query, Release
 from coordinator.server.aggregation import no_release
 from coordinator.server.decoding.line import kmeans_on_line
 from coordinator.server.fleet.aggregator import start_aggregators
 from coordinator.server.fleet.cohorts import Cohorts
 from coordinator.server.fleet.layout import Layout, cut
+from coordinator.server.fleet.panel import Block, Panel, Question
 from coordinator.server.fleet.retrying import LOST, got, pause
 from coordinator.server.rounds.conductor import Conductor, Learner, Outcome, Round
 from coordinator.server.rounds.state import Ask, Policy
@@ -51,22 +51,10 @@ class Limits:
     most_rounds: int = MOST_ROUNDS
 
 
-class Block(NamedTuple):
-    """Devices ``first`` to ``stop - 1`` behind one host.
-
-    ``deaths`` counts how often they were asked and their process died.
-    """
-
-    host: Any
-    first: int
-    stop: int
-    deaths: int = 0
-
-
 class Call(NamedTuple):
-    """A block in flight: its answer and its statistic are references."""
+    """A question in flight: its answer and its statistic are references."""
 
-    block: Block
+    question: Question
     worker: int
     answer: Any
     statistic: Any
@@ -157,63 +145,43 @@ class Coordinator:
         self._retries += 1
 
     def _fan_out(self, ask: Ask) -> tuple[Statistic, Sequence[Release]]:
+        """Carry out what the round's panel decides."""
         query = ray.put(ask.query)
-        waiting = self._blocks(ask)
-        once_more: deque[Block] = deque()
-        releases: list[Release] = []
+        panel = Panel(ask.query, self._blocks(ask), window=WINDOW * self._layout.workers)
         partial: deque[Any] = deque()
         flying: dict[Any, Call] = {}
-        while True:
-            while len(flying) < WINDOW * self._layout.workers:
-                block = once_more.popleft() if once_more else next(waiting, None)
-                if block is None:
-                    break
-                call = self._call(query, block)
+        while not panel.done:
+            while question := panel.question(time.monotonic()):
+                call = self._call(query, question)
                 flying[call.statistic] = call
-            if not flying:
-                return self._reduce(partial, to=1), releases
-            (done, *_), _ = ray.wait(list(flying), num_returns=1)
+            if (done := _first(flying, panel.until)) is None:
+                continue
             call = flying.pop(done)
             self._load[call.worker] -= 1
-            try:
-                releases.append(self._received(ask.query, call))
-            except LOST as error:
-                once_more.append(self._lost(call.block, error))
-                continue
-            self._answers += releases[-1].count
-            partial.append(done)
-            self._reduce(partial, to=FAN_IN)
+            if self._counts(panel, call):
+                partial.append(done)
+                self._reduce(partial, to=FAN_IN)
+        return self._reduce(partial, to=1), panel.releases()
 
-    def _lost(self, block: Block, error: Exception) -> Block:
-        """Return a block as it is asked once more."""
-        self._again(block.deaths, f"devices {block.first} to {block.stop - 1} were lost", error)
-        return block._replace(deaths=block.deaths + 1)
-
-    def _call(self, query: Any, block: Block) -> Call:
+    def _call(self, query: Any, question: Question) -> Call:
         """Ask a block, and let the least busy aggregator wait for its answer."""
+        block = question.block
         answer = block.host.answer.remote(query, block.first, block.stop)
         worker = min(self._load, key=self._load.__getitem__)
         self._load[worker] += 1
-        return Call(block, worker, answer, self._pool[worker].aggregate.remote(query, answer))
+        return Call(question, worker, answer, self._pool[worker].aggregate.remote(query, answer))
 
-    def _received(self, query: Query, call: Call) -> Release:
-        """Return a block's release.
-
-        Only a block's last call is waited for: what an earlier one, or a process taken for dead, still brings in is
-        dropped with its reference.
-        """
-        release: Release = got(call.answer)
-        asked = f"devices {call.block.first} to {call.block.stop - 1}"
+    def _counts(self, panel: Panel, call: Call) -> bool:
+        """Tell the panel what came of a call; return whether it was an answer that counts."""
+        number, epoch, block = call.question
         try:
-            Release.arrived(release).require(query)
-        except InputError as error:
-            raise InputError(f"{asked} sent what is no answer: {error}") from None
-        if (release.first, release.count) != (call.block.first, call.block.stop - call.block.first):
-            raise InputError(
-                f"{release.count} devices from {release.first} on answered, {asked} were asked; let each block answer "
-                "for itself"
-            )
-        return release
+            release: Release = got(call.answer)
+        except LOST as error:
+            self._retries += panel.lost(number, epoch, time.monotonic(), error)
+            return False
+        counts = panel.answered(number, epoch, release)
+        self._answers += counts * (block.stop - block.first)
+        return counts
 
     def _blocks(self, ask: Ask) -> Iterator[Block]:
         """Yield every block, cohorts in turn, so that all hosts work from the start."""
@@ -232,6 +200,16 @@ class Coordinator:
             few = [partial.popleft() for _ in range(min(FAN_IN, len(partial)))]
             partial.append(self._pool[0].merge.remote(*few))
         return got(partial[0]) if to == 1 else None
+
+
+def _first(flying: dict[Any, Call], until: float | None) -> Any:
+    """Wait for one of the calls in flight, or until some moment; return its statistic's reference, or None."""
+    left = None if until is None else max(0.0, until - time.monotonic())
+    if not flying:
+        time.sleep(left or 0.0)
+        return None
+    done, _ = ray.wait(list(flying), num_returns=1, timeout=left)
+    return done[0] if done else None
 
 
 def start_coordinator(policy: Policy, learner: Learner, cohorts: Cohorts, layout: Layout, limits: Limits) -> Any:

@@ -9,12 +9,9 @@ from typing import Any, TypeVar
 
 import ray
 
-from coordinator.protocol.errors import BlindrecError, LostError
+from coordinator.protocol.errors import BlindrecError
+from coordinator.server.fleet.attempts import MOST_ATTEMPTS, pause_after, require_less
 
-MOST_ATTEMPTS = 8
-"""How often a block may be lost, or a round begun, before the run gives up."""
-FIRST_PAUSE, LONGEST_PAUSE = 0.5, 15.0
-"""Seconds before another attempt; the pause doubles each time."""
 LOST = (ray.exceptions.RayActorError, ray.exceptions.ObjectLostError, ray.exceptions.NodeDiedError)
 """What Ray says where a process or a node died."""
 T = TypeVar("T")
@@ -37,12 +34,8 @@ def pause(attempt: int, what: str, error: Exception) -> None:
     LostError
         If there were enough.
     """
-    if attempt + 1 >= MOST_ATTEMPTS:
-        why = " ".join(str(error).split())[-200:]
-        raise LostError(
-            f"{what}, {MOST_ATTEMPTS} times ({type(error).__name__}: {why}); add a node, then resume"
-        ) from None
-    time.sleep(min(FIRST_PAUSE * 2**attempt, LONGEST_PAUSE))
+    require_less(attempt + 1, MOST_ATTEMPTS, what, error)
+    time.sleep(pause_after(attempt))
 
 
 def got(answer: Any, *, within: float | None = None) -> Any:

@@ -1,0 +1,188 @@
+"""Processes that embody devices, and their keeper's: they die, live on unnoticed, and cannot be reached."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from actors.host import DeviceHost
+from actors.keeper import Keeper, UnreachableError
+from benchmarks.faults.disk import Disk
+from benchmarks.faults.scheduler import DeviceDiedError, KeeperDiedError, Scheduler
+from benchmarks.faults.witness import Witness
+from benchmarks.faults.worlds import RATINGS, SECRET, World
+from coordinator.protocol.errors import LedgerError
+from coordinator.protocol.messages import Query, Release
+
+Told = Callable[[Release | Exception], None]
+"""Tells the server what came of a call."""
+GONE: Exception = ConnectionError("its process died")
+"""In place of Ray's error about a process that died."""
+LONG, CUT = 20.0, 8.0
+"""Mean seconds that a slow device takes, and those for which a keeper cannot be reached at most."""
+
+
+class KeepersProcess:
+    """The keeper's process; where it dies it is started anew from its log, and calls are repeated, as Ray does.
+
+    Parameters
+    ----------
+    folder : Path
+        Of its log.
+    """
+
+    def __init__(self, scheduler: Scheduler, disk: Disk, folder: Path) -> None:
+        self._scheduler, self._disk, self._folder = scheduler, disk, folder
+        self.keeper = self._started()
+
+    def _started(self) -> Keeper:
+        while True:
+            try:
+                with self._disk.used_by("keeper"):
+                    return Keeper(self._folder)
+            except KeeperDiedError:
+                continue
+
+    def book(self, first: int, stop: int, known: int, lines: Sequence[str]) -> tuple[int, list[str]]:
+        """As `Keeper.book`; a caller who waited too long meanwhile is told that nobody answers."""
+        while True:
+            try:
+                if self._scheduler.happens("keeper dies", "between two calls"):
+                    self.keeper = self._started()
+                with self._disk.used_by("keeper"):
+                    return self.keeper.book(first, stop, known, lines)
+            except KeeperDiedError:
+                self.keeper = self._started()
+                if not self._scheduler.below(3):
+                    raise UnreachableError("it died, and whoever waited did not wait for the next one") from None
+
+
+@dataclass(eq=False)
+class Call:
+    """Devices ``first`` to ``stop - 1`` are asked."""
+
+    query: Query
+    first: int
+    stop: int
+    told: Told
+
+
+class Process:
+    """One process that embodies a cohort; its devices' books are the keeper, as far as it can be reached."""
+
+    def __init__(self, site: Site, number: int) -> None:
+        self.site, self.name = site, f"process {number} of cohort {site.bounds[0]}"
+        self.alive = True
+        self._asked: Call | None = None
+        self._waiting: deque[Call] = deque()
+        self._host = DeviceHost(RATINGS, SECRET, [site.bounds], site.world.budget, self)
+
+    def read(self, first: int, stop: int, since: int = 0) -> tuple[int, list[str]]:
+        """As `actors.keeper.Books.read`."""
+        return self.book(first, stop, since, ())
+
+    def book(self, first: int, stop: int, known: int, lines: Sequence[str]) -> tuple[int, list[str]]:
+        """As `actors.keeper.Books.book`; anything may happen before and after."""
+        try:
+            return self._book(first, stop, known, lines)
+        except UnreachableError:
+            if self._asked is not None:
+                self.site.witness.cannot_book(self._asked.query.id, self._asked.first, self._asked.stop)
+            raise
+
+    def _book(self, first: int, stop: int, known: int, lines: Sequence[str]) -> tuple[int, list[str]]:
+        scheduler, site = self.site.scheduler, self.site
+        scheduler.meanwhile()
+        self._may_die("before it books")
+        if scheduler.now < site.cut_until or scheduler.happens("keeper cut off", self.name):
+            site.cut_until = max(site.cut_until, scheduler.now + CUT * scheduler.coins.random() * scheduler.below(2))
+            raise UnreachableError("the request did not reach it")
+        told = site.keeper.book(first, stop, known, lines)
+        scheduler.say(f"{self.name} books {len(lines)} lines, and is told {len(told[1])}")
+        scheduler.meanwhile()
+        self._may_die("after it booked")
+        if scheduler.happens("keeper cut off", f"{self.name}, after it booked"):
+            raise UnreachableError("the answer did not come back")
+        return told
+
+    def _may_die(self, when: str) -> None:
+        if not self.alive or self.site.scheduler.happens("device dies", f"{self.name} {when}"):
+            raise DeviceDiedError
+
+    def take(self, call: Call) -> None:
+        """Answer a call, after those that came before it."""
+        self._waiting.append(call)
+        while self.alive and self._asked is None and self._waiting:
+            self._asked = self._waiting.popleft()
+            try:
+                self._answer(self._asked)
+            except DeviceDiedError:
+                self.site.died(self)
+            finally:
+                self._asked = None
+
+    def _answer(self, call: Call) -> None:
+        site, scheduler = self.site, self.site.scheduler
+        try:
+            release = self._host.answer(call.query, call.first, call.stop)
+        except LedgerError as error:
+            scheduler.at(scheduler.delay(), lambda error=error: call.told(error))  # type: ignore[misc] # bound now
+            return
+        scheduler.say(f"{self.name} answers {call.query} for {call.first} to {call.stop - 1}, {release.refused} refuse")
+        site.witness.leaves(call.query, release)
+        if scheduler.happens("message lost", "an answer"):
+            scheduler.at(scheduler.delay(), lambda: call.told(GONE))
+        else:
+            scheduler.at(scheduler.delay(), lambda: call.told(release))
+        if scheduler.happens("message twice", "an answer"):
+            scheduler.at(scheduler.delay(), lambda: call.told(release))
+        self._may_die("after it answered")
+
+
+class Site:
+    """Where the process of a cohort is; a new one is started where it died, or is taken for dead."""
+
+    def __init__(
+        self,
+        world: World,
+        bounds: tuple[int, int],
+        scheduler: Scheduler,
+        keeper: KeepersProcess,
+        witness: Witness,
+    ) -> None:
+        self.world, self.bounds, self.scheduler = world, bounds, scheduler
+        self.keeper, self.witness = keeper, witness
+        self.cut_until = 0.0
+        self._open: list[Call] = []
+        self._number = 0
+        self._process = Process(self, 0)
+
+    def ask(self, query: Query, first: int, stop: int, told: Told) -> None:
+        """Send a call to the process that stands here; ``told`` is what came of it, sooner or later."""
+        scheduler, process = self.scheduler, self._process
+        call = Call(query, first, stop, told)
+        self._open = [*self._open[-7:], call]
+        if scheduler.happens("message lost", "a question"):
+            scheduler.at(scheduler.delay(), lambda: told(GONE))
+            return
+        slow = LONG if scheduler.happens("slow device", process.name) else 1.0
+        for _ in range(1 + scheduler.happens("message twice", "a question")):
+            scheduler.at(slow * scheduler.delay(), lambda: process.take(call))
+        if scheduler.happens("taken for dead", process.name):
+            scheduler.at(scheduler.delay(), lambda: self._replace(process))
+
+    def died(self, process: Process) -> None:
+        """Start the next process; whoever waits for this one is told."""
+        process.alive = False
+        self._replace(process)
+
+    def _replace(self, process: Process) -> None:
+        if process is not self._process:
+            return
+        self._number += 1
+        self._process = Process(self, self._number)
+        for call in self._open:
+            self.scheduler.at(self.scheduler.delay(), lambda call=call: call.told(GONE))  # type: ignore[misc] # same
+        self._open = []

@@ -1,0 +1,160 @@
+"""The one scheduler of a history: its clock, what is under way, which faults happen. All follows from a number."""
+
+from __future__ import annotations
+
+import heapq
+import random
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+KINDS = {
+    "message lost": 0.04,
+    "message twice": 0.1,
+    "slow device": 0.06,
+    "device dies": 0.05,
+    "taken for dead": 0.05,
+    "keeper cut off": 0.06,
+    "keeper dies": 0.03,
+    "coordinator dies": 0.01,
+    "killed": 0.004,
+    "power cut": 0.004,
+    "disk full": 0.02,
+    "disk error": 0.02,
+}
+"""Kinds of faults, and how probable each is at most wherever it can happen."""
+SHARE = 0.4
+"""Share of all kinds that a history has."""
+DEEPEST, DELAY = 3, 1.0
+"""How many events may happen inside each other, and the mean time that a message is under way [seconds]."""
+
+
+class Fault(BaseException):
+    """Ends what is running, as a crash does: no code of ours may catch it."""
+
+
+class Killed(Fault):
+    """The driver, and with it every process of the run, is gone; what was written is there."""
+
+
+class PowerCut(Fault):
+    """Everything is gone, and so is some of what was not synchronized."""
+
+
+class CoordinatorDiedError(Fault):
+    """The coordinator's process is gone."""
+
+
+class KeeperDiedError(Fault):
+    """The keeper's process is gone."""
+
+
+class DeviceDiedError(Fault):
+    """A process that embodies devices is gone."""
+
+
+class Violation(Fault):
+    """Something that must always hold does not."""
+
+
+@dataclass
+class Scheduler:
+    """Decides everything that is left to chance in a history.
+
+    Attributes
+    ----------
+    number : int
+        The history.
+    now : float
+        Its clock [seconds].
+    fired : Counter
+        How often each kind of fault happened.
+    trace : list of str
+        What happened, in order.
+    """
+
+    number: int
+    now: float = 0.0
+    fired: Counter[str] = field(default_factory=Counter)
+    trace: list[str] = field(default_factory=list)
+    calm: bool = False
+    crashed: Callable[[type[Fault]], None] = lambda _: None
+    _queue: list[tuple[float, int, Callable[[], None]]] = field(default_factory=list)
+    _scheduled: int = 0
+    _depth: int = 0
+
+    def __post_init__(self) -> None:
+        self.coins = random.Random(self.number)
+        self._rates = {kind: rate * self.coins.random() for kind, rate in KINDS.items() if self.coins.random() < SHARE}
+
+    def say(self, what: str) -> None:
+        """Note what happens."""
+        self.trace.append(f"{self.now:9.3f} {'  ' * self._depth}{what}")
+
+    def below(self, count: int) -> int:
+        """Return one of ``count`` numbers from 0."""
+        return int(self.coins.random() * count)
+
+    def bytes(self, count: int) -> bytes:
+        """Return so many bytes, in place of those that a system draws."""
+        return bytes(self.below(256) for _ in range(count))
+
+    def happens(self, kind: str, where: str = "") -> bool:
+        """Return whether a fault happens here; it is counted."""
+        rate = 0.0 if self.calm else self._rates.get(kind, 0.0)
+        if not rate or self.coins.random() >= rate:
+            return False
+        self.fired[kind] += 1
+        self.say(f"! {kind} {where}")
+        return True
+
+    def crash(self, fault: type[Fault]) -> NoReturn:
+        """End all processes of the run, once whoever looks at the disk has seen what they leave there.
+
+        Raises
+        ------
+        Fault
+            `Killed` or `PowerCut`.
+        """
+        self.crashed(fault)
+        raise fault
+
+    def delay(self) -> float:
+        """Return how long a message is under way."""
+        return self.coins.expovariate(1 / DELAY)
+
+    def at(self, delay: float, act: Callable[[], None]) -> None:
+        """Let something happen after a delay."""
+        self._scheduled += 1
+        heapq.heappush(self._queue, (self.now + delay, self._scheduled, act))
+
+    def step(self, until: float | None = None) -> bool:
+        """Let the next thing happen, or the time ``until`` come; return whether either did."""
+        for kind, fault in (("killed", Killed), ("power cut", PowerCut)):
+            if self.happens(kind):
+                self.crash(fault)
+        if not self._queue or (until is not None and self._queue[0][0] > until):
+            if until is None:
+                return False
+            self.now = max(self.now, until)
+            return True
+        time, _, act = heapq.heappop(self._queue)
+        self.now = max(self.now, time)
+        self._depth += 1
+        try:
+            act()
+        finally:
+            self._depth -= 1
+        return True
+
+    def meanwhile(self) -> None:
+        """Let some other things happen while somebody waits, which would happen later otherwise."""
+        if self._depth < DEEPEST:
+            for _ in range(self.below(3)):
+                self.step()
+
+    def forget(self) -> None:
+        """Drop all that is under way: nobody is left whom it could reach."""
+        self._queue.clear()
+        self._depth = 0
