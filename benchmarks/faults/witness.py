@@ -15,6 +15,7 @@ from actors.charges import Entry, read_entry
 from benchmarks.faults.disk import Disk
 from benchmarks.faults.scheduler import Violation
 from benchmarks.faults.worlds import USERS, World, truth, undisturbed
+from coordinator.protocol.arrays import Bools
 from coordinator.protocol.messages import Query, Release
 from coordinator.server.rounds.conductor import Outcome
 from coordinator.server.rounds.transcript import digest
@@ -34,7 +35,7 @@ class Witness:
     def __init__(self, world: World, disk: Disk) -> None:
         self._world, self._disk = world, disk
         self._cut_off: dict[bytes, set[int]] = {}
-        self._masks: dict[bytes, tuple[bytes, np.ndarray[tuple[int], np.dtype[np.bool_]]]] = {}
+        self._masks: dict[tuple[bytes, bytes], Bools] = {}
         self._said: set[tuple[bytes, int]] = set()
         self.books: list[Path] = []
 
@@ -101,7 +102,7 @@ class Witness:
         """Note who answered in a round that the server takes for over."""
         told = list(releases)
         mask = np.concatenate([release.answered_mask() for release in told])
-        self._masks[digest(told)] = query.id, mask
+        self._masks[query.id, digest(told)] = mask
 
     def ends(self, outcome: Outcome, digests: list[bytes]) -> None:
         """Look at how the run ended.
@@ -130,10 +131,10 @@ class Witness:
         """Hold every round's answers against the undisturbed ones, device by device."""
         whole, excused = undisturbed(self._world), set[int]()
         for ask, one in zip(outcome.state.asked, digests, strict=True):
-            query_id, mask = self._masks[one]
+            query_id = ask.query.id
             excused |= self._cut_off.get(query_id, set())
-            differ = set((ask.first + np.flatnonzero(mask != whole.answered[query_id])).tolist())
-            if query_id != ask.query.id or differ - excused:
+            differ = set((ask.first + np.flatnonzero(self._masks[query_id, one] != whole.answered[query_id])).tolist())
+            if differ - excused:
                 raise Violation(f"devices {sorted(differ - excused)} differ in round {ask.query.round} without a cause")
 
 

@@ -31,10 +31,12 @@ def test_whatever_happens_what_must_hold_holds() -> None:
     assert sum(one.attempts > 1 for one in told) > HISTORIES / 10, "hardly any run was resumed"
 
 
-@pytest.mark.parametrize("number", [3, 15, 39, 46])
+@pytest.mark.parametrize("number", [3, 15, 39, 46, 2033])
 def test_a_history_replays_exactly(number: int) -> None:
+    """In the last one all devices refuse two rounds, whose digests are the same."""
     first, second = play(number), play(number)
     assert first == second
+    assert not first.wrong
     assert len(first.trace) > 10
 
 
