@@ -104,7 +104,10 @@ def test_an_answer_is_synced_before_it_is_returned(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr("os.fsync", synced)
     monkeypatch.setattr(PrivateCohort, "_release", sent)
     answered(tmp_path, 0, DEVICES)
-    assert happened == ["file", "folder", "file", *["sent"] * DEVICES], "the model, then the answers"
+    synchronized, told = happened[:-DEVICES], happened[-DEVICES:]
+    assert synchronized[-3:] == ["file", "folder", "file"], "the model, its file's name, then the answers"
+    assert "file" not in synchronized[:-3], "before that folders only"
+    assert told == ["sent"] * DEVICES
 
 
 def answer(device: int, payload: bytes = b"\n\n{}", epsilon: Fraction | None = Fraction(1, 3)) -> Answer:
