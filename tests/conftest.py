@@ -135,14 +135,18 @@ def blindrec(capsys: pytest.CaptureFixture[str]) -> Command:
 
 @pytest.fixture
 def interruptible() -> Iterator[None]:
-    """Let Ctrl-C reach this process and what it starts.
+    """Let Ctrl-C and SIGHUP reach this process and what it starts.
 
-    A shell that starts the suite in the background lets it ignore SIGINT, and children inherit that; a handler they do
-    not inherit, so that they begin as from a terminal.
+    A shell that starts the suite in the background lets it ignore SIGINT, nohup SIGHUP, and children inherit that; a
+    handler they do not inherit, so that they begin as from a terminal.
     """
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    before = {
+        signal.SIGINT: signal.signal(signal.SIGINT, signal.default_int_handler),
+        signal.SIGHUP: signal.signal(signal.SIGHUP, signal.SIG_DFL),
+    }
     yield
-    signal.signal(signal.SIGINT, before)
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @pytest.fixture
