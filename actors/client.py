@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 
+from actors.embodied import Embodied
+from actors.keeper import Books
 from coordinator.protocol.arrays import Bools2
+from coordinator.protocol.ballots import Offer
 from coordinator.protocol.checked import require_whole
 from coordinator.protocol.errors import InputError
 
@@ -55,3 +62,42 @@ class Client:
 
     def __repr__(self) -> str:
         return f"Client(number={self.number}, rounds={len(self._likes)})"
+
+
+class ClientCohort(Embodied):
+    """Clients' devices in one place.
+
+    Parameters
+    ----------
+    clients : dict of Client
+        By their numbers.
+    first, stop : int
+        Numbers of clients are among these.
+    """
+
+    def __init__(self, clients: Mapping[int, Client], first: int, stop: int) -> None:
+        self.first, self.stop, self._clients = first, stop, clients
+
+    def ask(self, question: Any, first: int, stop: int, *_: Any) -> bool:
+        """Return whether a client likes what it is offered; see `Client.answer`.
+
+        Raises
+        ------
+        InputError
+            If it is no offer, or there is no such client, round or object.
+        """
+        offer = Offer.arrived(question)
+        if (first, stop) != (offer.client, offer.client + 1) or offer.client not in self._clients:
+            raise InputError("a client is asked who is not here; name one of those who are served")
+        return self._clients[offer.client].answer(offer.round, offer.chosen)
+
+
+@dataclass(frozen=True, slots=True)
+class ClientDevices:
+    """Devices of those who are served; see `actors.embodied.Kind`."""
+
+    def cohort(
+        self, holdings: Mapping[int, Client], _secret: bytes, first: int, stop: int, _keeper: Books | None
+    ) -> ClientCohort:
+        """Return clients numbered ``first`` to ``stop - 1``."""
+        return ClientCohort(holdings, first, stop)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
 from actors.absence import PRESENT, Absence
 from actors.advice import recommend
 from actors.booking import Booked
 from actors.coins import Coins
+from actors.embodied import Embodied
 from actors.keeper import Books
 from actors.ledger import Ledger
 from actors.mechanisms import half_of
@@ -22,7 +26,7 @@ MOST_ADVISED = 1 << 16
 """Items of one recommendation at most."""
 
 
-class Cohort:
+class Cohort(Embodied):
     """A block of devices that live in one place; each answers as if it were alone.
 
     Parameters
@@ -65,6 +69,10 @@ class Cohort:
         self._absence = absence
         self._ratings = ratings
         self._master = as_words(secret)
+
+    def ask(self, question: Any, first: int, stop: int, *_: Any) -> Release:
+        """Answer a query; see `answer`."""
+        return self.answer(question, first, stop)
 
     def answer(self, query: Query, first: int, stop: int) -> Release:
         """Answer ``query`` for devices ``first`` to ``stop - 1``.
@@ -114,6 +122,12 @@ class Cohort:
         half, coins = half_of(query.design), self._coins(query, self.first, self.first + 1)
         half.packed(half.sketch(query, self._ratings, coins).private, query, coins)
 
+    def see(self, question: Any, first: int, stop: int) -> Indices2:
+        """Return devices' own top k of a `Wish`; see `recommend`."""
+        if type(question) is not Wish:
+            return super().see(question, first, stop)  # type: ignore[no-any-return] # it raises
+        return self.recommend(question.model, first, stop, question.k)
+
     def recommend(self, model: Model, first: int, stop: int, k: int) -> Indices2:
         """Return each device's own top ``k``, int32, shape (stop - first, k); see `advice.recommend`.
 
@@ -130,6 +144,33 @@ class Cohort:
         if model.cluster.size != self._ratings.items:
             raise InputError(f"model has {model.cluster.size} items, the device's catalogue has {self._ratings.items}")
         return recommend(model, *self._ratings.rated(self._master, first, stop - first), k=k)
+
+
+class Wish(NamedTuple):
+    """What the experimenter wishes to see: every device's own top k items, from a public model."""
+
+    model: Model
+    k: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Raters:
+    """Devices that rated items, and answer queries about them; see `actors.embodied.Kind`.
+
+    Attributes
+    ----------
+    budget : Fraction or None
+        What each may spend in all [nats].
+    absence : Absence
+        Which drop out, or answer too late.
+    """
+
+    budget: Epsilon
+    absence: Absence = PRESENT
+
+    def cohort(self, holdings: Ratings, secret: bytes, first: int, stop: int, keeper: Books | None) -> Cohort:
+        """Return devices ``first`` to ``stop - 1``."""
+        return Cohort(holdings, secret, first, stop, self.budget, keeper=keeper, absence=self.absence)
 
 
 class Device:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 
+from actors.embodied import Embodied
 from actors.keeper import Books
 from actors.ledger import Ledger
 from actors.voters import Voters
 from coordinator.protocol.arrays import Indices
 from coordinator.protocol.ballots import Ballot, Service, Votes, check_electors
 from coordinator.protocol.budget import Epsilon
+from coordinator.protocol.checked import require_block
 from coordinator.protocol.coins import as_words
-from coordinator.protocol.errors import BlockError, LedgerError
+from coordinator.protocol.errors import BlockError, InputError, LedgerError
 
 
-class VoterCohort:
+class VoterCohort(Embodied):
     """A block of voters' devices in one place; each acts as if it were alone.
 
     Parameters
@@ -45,6 +50,25 @@ class VoterCohort:
         self.ledger = Ledger(first, stop, budget, keeper)
         self._voters = voters
         self._master = as_words(secret)
+
+    def ask(self, question: Any, first: int, stop: int, *public: Any) -> Indices | Votes:
+        """Let devices enter a service, or vote on a ballot; see `enter` and `vote`.
+
+        Raises
+        ------
+        BlockError
+            If not all devices of this cohort are asked.
+        InputError
+            If no list of electors comes with a ballot.
+        """
+        require_block(first, stop, self.first, self.stop)
+        if (first, stop) != (self.first, self.stop):
+            raise BlockError(f"devices {first} to {stop - 1} are asked; ask all of this cohort's, and name electors")
+        if type(question) is not Ballot:
+            return self.enter(question)
+        if len(public) != 1:
+            raise InputError(f"{len(public)} lists of electors come with a ballot; send one")
+        return self.vote(question, public[0])
 
     def enter(self, service: Service) -> Indices:
         """Book a service; return the devices that take part, ascending.
@@ -95,3 +119,20 @@ class VoterCohort:
             electors=electors,
             votes=self._voters.cast(self._master, ballot, electors),
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VotingDevices:
+    """Devices that vote; see `actors.embodied.Kind`.
+
+    Attributes
+    ----------
+    budget : Fraction or None
+        What all clients together may learn of each [nats].
+    """
+
+    budget: Epsilon
+
+    def cohort(self, holdings: Voters, secret: bytes, first: int, stop: int, keeper: Books | None) -> VoterCohort:
+        """Return devices ``first`` to ``stop - 1``."""
+        return VoterCohort(holdings, secret, first, stop, self.budget, keeper)

@@ -8,17 +8,13 @@ from typing import Any
 
 import ray
 
-from actors.absence import PRESENT, Absence
-from actors.device import Cohort
+from actors.embodied import Embodied, Kind
 from actors.keeper import Books
-from actors.ratings import Ratings
 from coordinator.protocol.admitted import Own, admit
-from coordinator.protocol.arrays import Indices2
-from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.checked import MOST_DEVICES, require_whole
 from coordinator.protocol.coins import derive
 from coordinator.protocol.errors import PermitError
-from coordinator.protocol.messages import Model, Query, Release
+from coordinator.protocol.messages import Query
 
 
 class DeviceHost:
@@ -26,9 +22,12 @@ class DeviceHost:
 
     Parameters
     ----------
-    ratings, secret, budget, keeper, absence
-        As for `actors.device.Cohort`. An actor that is started anew, after its process died, finds with the ``keeper``
-        what its devices have spent, or they refuse: nothing that the server says or keeps from it changes that.
+    kind : Kind
+        Which devices these are.
+    holdings, secret, keeper
+        As for `actors.embodied.Kind.cohort`. An actor that is started anew, after its process died, finds with the
+        ``keeper`` what its devices have booked, or they refuse: nothing that the server says or keeps from it changes
+        that.
     bounds : list of (int, int)
         The cohorts, ``[first, stop)`` each, ascending.
     own : Own, optional
@@ -37,78 +36,72 @@ class DeviceHost:
 
     def __init__(
         self,
-        ratings: Ratings,
+        kind: Kind,
+        holdings: Any,
         secret: bytes,
         bounds: list[tuple[int, int]],
-        budget: Epsilon,
         keeper: Books | None = None,
-        absence: Absence = PRESENT,
         own: Own | None = None,
     ) -> None:
         admit(own)
         self._secret = secret
         self._firsts = [first for first, _ in bounds]
-        self._cohorts = [
-            Cohort(ratings, secret, first, stop, budget, keeper=keeper, absence=absence) for first, stop in bounds
-        ]
+        self.cohorts = [kind.cohort(holdings, secret, first, stop, keeper) for first, stop in bounds]
 
-    def _cohort(self, device: int) -> Cohort:
+    def _cohort(self, device: int) -> Embodied:
         require_whole("first device", device, 0, MOST_DEVICES)
-        return self._cohorts[bisect_right(self._firsts, device) - 1]
+        return self.cohorts[bisect_right(self._firsts, device) - 1]
 
-    def warm_up(self, query: Query) -> None:
-        """Compile what ``query`` will need. Nothing is answered, charged or let out."""
-        self._cohorts[0].rehearse(query)
+    def warm_up(self, question: Query | None) -> None:
+        """Compile what a question will need, if there is one. Nothing is answered, charged or let out."""
+        if question is not None:
+            self.cohorts[0].rehearse(question)
 
-    def answer(self, query: Query, first: int, stop: int) -> Release:
-        """Answer for devices of one cohort; see `actors.device.Cohort.answer`."""
-        return self._cohort(first).answer(query, first, stop)
+    def ask(self, question: Any, first: int, stop: int, *public: Any) -> Any:
+        """Answer for devices of one cohort; see `actors.embodied.Embodied.ask`."""
+        return self._cohort(first).ask(question, first, stop, *public)
 
-    def recommend(self, model: Model, first: int, stop: int, k: int, permit: bytes) -> Indices2:
-        """Let devices of one cohort draw their own top ``k``; see `actors.device.Cohort.recommend`.
+    def see(self, permit: bytes, question: Any, first: int, stop: int) -> Any:
+        """Let the experimenter look at devices of one cohort; see `actors.embodied.Embodied.see`.
 
-        Advice tells what a device rated. Only the experimenter, who knows the secret, can name the ``permit``; the
-        server holds a handle of this actor, too.
+        What is seen may tell what a device rated. Only the experimenter, who knows the secret, can name the
+        ``permit``; the server holds a handle of this actor, too.
 
         Raises
         ------
         PermitError
             If the permit is wrong.
         """
-        if type(permit) is not bytes or not hmac.compare_digest(permit, advice_permit(self._secret)):
-            raise PermitError("advice stays on the device; only the experimenter may look at it")
-        return self._cohort(first).recommend(model, first, stop, k)
+        if type(permit) is not bytes or not hmac.compare_digest(permit, permit_of(self._secret)):
+            raise PermitError("what devices hold stays there; only the experimenter may look at it")
+        return self._cohort(first).see(question, first, stop)
 
 
-def advice_permit(secret: bytes) -> bytes:
-    """Return what the experimenter shows to look at devices' advice; it follows from their master secret."""
+def permit_of(secret: bytes) -> bytes:
+    """Return what the experimenter shows to look at devices; it follows from their master secret."""
     return derive(secret, "advice")
 
 
 def start_host(
-    bounds: list[tuple[int, int]],
-    ratings: Any,
+    kind: Kind,
+    holdings: Any,
     secret: bytes,
-    budget: Epsilon,
-    cpus: float,
+    bounds: list[tuple[int, int]],
     keeper: Books,
-    absence: Absence = PRESENT,
     own: Own | None = None,
+    *,
+    cpus: float,
 ) -> Any:
     """Start a `DeviceHost` as a Ray actor. Where its process dies Ray starts it again; calls are not repeated by Ray.
 
     Parameters
     ----------
-    bounds : list of (int, int)
-        Its cohorts.
-    ratings : ray.ObjectRef of Ratings
-        Stored once for all hosts; whoever starts them must hold it as long as they live.
-    secret, budget, keeper, absence
-        As for `actors.device.Cohort`.
+    kind, secret, bounds, keeper, own
+        As for `DeviceHost`.
+    holdings : object or ray.ObjectRef
+        A reference is stored once for all hosts; whoever starts them must hold it as long as they live.
     cpus : float
         CPUs that Ray sets aside for it.
-    own : Own, optional
-        As for `DeviceHost`.
 
     Returns
     -------
@@ -116,4 +109,4 @@ def start_host(
     """
     actor: Any = ray.remote(DeviceHost)
     options = actor.options(num_cpus=cpus, scheduling_strategy="SPREAD", max_restarts=-1)
-    return options.remote(ratings, secret, bounds, budget, keeper, absence, own)
+    return options.remote(kind, holdings, secret, bounds, keeper, own)

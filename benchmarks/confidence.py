@@ -18,11 +18,11 @@ import numpy as np
 import typer
 from scipy import stats
 
-from coordinator.server.rounds.conductor import Outcome
+from coordinator.server.rounds.query_rounds import Outcome
 from scenarios.config import Scenario
 from scenarios.experiment import run
+from scenarios.places.in_process import InProcess
 from scenarios.populations import populate
-from scenarios.session import InProcess
 from scenarios.sweep.emulated import emulate
 
 MOST_USERS, MOST_DEVICES = 10**11, 10**8

@@ -23,7 +23,6 @@ import numpy as np
 import typer
 
 from coordinator.protocol.arrays import Floats2
-from coordinator.protocol.features import ItemFeatures
 from coordinator.protocol.grid import step_of
 from coordinator.server.completion.announcing import VECTOR_BITS
 from scenarios.config import Scenario
@@ -31,8 +30,8 @@ from scenarios.experiment import run
 from scenarios.online.config import OnlineScenario
 from scenarios.online.results import record as online_record
 from scenarios.online.run import run_online
+from scenarios.places.in_process import InProcess
 from scenarios.results import record
-from scenarios.session import InProcess
 from scenarios.two_tier.config import TwoTier
 from scenarios.two_tier.course import follow
 from scenarios.two_tier.experiment import plan_of, read_table, score_of, settle, world_of
@@ -125,19 +124,16 @@ def tell(case: Case, models: list[Floats2]) -> dict[str, Any]:
     wanted = TwoTier.model_validate(values)
     world = world_of(wanted, read_table(wanted))
 
-    def score(features: ItemFeatures) -> float:
-        models.append(features.vectors)
-        return score_of(world, session, features)
-
     fitting, _ = settle(world, session)
-    course = follow(plan_of(world, fitting, every=1), session, score)
+    course = follow(plan_of(world, fitting, every=1), session)
+    models += [features.vectors for _, features in course.models]
     return {
         "announced": [digest.hex()[:16] for digest in course.announced],
         "releases_sha256": course.releases_sha256,
         "model": course.features.digest.hex()[:16],
         "rank": fitting.rank,
         "weight": course.weight,
-        "rmse": round(course.points[-1][1], 9),
+        "rmse": round(score_of(world, session, course.models[-1][1]), 9),
     }
 
 

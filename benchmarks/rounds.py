@@ -14,10 +14,10 @@ from typing import Annotated, Any
 import psutil
 import typer
 
-from scenarios.cluster import on_ray
 from scenarios.config import Scenario
 from scenarios.experiment import run
 from scenarios.journal import Journal
+from scenarios.places.cluster import on_ray
 
 LOOK = 10
 """Times that a run is looked at."""

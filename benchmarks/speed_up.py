@@ -18,9 +18,10 @@ import psutil
 import typer
 
 from benchmarks.floor import floor_seconds
-from scenarios.cluster import OnRay, on_ray
 from scenarios.config import Scenario
 from scenarios.experiment import run
+from scenarios.places.cluster import on_ray
+from scenarios.places.on_ray import OnRay
 
 CORES = 2
 

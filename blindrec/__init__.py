@@ -29,18 +29,18 @@ if TYPE_CHECKING:
     from coordinator.server.rounds.state import Ask as Ask
     from coordinator.server.rounds.state import Policy as Policy
     from coordinator.server.rounds.state import ServerState as ServerState
-    from scenarios.backends import Ray as Ray
     from scenarios.config import Scenario as Scenario
     from scenarios.conformance.checks import check as check
     from scenarios.conformance.verdicts import Conformance as Conformance
     from scenarios.from_python import plan as plan
     from scenarios.from_python import run as run
     from scenarios.from_python import sweep as sweep
+    from scenarios.places.backends import Ray as Ray
+    from scenarios.places.in_process import InProcess as InProcess
     from scenarios.returned import PlanResult as PlanResult
     from scenarios.returned import Result as Result
     from scenarios.returned import RunResult as RunResult
     from scenarios.returned import SweepResult as SweepResult
-    from scenarios.session import InProcess as InProcess
 
 __version__ = "0.1.0"
 
@@ -79,13 +79,13 @@ _HOMES = {
     "coordinator.protocol.own": ("Catalogue", "CoinsBlock", "Mechanism", "Question", "RatingsBlock", "Tally"),
     "coordinator.server.rounds.setting": ("Setting",),
     "coordinator.server.rounds.state": ("Ask", "Policy", "ServerState"),
-    "scenarios.backends": ("Ray",),
+    "scenarios.places.backends": ("Ray",),
     "scenarios.config": ("Scenario",),
     "scenarios.conformance.checks": ("check",),
     "scenarios.conformance.verdicts": ("Conformance",),
     "scenarios.from_python": ("plan", "run", "sweep"),
     "scenarios.returned": ("PlanResult", "Result", "RunResult", "SweepResult"),
-    "scenarios.session": ("InProcess",),
+    "scenarios.places.session": ("InProcess",),
 }
 """The names that each module holds."""
 

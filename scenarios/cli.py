@@ -13,7 +13,6 @@ from rich.console import Console
 from coordinator.protocol.budget import as_float, parse_epsilon
 from coordinator.server.mechanisms import found
 from scenarios import report
-from scenarios.backends import open_session
 from scenarios.bounds import all_bounds, bounds_table
 from scenarios.check_command import check
 from scenarios.config import Scenario, load_scenario
@@ -26,6 +25,7 @@ from scenarios.online.adversary_command import adversary
 from scenarios.online.online_command import HELP as ONLINE_HELP
 from scenarios.online.online_command import online
 from scenarios.own.importing import read_settings
+from scenarios.places.backends import open_session
 from scenarios.planner.plan_command import plan
 from scenarios.planner.shape import learnable_of
 from scenarios.planner.tables import show_learnable

@@ -10,26 +10,23 @@ from coordinator.protocol.coins import derive
 from coordinator.server.decoding.told_ratings import Curator
 from coordinator.server.design import PoolDesign
 from coordinator.server.fleet.layout import plan_layout
-from coordinator.server.rounds.conductor import Learner, Outcome
+from coordinator.server.rounds.query_rounds import Learner, Outcome
 from coordinator.server.rounds.resuming import require_same
 from coordinator.server.rounds.state import total
 from coordinator.server.server_half import POSTERIOR, TRUST_CURATOR
 from coordinator.server.statistics.statistic import Statistic
 from scenarios.block_world import settled
 from scenarios.config import Scenario
+from scenarios.job import Job, Ran, run_job
 from scenarios.own.admitting import of_run
 from scenarios.own.checking import Checked
+from scenarios.places.session import Progress, Session, silent
 from scenarios.policies import asked_epsilon, policy_of
 from scenarios.populations import Population, populate
-from scenarios.round_store import Kept, Nowhere
-from scenarios.session import Job, Progress, Ran, Session
+from scenarios.round_store import KeptRounds, Nowhere
 
 TOP = 10
 """Length of a device's recommendation."""
-
-
-def silent(answers: int) -> None:
-    """Tell nobody about progress."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +104,7 @@ def run(
     devices_per_actor: int | None = None,
     population: Population | None = None,
     progress: Progress = silent,
-    rounds: Kept | None = None,
+    rounds: KeptRounds | None = None,
     ledger: Path | None = None,
 ) -> Run:
     """Run a scenario.
@@ -117,14 +114,14 @@ def run(
     scenario : Scenario
         What is simulated, and under which privacy.
     session : Session
-        Where: `scenarios.session.InProcess` or what `scenarios.cluster.on_ray` yields.
+        Where: `scenarios.places.in_process.InProcess` or what `scenarios.places.cluster.on_ray` yields.
     devices_per_actor : int, optional
         Size of a cohort; default: one cohort a worker.
     population : Population, optional
         The scenario's population, where it was made already.
     progress : callable, optional
         Told how many answers are in.
-    rounds : Kept, optional
+    rounds : KeptRounds, optional
         What an interrupted run of the same scenario kept: these rounds are not asked again. Every new one is kept
         there soon after it is over. Default: nowhere.
     ledger : Path, optional
@@ -162,7 +159,7 @@ def run(
     advised = _advised(population)
     import sklearn.cluster  # noqa: F401, PLC0415 (what decoding and scoring will load, before a clock runs)
 
-    ran = session.run(job, advised=advised, top=TOP, progress=progress)
+    ran = run_job(job, session, advised=advised, top=TOP, progress=progress)
     return Run(
         population=population,
         ran=ran,

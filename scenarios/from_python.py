@@ -11,13 +11,13 @@ from typing import Any
 
 from rich.console import Console
 
-from scenarios.backends import Backend, opened
 from scenarios.config import Scenario
 from scenarios.endings import InterruptedRunError
 from scenarios.keeping import finished_run
+from scenarios.places.backends import Backend, opened
+from scenarios.places.in_process import InProcess
 from scenarios.planner.asking import Asked, planned_for
 from scenarios.returned import PlanResult, RunResult, SweepResult
-from scenarios.session import InProcess
 from scenarios.sweep.grid import load_grid, read_grid
 from scenarios.sweep.measuring import measured
 

@@ -13,7 +13,7 @@ from scenarios.chain import drop, kept_records
 from scenarios.endings import kept
 from scenarios.locking import sole
 from scenarios.mark import read_mark
-from scenarios.session import Session
+from scenarios.places.session import Session
 from scenarios.taking import used
 
 T = TypeVar("T")
@@ -47,7 +47,7 @@ def done_in(out: Path | None, opening: AbstractContextManager[Session], experime
     out : Path or None
         New folder, or that of the same experiment, which goes on there; None: nothing is kept.
     opening : context manager
-        Opens the backend, once the folder is known to be free; see `scenarios.backends.opened`.
+        Opens the backend, once the folder is known to be free; see `scenarios.places.backends.opened`.
     experiment : Experiment
 
     Yields

@@ -11,7 +11,7 @@ import numpy as np
 
 from actors.keeper import Keeper
 from coordinator.protocol.messages import Query
-from coordinator.server.rounds.conductor import Round
+from coordinator.server.rounds.query_rounds import Round
 from coordinator.server.rounds.state import Ask
 from coordinator.server.statistics.counts import CountStatistic
 from coordinator.server.statistics.pairs import PairStatistic

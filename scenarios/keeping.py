@@ -12,11 +12,11 @@ from coordinator.protocol.errors import InputError, PolicyError
 from scenarios.claiming import claim
 from scenarios.config import Scenario
 from scenarios.holding import Experiment, done_in
+from scenarios.places.session import Session
 from scenarios.policies import import_policy
 from scenarios.records import write_out
 from scenarios.repeat import Finished, run_seeds
 from scenarios.separability import warning
-from scenarios.session import Session
 
 
 @contextmanager
@@ -36,7 +36,7 @@ def finished_run(
     wanted : Scenario
         Its seed is the first.
     opening : context manager
-        Opens the backend, once the folder is known to be free; see `scenarios.backends.opened`.
+        Opens the backend, once the folder is known to be free; see `scenarios.places.backends.opened`.
     repeat : int
         Number of seeds.
     devices_per_actor : int or None

@@ -15,9 +15,10 @@ from scenarios import report
 from scenarios.config import Scenario
 from scenarios.experiment import Run, own_of, run
 from scenarios.journal import Journal
+from scenarios.places.in_process import InProcess
+from scenarios.places.session import Session
 from scenarios.populations import populate
 from scenarios.results import record, summarize
-from scenarios.session import InProcess, Session
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from scenarios import session
+from scenarios.places.session import Progress as Told
 from scenarios.records import STDOUT, deliver
 
 _BOUNDS = "users that any epsilon-LDP learner needs"
@@ -187,7 +187,7 @@ def shows_bars(console: Console) -> bool:
 
 
 @contextmanager
-def progress(console: Console, devices: int, label: str, done: str = "devices answered") -> Iterator[session.Progress]:
+def progress(console: Console, devices: int, label: str, done: str = "devices answered") -> Iterator[Told]:
     """Show progress on ``console``: a bar where one can move (`shows_bars`), a plain line now and then elsewhere.
 
     Yields

@@ -23,7 +23,7 @@ from scenarios.metrics import clustering_scores
 from scenarios.popularity import list_scores
 from scenarios.populations import class_shares, cluster_sizes
 from scenarios.predictors import predictor
-from scenarios.session import Spent
+from scenarios.spending import Spent
 
 SHARES = (
     "accuracy",

@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
-from coordinator.server.rounds.conductor import Round
+from coordinator.server.rounds.query_rounds import Round
+
+R = TypeVar("R")
+"""A round, whatever that is in the run."""
 
 
-class Kept(Protocol):
+class Kept(Protocol[R]):
     """Rounds that are over, told one by one and read one by one: nobody holds them all."""
+
+    def keep(self, over: R) -> None:
+        """Keep a round that is just over."""
+        ...
+
+    def __iter__(self) -> Iterator[R]:
+        """Yield the rounds that are kept, in order; a run goes on after them."""
+        ...
+
+
+class KeptRounds(Kept[Round], Protocol):
+    """Rounds of queries that are over."""
 
     @property
     def trusted(self) -> bool:
         """Whether the code that goes on is the one that asked them; else they are held against what it would ask."""
-        ...
-
-    def keep(self, over: Round) -> None:
-        """Keep a round that is just over."""
-        ...
-
-    def __iter__(self) -> Iterator[Round]:
-        """Yield the rounds that are kept, in order; a run goes on after them."""
         ...
 
 
@@ -30,10 +37,10 @@ class Nowhere:
 
     trusted = True
 
-    def keep(self, over: Round) -> None:
+    def keep(self, over: Any) -> None:
         """Forget a round."""
 
-    def __iter__(self) -> Iterator[Round]:
+    def __iter__(self) -> Iterator[Any]:
         """Yield nothing."""
         return iter(())
 

@@ -9,10 +9,13 @@ from typing import NamedTuple
 
 from actors.charges import Entry, read_entry
 from actors.keeper import Books, UnreachableError
+from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.checked import MOST_DEVICES
 from coordinator.protocol.errors import InputError, LostError
-from coordinator.server.rounds.conductor import ANEW
-from scenarios.session import Spent
+from coordinator.server.rounds.query_rounds import ANEW
+
+Spent = tuple[int, int, Epsilon]
+"""First device, the one after the last, and what each of them has spent [nats]."""
 
 
 def spent_by(keeper: Books, devices: int) -> list[Spent]:

@@ -12,6 +12,7 @@ import pytest
 from ray import cloudpickle
 from ray.actor import ActorHandle
 
+from actors import device
 from actors.device import Cohort
 from coordinator.protocol.budget import PrivacyParameter
 from coordinator.protocol.coins import derive
@@ -23,17 +24,16 @@ from coordinator.server.decoding.mixture import Mixture
 from coordinator.server.decoding.posterior import Posterior
 from coordinator.server.decoding.told_ratings import Curator
 from coordinator.server.fleet.cohorts import Cohorts
-from coordinator.server.fleet.coordinator import Limits
 from coordinator.server.fleet.layout import Layout
-from coordinator.server.rounds.conductor import Learner, Outcome, Round
 from coordinator.server.rounds.elimination import Eliminate, ItemByItem
+from coordinator.server.rounds.query_plan import QueryPlan
+from coordinator.server.rounds.query_rounds import Learner, Outcome, Round
 from coordinator.server.rounds.readings import Centred, Readings
 from coordinator.server.rounds.schedules import Fixed, OneRound, UntilLearned
 from coordinator.server.rounds.setting import Setting
 from coordinator.server.rounds.state import Ask, Counts, ServerState
 from coordinator.server.statistics.scores import ScoreStatistic
 from coordinator.server.statistics.statistic import Statistic
-from scenarios import session
 from scenarios import shared_sets as together
 
 SEED = 0x1234_5678_9ABC_DEF1
@@ -63,7 +63,7 @@ ALLOWED: dict[type, set[str]] = {
     Posterior: {"cluster", "doubt", "expected", "mixture", "apart"},
     Mixture: {"levels", "shares", "doubts", "likelihood"},
     Round: {"ask", "statistic", "digest", "size"},
-    Limits: {"budget", "most_rounds"},
+    QueryPlan: {"policy", "learner", "devices", "budget", "most_rounds"},
     Setting: {"design", "epsilon", "public_seed", "clusters", "confidence", "answers_per_device"},
     Fixed: {"setting", "rounds"},
     Eliminate: {"setting", "share"},
@@ -219,7 +219,7 @@ def tap(monkeypatch: pytest.MonkeyPatch) -> Wire:
         wire.crossed += [query, release, statistic]
         return statistic
 
-    monkeypatch.setattr(session, "Cohort", Tapped)
+    monkeypatch.setattr(device, "Cohort", Tapped)
     monkeypatch.setattr(together, "aggregate", tapped)
     monkeypatch.setattr(together, "_shares", lambda *_: False)
     monkeypatch.setattr("coordinator.server.fleet.layout.SMALLEST_BLOCK", 64)

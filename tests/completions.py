@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
 
 from coordinator.protocol.arrays import Bools2, Floats, Floats2, Indices, Ints
 from coordinator.protocol.features import ItemFeatures
-from coordinator.server.completion.cohorts import LocalCrowd
+from coordinator.server.completion.crowd import Crowd, local_crowd
 from coordinator.server.completion.fitting import FittedModel, Fitting, begin, iterate
+from coordinator.server.completion.rows import Rows
 
 
 class Planted(NamedTuple):
@@ -21,9 +23,10 @@ class Planted(NamedTuple):
     items: Indices
     values: Floats
 
-    def crowd(self, workers: int = 1) -> LocalCrowd:
+    def crowd(self, workers: int = 1) -> Crowd:
         """All its users, public."""
-        return LocalCrowd(self.starts, self.items, self.values, self.truth.shape[1], workers)
+        rows = Rows(starts=self.starts, items=self.items, values=self.values, count=self.truth.shape[1])
+        return local_crowd(rows, ThreadPoolExecutor(workers) if workers > 1 else None, workers)
 
     def dense(self, mean: Floats) -> Floats2:
         """Centred ratings, 0 where nothing was rated."""

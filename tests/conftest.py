@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from boundary import Wire
     from runs import Command
 
-    from scenarios.cluster import OnRay
+    from scenarios.places.on_ray import OnRay
 
 
 # No test is about time, and a busy machine draws the same examples as an idle one
@@ -171,7 +171,7 @@ def wire(monkeypatch: pytest.MonkeyPatch) -> Wire:
 @pytest.fixture(scope="session")
 def ray_session() -> Iterator[OnRay]:
     """One Ray instance of two workers for all tests that need one."""
-    from scenarios.cluster import on_ray  # noqa: PLC0415 (importing Ray takes a second that others need not wait)
+    from scenarios.places.cluster import on_ray  # noqa: PLC0415 (importing Ray takes a second that others need not wait)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("RAY_ADDRESS", raising=False)
@@ -183,6 +183,6 @@ def ray_session() -> Iterator[OnRay]:
 def lent(ray_session: OnRay, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let `on_ray` and commands step into the instance that runs already, and leave it running."""
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    monkeypatch.setattr("scenarios.cluster._require_none_here", lambda: None)
-    monkeypatch.setattr("scenarios.cluster._start", lambda _: None)
+    monkeypatch.setattr("scenarios.places.cluster._require_none_here", lambda: None)
+    monkeypatch.setattr("scenarios.places.cluster._start", lambda _: None)
     monkeypatch.setattr("ray.shutdown", lambda: None)

@@ -28,7 +28,7 @@ from scenarios.experiment import Run, learner_of, run
 from scenarios.policies import policy_of
 
 if TYPE_CHECKING:
-    from scenarios.cluster import OnRay
+    from scenarios.places.on_ray import OnRay
 
 
 @cache

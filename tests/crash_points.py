@@ -21,7 +21,7 @@ from typer.main import get_command
 
 from actors import durable
 from scenarios import cli, files
-from scenarios.session import InProcess
+from scenarios.places.in_process import InProcess
 from scenarios.sweep.store import claim_folder, measure_units
 
 SCENARIO = ["--items", "12", "--rated", "4", "--users", "60", "--design", "sign", "--policy", "fixed", "--rounds", "3"]

@@ -12,14 +12,14 @@ from coordinator.protocol.own import Mechanism
 from coordinator.server.design import World
 from coordinator.server.fleet.layout import plan_layout
 from coordinator.server.own import KMEANS, OwnDesign
-from coordinator.server.rounds.conductor import Learner
 from coordinator.server.rounds.elimination import Eliminate
+from coordinator.server.rounds.query_rounds import Learner
 from coordinator.server.rounds.schedules import Fixed
 from coordinator.server.rounds.setting import Setting
 from coordinator.server.server_half import POSTERIOR
+from scenarios.job import Job
 from scenarios.own.admitting import admitted_for
 from scenarios.round_store import Kept, Nowhere
-from scenarios.session import Job
 
 ITEMS, RATED, USERS = 20, 5, 20_000
 EPSILON = Fraction(2)

@@ -19,21 +19,21 @@ from typing import Any, NamedTuple
 import numpy as np
 import tiers
 import worlds
+from actors.second_order.crowd import PrivateDevices
 from forging import forged
 from nasty import bad_part, heavy, picked
 
-from actors.client import Client
-from actors.device import Device
-from actors.host import DeviceHost, advice_permit
+from actors.client import Client, ClientDevices
+from actors.device import Device, Raters, Wish
+from actors.electors import VotingDevices
+from actors.host import DeviceHost, permit_of
 from actors.ratings import Ratings
-from actors.second_order.private_host import PrivateHost
-from actors.voter_host import ClientHost, VoterHost
 from actors.voters import PlantedVoters, RatingVoters, TableVoters
-from coordinator.protocol.ballots import Ballot, Service
+from coordinator.protocol.ballots import Ballot, Offer, Service
 from coordinator.protocol.budget import Epsilon, within
 from coordinator.protocol.errors import BlindrecError
 from coordinator.protocol.messages import Model, Query
-from coordinator.protocol.second_order import SecondOrderRelease
+from coordinator.protocol.second_order import Announcement, SecondOrderRelease
 from coordinator.protocol.second_order_mechanisms import found
 from coordinator.server.fleet.aggregator import Aggregator
 from coordinator.server.mechanisms.item_query import ItemQuery
@@ -95,10 +95,10 @@ def ledgers_of(host: Any) -> tuple[Callable[[], object], Callable[[], Books]]:
     """Return how to look at a host's books: all of them, and what each device has spent."""
 
     def books() -> object:
-        return [list(cohort.ledger._stretches) for cohort in host._cohorts]
+        return [list(cohort.ledger._stretches) for cohort in host.cohorts]
 
     def spent() -> Books:
-        stretches = [stretch for cohort in host._cohorts for stretch in cohort.ledger.stretches()]
+        stretches = [stretch for cohort in host.cohorts for stretch in cohort.ledger.stretches()]
         return {device: cost for first, stop, cost in stretches for device in range(first, stop)}
 
     return books, spent
@@ -106,15 +106,15 @@ def ledgers_of(host: Any) -> tuple[Callable[[], object], Callable[[], Books]]:
 
 def device_targets(ratings: Ratings, budget: Epsilon) -> list[Target]:
     """Methods of devices."""
-    host, alone = DeviceHost(ratings, WORLD.secret, BOUNDS, budget), Device(ratings, WORLD.secret, 3, budget)
-    permit, looks = advice_permit(WORLD.secret), (*ledgers_of(host), budget)
+    host = DeviceHost(Raters(budget=budget), ratings, WORLD.secret, BOUNDS)
+    alone, permit, looks = Device(ratings, WORLD.secret, 3, budget), permit_of(WORLD.secret), (*ledgers_of(host), budget)
     known = [query for query in QUERIES if budget is None or query.epsilon is not None]
     blocks = [(query, first, stop) for query in known for first, stop in ((0, 4), (5, 9), (7, 7))]
     own = lambda: alone._cohort.ledger._stretches  # noqa: E731 (a look)
     return [
         Target("DeviceHost.warm_up", host.warm_up, [(query,) for query in known], *looks),
-        Target("DeviceHost.answer", host.answer, blocks, *looks),
-        Target("DeviceHost.recommend", host.recommend, [(MODEL, 4, 9, 5, permit)], *looks),
+        Target("DeviceHost.ask, Raters", host.ask, blocks, *looks),
+        Target("DeviceHost.see, Raters", host.see, [(permit, Wish(MODEL, 5), 4, 9)], *looks),
         Target("Device.answer", alone.answer, [(query,) for query in known], own, lambda: {3: alone.spent}, budget),
         Target("Device.recommend", alone.recommend, [(MODEL, 4)], own),
     ]
@@ -133,66 +133,67 @@ def voter_targets() -> list[Target]:
     )
     found = []
 
-    def after_entering(host: VoterHost, ballot: Any, *rest: Any) -> object:
+    def after_entering(host: DeviceHost, ballot: Any, *rest: Any) -> object:
         with suppress(Exception):  # else it is asked as it is
-            host.enter(ballot.service)
+            host.ask(ballot.service, *BOUNDS[0])
             ballot = forged(ballot, stop=ballot.service.rounds)
-        return host.vote(ballot, *rest)
+        return host.ask(ballot, *rest)
 
     for voters, service in kinds:
-        host = VoterHost(voters, WORLD.secret, BOUNDS, Fraction(6))
+        host = DeviceHost(VotingDevices(budget=Fraction(6)), voters, WORLD.secret, BOUNDS)
         looks, name = (*ledgers_of(host), Fraction(6)), type(voters).__name__
-        host.enter(service)
-        ballot, some = Ballot(service=service, first=1, stop=4), np.array([0, 3, 5, 9], np.int32)
-        first = host._cohorts[0]
+        host.ask(service, *BOUNDS[0])
+        ballot, some = Ballot(service=service, first=1, stop=4), np.array([0, 3], np.int32)
+        first, asked = host.cohorts[0], (ballot, *BOUNDS[0])
         found += [
-            Target(f"VoterHost.enter, {name}", host.enter, [(service,)], *looks),
-            Target(f"VoterHost.vote, {name}", host.vote, [(ballot, some), (ballot, some[:1])], *looks),
-            Target(f"VoterHost.vote of all it entered, {name}", partial(after_entering, host), [(ballot, some)]),
+            Target(f"DeviceHost.ask to enter, {name}", host.ask, [(service, *one) for one in BOUNDS], *looks),
+            Target(f"DeviceHost.ask for votes, {name}", host.ask, [(*asked, some), (*asked, some[:1])], *looks),
+            Target(f"DeviceHost.ask for votes on all entered, {name}", partial(after_entering, host), [(*asked, some)]),
             Target(f"VoterCohort.enter, {name}", first.enter, [(service,)], *looks),
-            Target(f"VoterCohort.vote, {name}", first.vote, [(ballot, some[:2])], *looks),
+            Target(f"VoterCohort.vote, {name}", first.vote, [(ballot, some)], *looks),
         ]
     client = Client(7, taste.T == 0) if (taste.T == 0).any(axis=1).all() else Client(7, np.ones((ROUNDS, 2), np.bool_))
-    clients = ClientHost([client])
+    clients, offer = DeviceHost(ClientDevices(), {7: client}, WORLD.secret, [(0, 8)]), Offer(client=7, round=3, chosen=1)
     return [
         *found,
-        Target("ClientHost.answer", clients.answer, [(7, 3, 1)]),
+        Target("DeviceHost.ask, ClientDevices", clients.ask, [(offer, 7, 8)]),
         Target("Client.answer", client.answer, [(3, 1)]),
     ]
 
 
 def private_targets() -> list[Target]:
     """Methods of private devices; a model that was changed is announced and asked about, where it has a digest."""
-    host = PrivateHost(tiers.private(OF, items=ITEMS), tiers.SECRET, BOUNDS, tiers.WILLING)
+    kind: Any = PrivateDevices(consent=tiers.WILLING)
+    host: Any = DeviceHost(kind, tiers.private(OF, items=ITEMS), tiers.SECRET, BOUNDS)
     asked = [tiers.query(FEATURES, name) for name in found()]
     asked.append(forged(tiers.query(FEATURES, "pmc"), own_h=True))
 
     def books() -> object:
-        return [(dict(one._answers._pinned), dict(one._answers._held)) for one in host._cohorts.values()]
+        return [(dict(one._answers._pinned), dict(one._answers._held)) for one in host.cohorts]
 
-    def answer(query: Any, features: Any, *rest: Any) -> object:
+    def answer(query: Any, first: Any, stop: Any, features: Any) -> object:
         with suppress(Exception):  # else it arrives as it is
             query = forged(query, model=features.digest)
-            host._cohorts[0]._answers._pinned = dict.fromkeys(range(4), features.digest)
-            host._cohorts[0]._answers._held = {}
-        told = host.answer(query, features, *rest)
+            host.cohorts[0]._answers._pinned = dict.fromkeys(range(4), features.digest)
+            host.cohorts[0]._answers._held = {}
+        told = host.ask(query, first, stop, features)
         for release in told:
             SecondOrderRelease.arrived(release).require(query, features)
         return told
 
-    good = [(query, FEATURES, 0, first, 4) for query in asked for first in (0, 3)]
+    good = [(query, first, 4, FEATURES) for query in asked for first in (0, 3)]
     return [
-        Target("PrivateHost.pin", host.pin, [(FEATURES.digest, 4, 5, 9)], books),
-        Target("PrivateHost.answer", answer, good, lambda: None),
-        Target("PrivateHost.answer as it is", host.answer, good, books),
-        Target("PrivateCohort.ledger", host._cohorts[0].ledger, [(2,)], books),
+        Target("DeviceHost.ask to take a model", host.ask, [(Announcement(model=FEATURES.digest), 5, 9)], books),
+        Target("DeviceHost.ask, PrivateDevices", answer, good, lambda: None),
+        Target("DeviceHost.ask, PrivateDevices, as it is", host.ask, good, books),
+        Target("PrivateCohort.ledger", host.cohorts[0].ledger, [(2,)], books),
     ]
 
 
 def server_targets() -> list[Target]:
     """Methods of aggregators; a release of a query that was changed is made to name it, where it has an id."""
-    aggregator, host = Aggregator(), DeviceHost(worlds.block_ratings(WORLD), WORLD.secret, [(0, 40)], None)
-    pairs = [(query, host.answer(query, 0, 40)) for query in QUERIES]
+    aggregator, host = Aggregator(), DeviceHost(Raters(budget=None), worlds.block_ratings(WORLD), WORLD.secret, [(0, 40)])
+    pairs = [(query, host.ask(query, 0, 40)) for query in QUERIES]
     statistics = [aggregator.aggregate(*pair) for pair in pairs]
 
     def aggregate(query: Any, release: Any) -> object:

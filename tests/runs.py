@@ -13,9 +13,10 @@ import pytest
 
 from scenarios.config import Scenario
 from scenarios.datasets import RatingTable
-from scenarios.experiment import Run, run, silent
+from scenarios.experiment import Run, run
+from scenarios.places.in_process import InProcess
+from scenarios.places.session import Progress, silent
 from scenarios.rating_split import Split
-from scenarios.session import InProcess, Progress
 
 Rating = tuple[int, int, float]
 """User, item, rating."""

@@ -12,7 +12,7 @@ from golden.inside import share
 from golden.making import NAMES, PATH, golden, wrong
 
 if TYPE_CHECKING:
-    from scenarios.cluster import OnRay
+    from scenarios.places.on_ray import OnRay
 
 
 @pytest.mark.parametrize("name", NAMES)

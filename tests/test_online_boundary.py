@@ -15,6 +15,7 @@ import pytest
 from boundary import SEED, shows_a_secret
 from forging import forged
 from runs import planted_ratings, write_movielens
+from scenarios.online.cast import Cast
 
 from actors.client import Client
 from actors.electors import VoterCohort
@@ -27,11 +28,10 @@ from coordinator.server.online import service as serving
 from coordinator.server.online.recommender import Promise
 from coordinator.server.online.service import Served, serve
 from scenarios.online import on_ray, stage
-from scenarios.online.cast import Cast
 from scenarios.online.config import OnlineScenario
 from scenarios.online.run import OnlineRun, run_online
 from scenarios.online.worlds import planted_world
-from scenarios.session import InProcess
+from scenarios.places.in_process import InProcess
 
 ARRAYS = ["chosen", "liked", "electors", "survivors", "exposure", "alive", "first_strikes", "second_strikes"]
 ALLOWED: dict[type, dict[str, tuple[type, ...]]] = {

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from actors.coins import Coins
+from actors.embodied import Embodied
 from actors.keeper import Books, UnreachableError
 from actors.second_order.answers import Answer, Answers, Pin
 from actors.second_order.consent import Consent
@@ -20,7 +21,7 @@ from coordinator.protocol.checked import LARGEST, require_block, require_bytes, 
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import ItemFeatures, residuals_many
-from coordinator.protocol.second_order import SecondOrderQuery, SecondOrderRelease
+from coordinator.protocol.second_order import Announcement, SecondOrderQuery, SecondOrderRelease
 from coordinator.protocol.second_order_mechanisms import half_of as public_half_of
 
 BLOCK = 1 << 19
@@ -40,7 +41,7 @@ class Spent(NamedTuple):
     guarantee: str
 
 
-class PrivateCohort:
+class PrivateCohort(Embodied):
     """A block of private devices; each answers as if it were alone.
 
     A device answers one query about one model, whose digest was announced before. Its answer is booked before it is
@@ -75,6 +76,21 @@ class PrivateCohort:
         self.first, self.stop = first, first + self._ratings.devices
         self._answers = Answers(self.first, self.stop, keeper)
         self._announced = deque[Pin]()
+
+    def ask(self, question: Any, first: int, stop: int, *public: Any) -> list[SecondOrderRelease] | None:
+        """Take an announced model's digest, or answer about it; see `pin` and `answer`.
+
+        Raises
+        ------
+        InputError
+            If no model comes with a query.
+        """
+        if type(question) is Announcement:
+            self.pin(Announcement.arrived(question).model, first, stop)
+            return None
+        if len(public) != 1:
+            raise InputError(f"{len(public)} models come with a query; send the one that it names")
+        return self.answer(question, public[0], first, stop)
 
     def pin(self, model: bytes, first: int, stop: int) -> None:
         """Take the digest of the one model that devices ``first`` to ``stop - 1`` will answer; it is public.

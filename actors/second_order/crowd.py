@@ -1,94 +1,35 @@
-"""All private devices of a run in small cohorts, asked batch by batch; what each answers does not depend on the cut."""
+"""Private devices of the two-tier model as a kind: what all of them agreed to, and their small cohorts."""
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-from typing import Protocol
+from dataclasses import dataclass
 
-from actors.keeper import Books, Keeper
+from actors.keeper import Books
 from actors.second_order.cohort import PrivateCohort
 from actors.second_order.consent import Consent
 from actors.second_order.ratings import PrivateRatings
-from coordinator.protocol.features import ItemFeatures
-from coordinator.protocol.second_order import SecondOrderQuery, SecondOrderRelease
 
 DEVICES_A_COHORT = 5
 """Devices of one cohort: fewer than a batch has, so that all workers have something to do."""
 
 
-class Devices(Protocol):
-    """All private devices, wherever they are."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrivateDevices:
+    """Devices that answer once about one model; see `actors.embodied.Kind`.
 
-    def pin(self, model: bytes, first: int, stop: int) -> None:
-        """Announce to devices ``first`` to ``stop - 1`` the digest of the one model that they will answer."""
-        ...
-
-    def answer(
-        self, query: SecondOrderQuery, features: ItemFeatures, first: int, stop: int
-    ) -> list[SecondOrderRelease]:
-        """Return the releases of devices ``first`` to ``stop - 1``, in order; none of those who cannot book theirs."""
-        ...
-
-
-class LocalDevices:
-    """Private devices in this process.
-
-    Parameters
+    Attributes
     ----------
-    ratings : PrivateRatings
-    secret : bytes
-        The population's master secret.
     consent : Consent
         What all of them take part in.
-    workers : int
-        Threads.
-    keeper : Books, optional
-        Where models and answers are booked; default: in memory only.
     """
 
-    def __init__(
-        self,
-        ratings: PrivateRatings,
-        secret: bytes,
-        consent: Consent,
-        workers: int = 1,
-        keeper: Books | None = None,
-    ) -> None:
-        keeper = Keeper() if keeper is None else keeper
-        bounds = cohort_bounds(ratings.devices)
-        self._cohorts = [cohort_of(ratings, secret, one, consent, keeper) for one in bounds]
-        self._workers = workers
+    consent: Consent
 
-    def pin(self, model: bytes, first: int, stop: int) -> None:
-        """Announce a model's digest; see `Devices.pin`."""
-        for cohort, low, high in self._parts(first, stop):
-            cohort.pin(model, low, high)
-
-    def answer(
-        self, query: SecondOrderQuery, features: ItemFeatures, first: int, stop: int
-    ) -> list[SecondOrderRelease]:
-        """Let devices answer; see `Devices.answer`."""
-        parts = self._parts(first, stop)
-        if self._workers == 1:
-            answers = [cohort.answer(query, features, low, high) for cohort, low, high in parts]
-        else:
-            with ThreadPoolExecutor(self._workers) as threads:
-                answers = list(threads.map(lambda part: part[0].answer(query, features, part[1], part[2]), parts))
-        return [release for answer in answers for release in answer]
-
-    def _parts(self, first: int, stop: int) -> list[tuple[PrivateCohort, int, int]]:
-        return [
-            (cohort, max(cohort.first, first), min(cohort.stop, stop))
-            for cohort in self._cohorts
-            if max(cohort.first, first) < min(cohort.stop, stop)
-        ]
-
-
-def cohort_of(
-    ratings: PrivateRatings, secret: bytes, bounds: tuple[int, int], consent: Consent, keeper: Books
-) -> PrivateCohort:
-    """Return the cohort of devices ``bounds[0]`` to ``bounds[1] - 1``."""
-    return PrivateCohort(ratings.block(*bounds), secret, bounds[0], consent=consent, keeper=keeper)
+    def cohort(
+        self, holdings: PrivateRatings, secret: bytes, first: int, stop: int, keeper: Books | None
+    ) -> PrivateCohort:
+        """Return devices ``first`` to ``stop - 1``."""
+        return PrivateCohort(holdings.block(first, stop), secret, first, consent=self.consent, keeper=keeper)
 
 
 def cohort_bounds(devices: int) -> list[tuple[int, int]]:

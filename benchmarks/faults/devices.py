@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from actors.device import Raters
 from actors.host import DeviceHost
 from actors.keeper import Keeper, UnreachableError
 from benchmarks.faults.disk import Disk
@@ -77,7 +78,7 @@ class Process:
         self.alive = True
         self._asked: Call | None = None
         self._waiting: deque[Call] = deque()
-        self._host = DeviceHost(RATINGS, SECRET, [site.bounds], site.world.budget, self)
+        self._host = DeviceHost(Raters(budget=site.world.budget), RATINGS, SECRET, [site.bounds], self)
 
     def read(self, first: int, stop: int, since: int = 0) -> tuple[int, list[str]]:
         """As `actors.keeper.Books.read`."""
@@ -126,7 +127,7 @@ class Process:
     def _answer(self, call: Call) -> None:
         site, scheduler = self.site, self.site.scheduler
         try:
-            release = self._host.answer(call.query, call.first, call.stop)
+            release = self._host.ask(call.query, call.first, call.stop)
         except LedgerError as error:
             scheduler.at(scheduler.delay(), lambda error=error: call.told(error))  # type: ignore[misc] # bound now
             return

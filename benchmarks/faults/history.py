@@ -19,7 +19,7 @@ from benchmarks.faults.server import Driver, DriverFailed, Server
 from benchmarks.faults.witness import Witness
 from benchmarks.faults.worlds import SCENARIO, WORLDS
 from coordinator.protocol.errors import BlindrecError, InputError, LedgerError, LostError
-from coordinator.server.rounds.conductor import Outcome
+from coordinator.server.rounds.query_rounds import Outcome
 from scenarios import claiming
 from scenarios import journal as journals
 from scenarios.claiming import claim

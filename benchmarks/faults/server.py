@@ -12,8 +12,10 @@ from benchmarks.faults.worlds import LEARNER, USERS, World
 from coordinator.protocol.errors import BlindrecError
 from coordinator.protocol.messages import Release
 from coordinator.server.aggregation import aggregate
-from coordinator.server.fleet.panel import Block, Panel, Question
-from coordinator.server.rounds.conductor import Conductor, Outcome, Round
+from coordinator.server.fleet.panel import Panel, Question
+from coordinator.server.fleet.querying import answers_to
+from coordinator.server.rounds.conductor import Block, Conductor
+from coordinator.server.rounds.query_rounds import Outcome, QueryRounds, Round
 from coordinator.server.rounds.state import Ask
 from coordinator.server.statistics.statistic import Statistic, merge
 from scenarios.journal import Journal
@@ -28,7 +30,7 @@ class DriverFailed(Fault):
 
 
 class Driver:
-    """Keeps the rounds that the coordinator tells it, in their order, as `scenarios.supervising` does."""
+    """Keeps the rounds that the coordinator tells it, in their order, as `scenarios.places.supervising` does."""
 
     def __init__(self, journal: Journal, scheduler: Scheduler) -> None:
         self._journal, self._scheduler = journal, scheduler
@@ -81,15 +83,15 @@ class Server:
 
     def run(self, earlier: Journal) -> Outcome:
         """Go over the rounds that were kept, and conduct all others."""
-        conductor = Conductor(self._world, LEARNER, self, devices=USERS, budget=self._world.budget)
+        conductor = Conductor(QueryRounds(self._world, LEARNER, self, devices=USERS, budget=self._world.budget))
         for over in earlier:
             conductor.repeat(over)
         return conductor.run(self._driver.hear)
 
     def ask(self, ask: Ask) -> tuple[Statistic, Sequence[Release]]:
-        """Ask every device of a round; see `coordinator.server.rounds.conductor.Transport`."""
+        """Ask every device of a round; see `coordinator.server.rounds.query_rounds.Transport`."""
         blocks = [Block(self._sites[place], first, stop) for place, first, stop in self._world.blocks(ask)]
-        panel = Panel(ask.query, blocks, window=self._world.window)
+        panel = Panel(blocks, answers_to(ask.query), window=self._world.window)
         statistics: list[Statistic] = []
         while not panel.done:
             self._may_die()
@@ -99,7 +101,7 @@ class Server:
                 statistics += self._take(ask, *self._inbox.popleft())
             elif not self._scheduler.step(panel.until):
                 raise Violation(f"round {ask.query.round} waits for answers, and nobody is left to give them")
-        releases = panel.releases()
+        releases = sorted(panel.answers(), key=lambda release: release.first)
         self._witness.round_over(ask.query, releases)
         return merge(*statistics), releases
 

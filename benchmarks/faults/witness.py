@@ -17,7 +17,7 @@ from benchmarks.faults.scheduler import Violation
 from benchmarks.faults.worlds import USERS, World, truth, undisturbed
 from coordinator.protocol.arrays import Bools
 from coordinator.protocol.messages import Query, Release
-from coordinator.server.rounds.conductor import Outcome
+from coordinator.server.rounds.query_rounds import Outcome
 from coordinator.server.rounds.transcript import digest
 
 

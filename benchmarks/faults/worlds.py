@@ -17,7 +17,7 @@ from coordinator.protocol.coins import derive
 from coordinator.protocol.messages import Query, Release
 from coordinator.server.aggregation import aggregate
 from coordinator.server.mechanisms.sign import SignSensing
-from coordinator.server.rounds.conductor import Learner, Outcome, conduct
+from coordinator.server.rounds.query_rounds import Learner, Outcome, conduct
 from coordinator.server.rounds.state import Ask, ServerState
 from coordinator.server.server_half import POSTERIOR
 from coordinator.server.statistics.statistic import Statistic, merge

@@ -13,7 +13,7 @@ from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms.hadamard import ROWS
 from scenarios.config import Scenario
 from scenarios.experiment import Run, run
-from scenarios.session import InProcess
+from scenarios.places.in_process import InProcess
 from scenarios.validation import validated
 
 OURS: dict[str, dict[str, Any]] = {

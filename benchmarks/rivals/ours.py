@@ -7,10 +7,11 @@ from dataclasses import asdict
 from typing import Any
 
 from benchmarks.rivals.inside.one_bit import OneBit
-from scenarios.cluster import on_ray
 from scenarios.config import Scenario
 from scenarios.experiment import run
-from scenarios.session import InProcess, Session
+from scenarios.places.cluster import on_ray
+from scenarios.places.in_process import InProcess
+from scenarios.places.session import Session
 from scenarios.validation import validated
 
 

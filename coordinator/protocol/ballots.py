@@ -179,6 +179,36 @@ class Votes(Checked):
             raise InputError(f"votes from round {self.first} on are no answer to the ballot of {ballot.service}")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer(Checked):
+    """A recommendation to the client, which answers whether it likes it.
+
+    Attributes
+    ----------
+    client : int
+        Whom it is for.
+    round : int
+        The round.
+    chosen : int
+        The object.
+
+    Raises
+    ------
+    InputError
+        If it can be none.
+    """
+
+    client: int
+    round: int
+    chosen: int
+
+    def check(self) -> None:
+        """Refuse what is no recommendation; see `Checked.check`."""
+        require_whole("client", self.client, 0, MOST_DEVICES)
+        require_whole("round", self.round, 0, MOST_ROUNDS - 1)
+        require_whole("recommended object", self.chosen, 0, MOST_OBJECTS - 1)
+
+
 def check_electors(electors: Indices, first: int = 0, stop: int = np.iinfo(np.int32).max) -> None:
     """Refuse what is no list of voters' addresses, int32, ascending, ``first`` to ``stop - 1``.
 

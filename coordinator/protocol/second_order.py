@@ -22,6 +22,23 @@ from coordinator.protocol.features import ItemFeatures
 from coordinator.protocol.second_order_mechanisms import check_mechanism, found, half_of
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Announcement(Checked):
+    """The one model that private devices will answer about, named before anybody is asked.
+
+    Attributes
+    ----------
+    model : bytes
+        `ItemFeatures.digest`.
+    """
+
+    model: bytes
+
+    def check(self) -> None:
+        """Refuse what is no digest; see `Checked.check`."""
+        require_bytes("digest of a model", self.model, 16)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SecondOrderQuery(Checked):
     """What the server asks of private devices, once; all of it is public.

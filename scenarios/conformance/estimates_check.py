@@ -13,7 +13,7 @@ from scenarios.conformance.server_checks import EPSILON, ITEMS
 from scenarios.conformance.subject import Size, Subject
 from scenarios.conformance.verdicts import Failed, Unchecked
 from scenarios.experiment import run
-from scenarios.session import InProcess
+from scenarios.places.in_process import InProcess
 
 RUNS, USERS = 20, 1 << 12
 FALSE_ALARM = 1e-5

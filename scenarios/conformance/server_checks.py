@@ -14,9 +14,9 @@ from scenarios.conformance.subject import Size, Subject
 from scenarios.conformance.verdicts import Failed, Unchecked
 from scenarios.experiment import run
 from scenarios.own.halves import OwnSettings
+from scenarios.places.in_process import InProcess
 from scenarios.predictors import predictor
 from scenarios.results import record
-from scenarios.session import InProcess
 
 EPSILON = Fraction(2)
 RUNS, ITEMS = 20, 40

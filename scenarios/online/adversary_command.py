@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from scenarios.places.in_process import InProcess
 from scenarios.records import STDOUT, check_targets, deliver
-from scenarios.session import InProcess
 
 HELP = """Set an adversary of the p-REC paper against recommenders; print the bound beside the measurement.
 

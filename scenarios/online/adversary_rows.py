@@ -20,7 +20,7 @@ from scenarios.online.privacy_lower_bounds import epsilon_needed
 from scenarios.online.random_settings import measure
 from scenarios.online.run import run_online
 from scenarios.online.worlds import World
-from scenarios.session import Session
+from scenarios.places.session import Session
 from scenarios.validation import validated
 
 Row = dict[str, Any]

@@ -17,9 +17,9 @@ from scenarios.online.config import OnlineScenario
 from scenarios.online.repeat import run_online_seeds
 from scenarios.online.results import clients_table, rounds_table, voters_table
 from scenarios.online.run import OnlineRun
+from scenarios.places.session import Session
 from scenarios.policies import code_digest
 from scenarios.records import versions
-from scenarios.session import Session
 from scenarios.taking import same_source, scenario_in, take, values_of
 
 FILES = ("ratings", "world")

@@ -2,43 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from actors.keeper import Keeper
-from coordinator.protocol.ballots import Service
 from coordinator.protocol.checked import MOST_DEVICES
-from coordinator.protocol.errors import InputError
 from coordinator.server.online.service import Served
+from coordinator.server.online.serving import ServedClient
 from scenarios.chain import Chain, Codec, Numbers
 from scenarios.spending import Answered, require_booked
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeptClient:
-    """A client that was served.
-
-    Attributes
-    ----------
-    number : int
-        Its place among the clients, from 0.
-    service : bytes
-        Digest of what voters entered.
-    served : Served
-    seconds : float
-    """
-
-    number: int
-    service: bytes
-    served: Served
-    seconds: float
-
-
-class KeptClients(Chain[KeptClient]):
+class KeptClients(Chain[ServedClient]):
     """The clients of one seed, a file each; see `scenarios.chain.Chain`.
 
     Parameters
@@ -61,37 +39,19 @@ class KeptClients(Chain[KeptClient]):
         """Read the ledger; refuse clients whose voters have not all booked what they entered."""
         require_booked(map(_answered, self), Keeper(self.ledger))
 
-    def of(self, services: Sequence[Service]) -> list[KeptClient]:
-        """Return those that were served, in order.
 
-        Raises
-        ------
-        InputError
-            If one of them was served otherwise than it would be now.
-        """
-        kept = list(self)
-        for one, service in zip(kept, services, strict=False):
-            if one.service != service.id:
-                raise InputError(
-                    f"{self.folder} keeps client {one.number} of another service than {service}, which it would get "
-                    "here: it was computed by other code, or on another kind of processor; go on there, or start in a "
-                    "new folder"
-                )
-        return kept
-
-
-def _answered(one: KeptClient) -> Answered:
+def _answered(one: ServedClient) -> Answered:
     return Answered(f"client {one.number}", one.service, 0, MOST_DEVICES, one.served.electors.size)
 
 
-def _tell(one: KeptClient) -> Numbers:
+def _tell(one: ServedClient) -> Numbers:
     told = {"number": one.number, "service": one.service.hex(), "seconds": one.seconds}
     return told, {part.name: np.asarray(getattr(one.served, part.name)) for part in fields(Served)}
 
 
-def _read(told: dict[str, Any], arrays: dict[str, Any]) -> KeptClient:
+def _read(told: dict[str, Any], arrays: dict[str, Any]) -> ServedClient:
     likelihood = float(arrays.pop("log_likelihood"))
-    return KeptClient(
+    return ServedClient(
         number=told["number"],
         service=bytes.fromhex(told["service"]),
         served=Served(log_likelihood=likelihood, **arrays),
@@ -99,5 +59,5 @@ def _read(told: dict[str, Any], arrays: dict[str, Any]) -> KeptClient:
     )
 
 
-CLIENTS: Codec[KeptClient] = Codec(noun="client", number=lambda one: one.number, tell=_tell, read=_read)
+CLIENTS: Codec[ServedClient] = Codec(noun="client", number=lambda one: one.number, tell=_tell, read=_read)
 """How a client that was served is kept."""

@@ -9,8 +9,8 @@ import typer
 from rich.console import Console
 
 from coordinator.server.online.recommenders import found
-from scenarios.backends import check_backend, open_session
 from scenarios.datasets import three_columns
+from scenarios.places.backends import check_backend, open_session
 from scenarios.records import check_targets
 from scenarios.validation import validated
 

@@ -12,7 +12,7 @@ from scenarios.online.config import OnlineScenario
 from scenarios.online.kept_clients import KeptClients
 from scenarios.online.results import record, summarize
 from scenarios.online.run import OnlineRun, build_world, run_online
-from scenarios.session import Session
+from scenarios.places.session import Session
 
 
 def run_online_seeds(

@@ -3,48 +3,28 @@
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 import numpy as np
 
-from coordinator.protocol.ballots import Service
+from actors.client import ClientDevices
+from actors.electors import VotingDevices
 from coordinator.protocol.budget import Epsilon, as_float
 from coordinator.protocol.coins import derive
-from coordinator.server.fleet.layout import plan_layout
+from coordinator.server.fleet.layout import Layout, plan_layout
 from coordinator.server.online.recommender import Promise
 from coordinator.server.online.recommenders import recommender_of
 from coordinator.server.online.service import Served
-from scenarios.online.cast import Cast, Over, Stage
+from coordinator.server.online.serving import CLIENTS, VOTERS, ClientPlan, ServedClient, ServingPlan
 from scenarios.online.config import OnlineScenario
-from scenarios.online.kept_clients import KeptClient, KeptClients
+from scenarios.online.kept_clients import KeptClients
 from scenarios.online.privacy_bounds import epsilon_proved
 from scenarios.online.rating_world import world_of_ratings
-from scenarios.online.stage import set_stage
 from scenarios.online.world_file import world_from_file
 from scenarios.online.worlds import ClientWorld, World, planted_world
-from scenarios.session import Session
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """How a client will be served.
-
-    Attributes
-    ----------
-    promise : Promise
-        What the recommender is told.
-    epsilon : float or None
-        What is proved [nats].
-    service : Service
-        What voters are told.
-    """
-
-    promise: Promise
-    epsilon: float | None
-    service: Service
+from scenarios.places.session import Crew, Progress, Session, Work, silent
+from scenarios.round_store import Nowhere
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +59,7 @@ class OnlineRun:
     world : World
     clients : tuple of ClientRun
     seconds : float
-        From the first service's announcement to the last recommendation.
+        Of all services, each from its announcement to its last recommendation.
     backend : str
     workers, actors, devices_per_actor : int
     """
@@ -136,7 +116,7 @@ def run_online(
     *,
     devices_per_actor: int | None = None,
     world: World | None = None,
-    over: Over = lambda _: None,
+    over: Progress = silent,
     kept: KeptClients | None = None,
 ) -> OnlineRun:
     """Serve all clients of a scenario.
@@ -168,67 +148,62 @@ def run_online(
     """
     world = world or build_world(scenario)
     layout = plan_layout(devices=world.voters.users, workers=session.workers, devices_per_actor=devices_per_actor)
-    plans = [_plan(scenario, client) for client in world.clients]
-    served = [] if kept is None else kept.of([plan.service for plan in plans])
-    cast = Cast(
-        voters=world.voters,
-        secret=world.secret,
-        clients=[client.client for client in world.clients],
-        budget=scenario.budget,
-        layout=layout,
+    told = [(client, *_promised(scenario, client)) for client in world.clients]
+    coins = derive(scenario.seed, "recommender")
+    plan = ServingPlan(
+        clients=tuple(
+            ClientPlan(
+                service=client.service(scenario.recommender, cost(scenario, epsilon)),
+                promise=promise,
+                coin=derive(coins, client.name),
+            )
+            for client, promise, epsilon in told
+        ),
+        voters=world.voters.users,
     )
-    with set_stage(session, cast, None if kept is None else kept.ledger) as stage:
-        begin, seconds = time.perf_counter(), sum(one.seconds for one in served)
-        for one in _served(stage, scenario, world, plans, len(served), over):
-            served.append(one)
-            if kept is not None:
-                kept.keep(one)
-        seconds += time.perf_counter() - begin
-        actors = stage.actors
+    done = session.conduct(_work(scenario, world, plan, layout, kept), over)
     finished = [
-        ClientRun(world=client, promise=plan.promise, epsilon=plan.epsilon, served=one.served, seconds=one.seconds)
-        for client, plan, one in zip(world.clients, plans, served, strict=True)
+        ClientRun(world=client, promise=promise, epsilon=epsilon, served=one.served, seconds=one.seconds)
+        for (client, promise, epsilon), one in zip(told, done.outcome, strict=True)
     ]
     return OnlineRun(
         scenario=scenario,
         world=world,
         clients=tuple(finished),
-        seconds=seconds,
+        seconds=sum(one.seconds for one in done.outcome),
         backend=session.name,
         workers=session.workers,
-        actors=actors,
+        actors=done.actors,
         devices_per_actor=layout.devices_per_actor,
     )
 
 
-def _served(
-    stage: Stage, scenario: OnlineScenario, world: World, plans: Sequence[Plan], first: int, over: Over
-) -> Iterator[KeptClient]:
-    """Serve the clients from ``first`` on, one after the other."""
-    coins, done = derive(scenario.seed, "recommender"), sum(client.rounds for client in world.clients[:first])
-    if first:
-        over(done)
-    for number, client in enumerate(world.clients[first:], start=first):
-        start, before = time.perf_counter(), done
-        served = stage.serve(
-            plans[number].service,
-            plans[number].promise,
-            derive(coins, client.name),
-            lambda rounds, before=before: over(before + rounds),  # type: ignore[misc] # bound at once
-        )
-        done += client.rounds
-        yield KeptClient(
-            number=number, service=plans[number].service.id, served=served, seconds=time.perf_counter() - start
-        )
+def _work(
+    scenario: OnlineScenario, world: World, plan: ServingPlan, layout: Layout, kept: KeptClients | None
+) -> Work[ServedClient, list[ServedClient], None]:
+    """Return a run as places take it: voters in cohorts, and clients."""
+    clients = {one.client.number: one.client for one in world.clients}
+    return Work(
+        plan=plan,
+        crews={
+            VOTERS: Crew(kind=VotingDevices(budget=scenario.budget), holdings=world.voters, bounds=layout.cohorts),
+            CLIENTS: Crew(kind=ClientDevices(), holdings=clients, bounds=[(0, max(clients) + 1)]),
+        },
+        secret=world.secret,
+        layout=layout,
+        finish=lambda *_: None,
+        kept=Nowhere() if kept is None else kept,
+        ledger=None if kept is None else kept.ledger,
+    )
 
 
-def _plan(scenario: OnlineScenario, client: ClientWorld) -> Plan:
+def _promised(scenario: OnlineScenario, client: ClientWorld) -> tuple[Promise, float | None]:
+    """Return what the recommender of a client is told, and what is proved of it [nats]."""
     epsilon = proved(scenario, client, scenario.recommender)
     promise = client.promise(peers=promised_peers(scenario, client), epsilon=math.inf if epsilon is None else epsilon)
     if not recommender_of(scenario.recommender).promised:
         promise = replace(promise, diversity=0, radius=0)
-    service = client.service(scenario.recommender, cost(scenario, epsilon))
-    return Plan(promise=promise, epsilon=epsilon, service=service)
+    return promise, epsilon
 
 
 def cost(scenario: OnlineScenario, epsilon: float | None) -> Epsilon:

@@ -7,9 +7,9 @@ from typing import Any
 from rich.console import Console
 
 from scenarios.config import Scenario
+from scenarios.places.session import Session
 from scenarios.predictors import predictor
 from scenarios.repeat import run_seeds
-from scenarios.session import Session
 
 
 def check_plan(scenario: Scenario, session: Session, *, repeat: int, console: Console) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from scipy import stats
 from scenarios.block_world import known_world
 from scenarios.config import Scenario
 from scenarios.experiment import run
-from scenarios.session import InProcess
+from scenarios.places.in_process import InProcess
 
 SECONDS, FEWEST, MOST = 60.0, 3, 20
 """A simulation ends after so long, with at least and at most so many seeds."""

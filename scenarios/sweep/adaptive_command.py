@@ -10,8 +10,8 @@ import typer
 from rich.console import Console
 
 from coordinator.protocol.errors import InputError
-from scenarios.backends import check_backend, open_session
 from scenarios.files import write_json, write_table
+from scenarios.places.backends import check_backend, open_session
 from scenarios.records import STDOUT, check_targets, deliver, versions
 from scenarios.sweep.adaptive_settings import Comparison, check_comparison
 from scenarios.sweep.adaptive_summary import summarize, units_table

@@ -13,15 +13,15 @@ from dataclasses import dataclass
 from scenarios.config import Scenario
 from scenarios.experiment import learner_of, run
 from scenarios.metrics import clustering_scores
+from scenarios.places.in_process import InProcess
+from scenarios.places.worker_threads import stop_if_abandoned
 from scenarios.populations import populate
-from scenarios.round_store import Held, Kept, Nowhere
-from scenarios.session import InProcess
+from scenarios.round_store import Held, KeptRounds, Nowhere
 from scenarios.sweep.adaptive_settings import DEVICES
 from scenarios.sweep.course import Standing, steps
 from scenarios.sweep.emulated import EmulatedPrefixes, emulate
 from scenarios.sweep.prefixes import Prefixes
 from scenarios.sweep.threshold import adapts, crossing
-from scenarios.worker_threads import stop_if_abandoned
 
 RESOLUTION = 0.005
 """Relative width at which bisection stops; a block of emulated users is this share of the start."""
@@ -108,7 +108,7 @@ def _from_moments(unit: Unit) -> int | None:
 
 def _adaptive(unit: Unit, begin: float) -> Measured:
     population = populate(unit.scenario)
-    rounds: Kept = Held() if unit.told else Nowhere()
+    rounds: KeptRounds = Held() if unit.told else Nowhere()
     if unit.statistic == DEVICES:
         outcome = run(
             unit.scenario,

@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Console
 
 from scenarios.config import MOST_USERS
-from scenarios.session import Session
+from scenarios.places.session import Session
 from scenarios.sweep.adaptive_measure import Measured, Unit, measure
 from scenarios.sweep.adaptive_settings import GENEROUS, Comparison
 from scenarios.sweep.course import Standing

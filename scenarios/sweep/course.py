@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from coordinator.protocol.arrays import Indices
-from coordinator.server.rounds.conductor import Learner, Round
+from coordinator.server.rounds.query_rounds import Learner, Round
 from coordinator.server.rounds.state import ServerState
 from scenarios.metrics import clustering_scores
 

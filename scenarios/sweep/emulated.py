@@ -7,18 +7,18 @@ import numpy as np
 from coordinator.protocol.coins import derive
 from coordinator.protocol.errors import InputError
 from coordinator.server.design import EmulatedDesign
-from coordinator.server.rounds.conductor import Outcome, conduct
+from coordinator.server.rounds.query_rounds import Outcome, conduct
 from coordinator.server.rounds.state import Ask
 from coordinator.server.statistics.scores import ScoreStatistic
 from scenarios.config import Scenario
 from scenarios.emulation import Emulated
 from scenarios.experiment import learner_of
 from scenarios.metrics import ClusteringScores, clustering_scores
+from scenarios.places.worker_threads import stop_if_abandoned
 from scenarios.policies import asked_epsilon, policy_of
 from scenarios.populations import Population, class_shares, populate
-from scenarios.round_store import Kept, Nowhere
+from scenarios.round_store import KeptRounds, Nowhere
 from scenarios.sweep.prefixes import learned, only_query
-from scenarios.worker_threads import stop_if_abandoned
 
 
 def emulated_devices(population: Population) -> Emulated:
@@ -35,7 +35,7 @@ def emulated_devices(population: Population) -> Emulated:
     )
 
 
-def emulate(population: Population, rounds: Kept | None = None) -> Outcome:
+def emulate(population: Population, rounds: KeptRounds | None = None) -> Outcome:
     """Run an adaptive scenario of sign sensing to its end, without devices; keep its rounds."""
     scenario = population.scenario
     return conduct(

@@ -11,8 +11,8 @@ import pandas as pd
 from rich.console import Console
 
 from scenarios.files import write_json, write_table
+from scenarios.places.session import Session
 from scenarios.records import versions
-from scenarios.session import Session
 from scenarios.sweep.figure import draw
 from scenarios.sweep.grid import Grid
 from scenarios.sweep.planned import add_plans
@@ -48,7 +48,7 @@ def measured(grid: Grid, opening: AbstractContextManager[Session], out: Path, co
     grid : Grid
         What to measure.
     opening : context manager
-        Opens the backend; see `scenarios.backends.opened`.
+        Opens the backend; see `scenarios.places.backends.opened`.
     out : Path
         New, or the folder of the same grid.
     console : Console

@@ -10,8 +10,8 @@ import typer
 from rich.console import Console
 
 from coordinator.server.online.recommenders import compared_in, still_names
-from scenarios.backends import check_backend, open_session
 from scenarios.files import write_json, write_table
+from scenarios.places.backends import check_backend, open_session
 from scenarios.records import STDOUT, check_targets, deliver, versions
 from scenarios.sweep.store import all_kept, claim_folder
 

@@ -16,12 +16,13 @@ from scenarios.online.config import REFERENCE, OnlineScenario
 from scenarios.online.results import client_record
 from scenarios.online.run import build_world, proved, run_online
 from scenarios.online.worlds import World
-from scenarios.session import InProcess, Session
+from scenarios.places.in_process import InProcess
+from scenarios.places.session import Session
+from scenarios.places.worker_threads import stop_if_abandoned
 from scenarios.sweep.online_checks import check_seeds
 from scenarios.sweep.online_settings import digest_of
 from scenarios.sweep.store import measure_units
 from scenarios.validation import validated
-from scenarios.worker_threads import stop_if_abandoned
 
 RATINGS = "ratings"
 """What recommenders that are compared on ratings files say in `NamedRecommender.compared`."""

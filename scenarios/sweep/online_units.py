@@ -16,11 +16,12 @@ from scenarios.online.config import OnlineScenario
 from scenarios.online.results import digest
 from scenarios.online.run import build_world, privacy_losses, run_online
 from scenarios.online.worlds import World
-from scenarios.session import InProcess, Session
+from scenarios.places.in_process import InProcess
+from scenarios.places.session import Session
+from scenarios.places.worker_threads import stop_if_abandoned
 from scenarios.sweep.online_axes import HALVING, RANDOM, OnlineSetting
 from scenarios.sweep.online_settings import OnlineSweep
 from scenarios.sweep.store import measure_units
-from scenarios.worker_threads import stop_if_abandoned
 
 WORLDS: dict[str, Callable[[OnlineScenario], World]] = {RANDOM: build_world, HALVING: halving_world}
 

@@ -13,17 +13,17 @@ from coordinator.protocol.coins import derive
 from coordinator.protocol.messages import Model, Query
 from coordinator.server.aggregation import aggregate, no_release
 from coordinator.server.fleet.layout import cut
-from coordinator.server.rounds.conductor import Learner
+from coordinator.server.rounds.query_rounds import Learner
 from coordinator.server.rounds.state import Ask, ServerState
 from coordinator.server.statistics.statistic import Statistic, merge
 from scenarios.block_world import settled
 from scenarios.config import Scenario
 from scenarios.experiment import learner_of, own_of
 from scenarios.metrics import ClusteringScores, clustering_scores
+from scenarios.places.worker_threads import stop_if_abandoned
 from scenarios.policies import asked_epsilon, policy_of
 from scenarios.popularity import liked_share, top_share
 from scenarios.populations import populate
-from scenarios.worker_threads import stop_if_abandoned
 
 BLOCK = 1 << 15
 """Devices that one call asks."""

@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Console
 
 from scenarios.endings import kept
-from scenarios.session import Session
+from scenarios.places.session import Session
 from scenarios.sweep.grid import Grid
 from scenarios.sweep.planned import probes_of
 from scenarios.sweep.store import claim_folder, measure_units, read_units, units_kept

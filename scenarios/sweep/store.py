@@ -17,8 +17,8 @@ from scenarios.endings import kept
 from scenarios.files import write_json
 from scenarios.locking import sole
 from scenarios.mark import digest
+from scenarios.places.session import Session
 from scenarios.records import check_targets
-from scenarios.session import Session
 from scenarios.sweep.progress import counted
 
 UNITS = "units.jsonl"

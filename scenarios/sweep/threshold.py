@@ -15,12 +15,12 @@ from scenarios.block_world import block_parameters, settle
 from scenarios.config import Scenario
 from scenarios.experiment import Run, run
 from scenarios.metrics import ClusteringScores, clustering_scores
+from scenarios.places.in_process import InProcess
 from scenarios.planner.needs import Target
 from scenarios.planner.needs import predicted_users as needed_users
 from scenarios.popularity import liked_share, top_share
 from scenarios.predictors import predictor
 from scenarios.separability import inseparable
-from scenarios.session import InProcess
 from scenarios.sweep.axes import LABELS, TOP, Criterion
 from scenarios.sweep.prefixes import Prefixes
 from scenarios.toy_prediction import query_users

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from scenarios.backends import open_session
+from scenarios.places.backends import open_session
 from scenarios.records import STDOUT, check_targets, deliver
 from scenarios.sweep.adaptive_command import HELP as ADAPTIVE_HELP
 from scenarios.sweep.adaptive_command import adaptive

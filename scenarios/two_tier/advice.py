@@ -10,8 +10,8 @@ from actors.ranking import top_items
 from coordinator.protocol.arrays import Bools, Indices2, Ints
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import ItemFeatures
+from coordinator.server.completion.rows import Rows
 from scenarios.metrics import ranking_scores
-from scenarios.two_tier.sparse import Rows
 
 TOP = 10
 MOST_DEVICES = 2000

@@ -24,9 +24,9 @@ from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import ItemFeatures, residuals_many
 from coordinator.protocol.second_order import SecondOrderQuery
 from coordinator.server.completion import mechanisms as server
+from coordinator.server.completion.rows import Rows
 from scenarios.two_tier.clues import Dealt, Singles, deal, seen
 from scenarios.two_tier.guessing import Lesson, Scores, Spy
-from scenarios.two_tier.sparse import Rows
 
 NONE = "none"
 KNOWN = (0, 1, 5, 20)

@@ -14,7 +14,7 @@ import numpy as np
 from coordinator.protocol.arrays import Bools, Floats, Floats2, Indices, Ints
 from coordinator.protocol.coins import as_words, derive
 from coordinator.protocol.features import ItemFeatures, residuals_many, tastes
-from scenarios.two_tier.sparse import Rows
+from coordinator.server.completion.rows import Rows
 
 Singles: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.float32]]
 """Rows of releases; half the memory."""

@@ -1,34 +1,30 @@
-"""A run's course: EM on public users, then batches of private devices that answer once, and the model after each."""
+"""A run's course at a place: the server's share of it, private devices, and the rival that uses their ratings."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from actors.second_order.consent import Consent
-from actors.second_order.crowd import Devices
+from actors.second_order.crowd import PrivateDevices, cohort_bounds
+from actors.second_order.ratings import PrivateRatings
 from coordinator.protocol.features import ItemFeatures
-from coordinator.protocol.second_order import SecondOrderQuery, SecondOrderRelease
 from coordinator.server.completion.announcing import announced
-from coordinator.server.completion.cohorts import Crowd
-from coordinator.server.completion.fitting import FittedModel, Fitting, begin, centre, iterate
-from coordinator.server.completion.folding import ReleaseBook
-from scenarios.session import Session
-from scenarios.two_tier.config import FULL, NONE, TwoTier
-from scenarios.two_tier.kept_batches import KeptBatches, batch_of
-from scenarios.two_tier.places import open_crowd, open_devices
-from scenarios.two_tier.scale import Scale
-from scenarios.two_tier.sparse import Rows
-from scenarios.two_tier.weighing import Weighing
+from coordinator.server.completion.batches import PRIVATE, BatchPlan, public_only, start
+from coordinator.server.completion.course import Batch, Course
+from coordinator.server.completion.crowd import local_crowd
+from coordinator.server.completion.fitting import FittedModel, centre, iterate
+from coordinator.server.completion.rows import Rows
+from coordinator.server.fleet.layout import plan_layout
+from scenarios.places.session import Crew, Progress, Session, Work, silent
+from scenarios.round_store import Nowhere
+from scenarios.two_tier.kept_batches import KeptBatches
 
 Score = Callable[[ItemFeatures], float]
 """Root mean squared error of features on the test ratings; the experimenter's."""
-GROWTH = 2
-"""A validated weight is chosen anew when there are so many times the releases of the last time, and at the end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,74 +33,23 @@ class CoursePlan:
 
     Attributes
     ----------
-    wanted : TwoTier
-    fitting : Fitting
-    scale : Scale
-    public, private : Rows
-        What the server sees, and what private devices hold.
+    server : BatchPlan
+        What the server is told.
+    private : Rows
+        What private devices hold.
     secret : bytes
-        The devices' master secret.
-    weight : float or Weighing
-        Weight of a release, or how it is chosen: announced models then leave some public users out.
-    every : int
-        Private devices between two scores; 0: only at the end.
+        Their master secret.
+    full : bool
+        The rival in which private users' ratings themselves are released.
     """
 
-    wanted: TwoTier
-    fitting: Fitting
-    scale: Scale
-    public: Rows
+    server: BatchPlan
     private: Rows
-    secret: bytes
-    weight: float | Weighing
-    every: int = 0
+    secret: bytes = field(repr=False)
+    full: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Course:
-    """What came of it.
-
-    Attributes
-    ----------
-    features : ItemFeatures
-        The final model.
-    model : FittedModel
-        With its iterations.
-    points : list of (int, float)
-        Private devices so far, and the score.
-    announced : list of bytes
-        Digest of every model that devices were asked about, in order.
-    answered, duplicates : int
-        Releases that count, and those that arrived again.
-    releases_sha256 : str
-        Over all releases in the devices' order.
-    weight : float or None
-        Last weight of a release.
-    validation_users : int or None
-        Public users that it was chosen on, whom no announced model knows; None where it was given.
-    """
-
-    features: ItemFeatures
-    model: FittedModel
-    points: list[tuple[int, float]]
-    announced: list[bytes]
-    answered: int
-    duplicates: int
-    releases_sha256: str
-    weight: float | None
-    validation_users: int | None
-
-
-def start(plan: CoursePlan, crowd: Crowd) -> FittedModel:
-    """Fit the public users alone."""
-    scale = plan.scale
-    model = begin(crowd, plan.fitting, lowest=scale.lowest, highest=scale.highest, scale=scale.levels)
-    return iterate(model, crowd, plan.fitting, plan.wanted.iterations)
-
-
-def follow(
-    plan: CoursePlan, session: Session, score: Score, crowd: Crowd | None = None, kept: KeptBatches | None = None
-) -> Course:
+def follow(plan: CoursePlan, session: Session, kept: KeptBatches | None = None, progress: Progress = silent) -> Course:
     """Run a mechanism, or its rival ``full`` or ``none``.
 
     Parameters
@@ -112,154 +57,72 @@ def follow(
     plan : CoursePlan
     session : Session
         Where cohorts and devices are.
-    score : callable
-        Told every model that is scored.
-    crowd : Crowd, optional
-        The public users, where they are open already.
     kept : KeptBatches, optional
         Batches that answered before an interruption, and are not asked again; told every new one. Devices keep their
         answers beside them. Without devices, as with ``full``, nothing is kept.
+    progress : callable
+        Told how many private devices were asked.
 
     Returns
     -------
     Course
         The model goes through the same number of EM iterations whatever the mechanism.
     """
-    if plan.wanted.mechanism == FULL:
-        return _follow_full(plan, session, score)
-    with ExitStack() as stack:
-        here = crowd if crowd is not None else stack.enter_context(open_crowd(plan.public, session))
-        if plan.wanted.mechanism == NONE:
-            return _Walk(plan, here, here, None, score).go()
-        told = here
-        if isinstance(plan.weight, Weighing):
-            told = stack.enter_context(open_crowd(plan.weight.announced_to, session))
-        consent = Consent(mechanisms=frozenset({plan.wanted.mechanism}), epsilon=plan.wanted.asked_epsilon)
-        ledger = None if kept is None else kept.ledger
-        devices = stack.enter_context(open_devices(plan.private, plan.secret, consent, session, ledger))
-        return _Walk(plan, here, told, devices, score, kept).go()
+    if plan.full:
+        with ThreadPoolExecutor(session.workers) as threads:
+            return _follow_full(plan, threads, session.workers)
+    return session.conduct(_work(plan, session, kept), progress).outcome
 
 
-class _Walk:
-    """Batch by batch: announce, ask, fold, iterate.
-
-    The server's own model is of all public users, in ``crowd``. Announced models are of those in ``told``; where these
-    are all of them, it is the same model.
-    """
-
-    def __init__(
-        self,
-        plan: CoursePlan,
-        crowd: Crowd,
-        told: Crowd,
-        devices: Devices | None,
-        score: Score,
-        kept: KeptBatches | None = None,
-    ) -> None:
-        self._plan, self._crowd, self._told, self._devices, self._score = plan, crowd, told, devices, score
-        self._kept, self._before = kept, iter(kept or ())
-        self._book = ReleaseBook(crowd.items)
-        self._digest, self._announced = hashlib.sha256(), list[bytes]()
-        self._weight, self._weighed = 0.0, 0
-
-    def go(self) -> Course:
-        plan = self._plan
-        model = start(plan, self._crowd)
-        told = alone = model if self._told is self._crowd else start(plan, self._told)
-        points = [(0, self._score(model.features))]
-        for first, stop in plan.private.blocks(plan.wanted.batch):
-            if self._devices is not None:
-                told = announced(told, self._told)
-                self._fold(told.features, alone, self._devices, first, stop)
-            told = self._iterate(told, self._told)
-            model = told if self._told is self._crowd else self._iterate(model, self._crowd)
-            if stop == plan.private.users or (plan.every and stop // plan.every > first // plan.every):
-                points.append((stop, self._score(model.features)))
-        return Course(
-            features=announced(model, self._crowd).features,
-            model=model,
-            points=points,
-            announced=self._announced,
-            answered=self._book.devices,
-            duplicates=self._book.duplicates,
-            releases_sha256=self._digest.hexdigest(),
-            weight=None if self._devices is None else self._weight,
-            validation_users=None if self._told is self._crowd else self._crowd.users - self._told.users,
-        )
-
-    def _fold(self, features: ItemFeatures, alone: FittedModel, devices: Devices, first: int, stop: int) -> None:
-        """Take in a batch's releases about an announced model, as they were kept or as devices answer; weigh them."""
-        wanted = self._plan.wanted
-        query = SecondOrderQuery(
-            model=features.digest,
-            mechanism=wanted.mechanism,
-            epsilon=wanted.asked_epsilon,
-            batch=first // wanted.batch,
-        )
-        self._announced.append(query.model)
-        earlier = next(self._before, None)
-        releases = self._ask(query, features, devices, first, stop) if earlier is None else earlier.releases(query)
-        for release in releases:
-            self._digest.update(release.payload)
-        self._book.absorb(query, features, releases)
-        if earlier is not None:
-            self._weight, self._weighed = earlier.weight, earlier.weighed
-            return
-        self._weigh(alone, last=stop == self._plan.private.users)
-        if self._kept is not None:
-            self._kept.keep(batch_of(query, releases, self._weight, self._weighed))
-
-    @staticmethod
-    def _ask(
-        query: SecondOrderQuery, features: ItemFeatures, devices: Devices, first: int, stop: int
-    ) -> list[SecondOrderRelease]:
-        """Announce the model to a batch, and ask it."""
-        devices.pin(query.model, first, stop)
-        return devices.answer(query, features, first, stop)
-
-    def _weigh(self, alone: FittedModel, *, last: bool) -> None:
-        """Take the weight of what is in the book, chosen from the model that announced users alone give."""
-        weight, devices = self._plan.weight, self._book.devices
-        if not isinstance(weight, Weighing):
-            self._weight = weight
-        elif self._weighed == 0 or devices >= GROWTH * self._weighed or last:
-            self._weight, self._weighed = weight.choose(alone, self._told, self._book), devices
-
-    def _iterate(self, model: FittedModel, crowd: Crowd) -> FittedModel:
-        plan = self._plan
-        return iterate(model, crowd, plan.fitting, plan.wanted.batch_iterations, book=self._book, weight=self._weight)
+def points_of(course: Course, score: Score) -> list[tuple[int, float]]:
+    """Return private devices so far, and the score of the model then."""
+    return [(devices, score(features)) for devices, features in course.models]
 
 
-def _follow_full(plan: CoursePlan, session: Session, score: Score) -> Course:
+def _work(plan: CoursePlan, session: Session, kept: KeptBatches | None) -> Work[Batch, Course, None]:
+    """Return a course as places take it."""
+    rows, server, crews = plan.private, plan.server, {}
+    if server.mechanism is not None:
+        consent = Consent(mechanisms=frozenset({server.mechanism}), epsilon=server.epsilon)
+        ratings = PrivateRatings(starts=rows.starts, items=rows.items, values=rows.values, count=rows.count)
+        crews[PRIVATE] = Crew(kind=PrivateDevices(consent=consent), holdings=ratings, bounds=cohort_bounds(rows.users))
+    return Work(
+        plan=server,
+        crews=crews,
+        secret=plan.secret,
+        layout=plan_layout(devices=max(rows.users, 1), workers=session.workers, devices_per_actor=None),
+        finish=lambda *_: None,
+        kept=Nowhere() if kept is None else kept,
+        ledger=None if kept is None else kept.ledger,
+    )
+
+
+def _follow_full(plan: CoursePlan, threads: ThreadPoolExecutor, workers: int) -> Course:
     """Let the private users' ratings join the public ones batch by batch, means included: full EM, not private."""
-    with open_crowd(plan.public, session) as crowd:
-        model = start(plan, crowd)
-    points = [(0, score(model.features))]
-    for first, stop in plan.private.blocks(plan.wanted.batch):
-        with open_crowd(stacked((plan.public, plan.private.block(0, stop))), session) as crowd:
-            mean, first_order = centre(crowd)
-            degree = None if model.features.mean_degree is None else crowd.ratings / crowd.users
-            model = FittedModel(
-                features=replace(model.features, mean=mean, mean_degree=degree),
-                counts=first_order.counts.astype(np.float64),
-                near=model.near,
-                steps=model.steps,
-            )
-            model = iterate(model, crowd, plan.fitting, plan.wanted.batch_iterations)
-            if stop == plan.private.users:
-                model = announced(model, crowd)
-        if stop == plan.private.users or (plan.every and stop // plan.every > first // plan.every):
-            points.append((stop, score(model.features)))
+    server, alone = plan.server, local_crowd(plan.server.public, threads, workers)
+    model = start(server, alone)
+    models = [(0, model.features)]
+    for first, stop in server.blocks():
+        crowd = local_crowd(stacked((server.public, plan.private.block(0, stop))), threads, workers)
+        mean, first_order = centre(crowd)
+        degree = None if model.features.mean_degree is None else crowd.ratings / crowd.users
+        model = FittedModel(
+            features=replace(model.features, mean=mean, mean_degree=degree),
+            counts=first_order.counts.astype(np.float64),
+            near=model.near,
+            steps=model.steps,
+        )
+        model = iterate(model, crowd, server.fitting, server.batch_iterations)
+        if stop == server.private:
+            model = announced(model, crowd)
+        if server.told_after(first, stop):
+            models.append((stop, model.features))
     return Course(
         features=model.features,
         model=model,
-        points=points,
-        announced=[],
-        answered=plan.private.users,
-        duplicates=0,
-        releases_sha256=hashlib.sha256().hexdigest(),
-        weight=None,
-        validation_users=None,
+        models=models,
+        answered=server.private,
+        alone=public_only(server, alone) if server.beside else None,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -12,23 +12,25 @@ from coordinator.protocol.budget import as_json
 from coordinator.protocol.coins import derive
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import ItemFeatures
+from coordinator.server.completion.batches import BatchPlan
+from coordinator.server.completion.course import Course
 from coordinator.server.completion.fitting import Fitting
+from coordinator.server.completion.held_out import Fold
+from coordinator.server.completion.predicting import baseline_errors, rmse, squared_errors
+from coordinator.server.completion.rows import Rows
+from coordinator.server.completion.weighing import weighing_of
 from scenarios.datasets import RatingTable, read_ratings
-from scenarios.session import Session
+from scenarios.places.session import Progress, Session, silent
 from scenarios.two_tier.advice import MOST_DEVICES, advice_scores
-from scenarios.two_tier.config import GUARANTEES, NONE, TwoTier, needs_scale
-from scenarios.two_tier.course import Course, CoursePlan, follow
+from scenarios.two_tier.config import FULL, GUARANTEES, NONE, RIVALS, TwoTier, needs_scale
+from scenarios.two_tier.course import CoursePlan, follow
 from scenarios.two_tier.kept_batches import KeptBatches
 from scenarios.two_tier.memory import peak_memory
-from scenarios.two_tier.places import open_crowd
 from scenarios.two_tier.planted import FEWEST, Shape, planted_ratings
 from scenarios.two_tier.rates import overlap
 from scenarios.two_tier.scale import PUBLISHED, Scale, check_levels, onto_scale, scale_of
-from scenarios.two_tier.scoring import baseline_errors, rmse, squared_errors
-from scenarios.two_tier.sparse import Rows
 from scenarios.two_tier.split import UserSplit, split_users
-from scenarios.two_tier.validation import Fold, choose_fitting, folds_of
-from scenarios.two_tier.weighing import weighing_of
+from scenarios.two_tier.validation import choose_fitting, folds_of
 
 TRUST_MODEL = "two-tier"
 
@@ -104,20 +106,31 @@ def settle(world: World, session: Session) -> tuple[Fitting, list[tuple[int, flo
     return choose_fitting(world.folds, fitting, world.scale, session, rank=wanted.rank, kappa=wanted.regularisation)
 
 
-def plan_of(world: World, fitting: Fitting, *, every: int = 0) -> CoursePlan:
-    """Return what a course needs, the weight of releases included: given, the paper's, or validated on the way."""
-    wanted = world.wanted
-    public = world.split.public_rows
-    weight = wanted.weight_set
-    return CoursePlan(
-        wanted=wanted,
-        fitting=fitting,
-        scale=world.scale,
+def plan_of(world: World, fitting: Fitting, *, every: int = 0, beside: bool = False) -> CoursePlan:
+    """Return what a course needs, the weight of releases included: given, the paper's, or validated on the way.
+
+    With ``beside`` public users alone go through as many iterations, and that is told, too.
+    """
+    wanted, scale, public = world.wanted, world.scale, world.split.public_rows
+    weight, private = wanted.weight_set, world.split.private_rows
+    server = BatchPlan(
         public=public,
-        private=world.split.private_rows,
-        secret=derive(wanted.seed, "devices"),
+        private=private.users,
+        mechanism=None if wanted.mechanism in RIVALS else wanted.mechanism,
+        epsilon=wanted.asked_epsilon,
+        fitting=fitting,
+        lowest=scale.lowest,
+        highest=scale.highest,
+        levels=scale.levels,
+        iterations=wanted.iterations,
+        batch=wanted.batch,
+        batch_iterations=wanted.batch_iterations,
         weight=weighing_of(public, fitting, wanted.seed) if weight is None else weight,
         every=every,
+        beside=beside,
+    )
+    return CoursePlan(
+        server=server, private=private, secret=derive(wanted.seed, "devices"), full=wanted.mechanism == FULL
     )
 
 
@@ -127,7 +140,11 @@ def score_of(world: World, session: Session, features: ItemFeatures) -> float:
 
 
 def run(
-    wanted: TwoTier, session: Session, table: RatingTable | None = None, kept: KeptBatches | None = None
+    wanted: TwoTier,
+    session: Session,
+    table: RatingTable | None = None,
+    kept: KeptBatches | None = None,
+    progress: Progress = silent,
 ) -> dict[str, Any]:
     """Run one experiment and return its result as JSON values.
 
@@ -139,6 +156,8 @@ def run(
         What ``wanted`` names, where it was read already.
     kept : KeptBatches, optional
         Batches of an interrupted run; see `scenarios.two_tier.course.follow`. Models are fitted again.
+    progress : callable
+        Told how many private devices were asked.
 
     Returns
     -------
@@ -149,8 +168,8 @@ def run(
     with peak_memory() as peak:
         world = world_of(wanted, table or read_table(wanted))
         fitting, tried = settle(world, session)
-        course, alone = _both(world, fitting, session, kept)
-        told = result_of(world, fitting, course, alone)
+        course = follow(plan_of(world, fitting, beside=wanted.mechanism != NONE), session, kept, progress)
+        told = result_of(world, fitting, session, course)
     return {
         **told,
         "validated": [{"rank": rank, "regularisation": kappa, "rmse": error} for rank, kappa, error in tried],
@@ -161,23 +180,9 @@ def run(
     }
 
 
-def _both(world: World, fitting: Fitting, session: Session, kept: KeptBatches | None) -> tuple[Course, Course]:
-    """Return the mechanism's course, and that of public users alone with as many iterations."""
-    wanted = world.wanted
-    nothing = replace(world, wanted=wanted.model_copy(update={"mechanism": NONE, "epsilon": None}))
-
-    def score(features: ItemFeatures) -> float:
-        return score_of(world, session, features)
-
-    plan = plan_of(world, fitting)
-    with open_crowd(plan.public, session) as crowd:
-        alone = follow(plan_of(nothing, fitting), session, score, crowd)
-        return (alone if wanted.mechanism == NONE else follow(plan, session, score, crowd, kept)), alone
-
-
-def result_of(world: World, fitting: Fitting, course: Course, alone: Course) -> dict[str, Any]:
+def result_of(world: World, fitting: Fitting, session: Session, course: Course) -> dict[str, Any]:
     """Return what was found, as JSON values."""
-    wanted, split = world.wanted, world.split
+    wanted, split, alone = world.wanted, world.split, course.alone or course
     counts = np.bincount(split.public_rows.items, minlength=split.train.count)
     unseen = counts == 0
     asked = split.test
@@ -205,8 +210,8 @@ def result_of(world: World, fitting: Fitting, course: Course, alone: Course) -> 
         "m_step": wanted.m_step,
         "weight": course.weight,
         "validation_users": course.validation_users,
-        "rmse": course.points[-1][1],
-        "rmse_public_only": alone.points[-1][1],
+        "rmse": score_of(world, session, course.models[-1][1]),
+        "rmse_public_only": score_of(world, session, alone.models[-1][1]),
         "rmse_baseline": rmse(baseline_errors(alone.features, asked)),
         **advice_scores(course.features, counts, split.train.of(private), asked.of(private)),
         **_overlaps(course.features, split.train.of(private[:MOST_DEVICES])),

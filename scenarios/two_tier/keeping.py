@@ -12,9 +12,9 @@ from rich.console import Console
 from scenarios.files import write_json
 from scenarios.holding import Experiment, done_in
 from scenarios.mark import TWO_TIER, Mark
+from scenarios.places.session import Session
 from scenarios.policies import code_digest
 from scenarios.records import versions
-from scenarios.session import Session
 from scenarios.taking import same_source, scenario_in, take, values_of
 from scenarios.two_tier.config import TwoTier
 from scenarios.two_tier.experiment import read_table, run

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,77 +10,12 @@ import numpy as np
 from actors.keeper import Keeper
 from actors.second_order.answers import Answers
 from coordinator.protocol.checked import MOST_DEVICES
-from coordinator.protocol.errors import InputError, LedgerError
-from coordinator.protocol.second_order import SecondOrderQuery, SecondOrderRelease
+from coordinator.protocol.errors import LedgerError
+from coordinator.server.completion.course import Batch
 from scenarios.chain import Chain, Codec, Numbers
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeptBatch:
-    """A batch that has answered.
-
-    Attributes
-    ----------
-    query_id, model : bytes
-        Digests of what it was asked, and of the model that was announced to it.
-    batch : int
-        Its number, from 0.
-    mechanism : str
-        Through which it answered.
-    devices : sequence of int
-        Addresses, in the order of their releases.
-    payloads : sequence of bytes
-        What each of them said.
-    weight : float
-        Of a release, in the iterations that followed.
-    weighed : int
-        Releases that there were when it was chosen last.
-    """
-
-    query_id: bytes
-    model: bytes
-    batch: int
-    mechanism: str
-    devices: Sequence[int]
-    payloads: Sequence[bytes] = field(repr=False)
-    weight: float
-    weighed: int
-
-    def releases(self, query: SecondOrderQuery) -> list[SecondOrderRelease]:
-        """Return the releases, to the query that the batch would be asked now.
-
-        Raises
-        ------
-        InputError
-            If it was asked another one.
-        """
-        if self.query_id != query.id:
-            raise InputError(
-                f"batch {self.batch} answered about model {self.model.hex()[:8]}, and would be asked about "
-                f"{query.model.hex()[:8]} here: models were computed by other code, or on another kind of processor; "
-                "go on there, or start in a new folder"
-            )
-        return [
-            SecondOrderRelease(query_id=self.query_id, device=device, mechanism=self.mechanism, payload=payload)
-            for device, payload in zip(self.devices, self.payloads, strict=True)
-        ]
-
-
-def batch_of(query: SecondOrderQuery, releases: Sequence[SecondOrderRelease], weight: float, weighed: int) -> KeptBatch:
-    """Return a batch as it is kept."""
-    return KeptBatch(
-        query_id=query.id,
-        model=query.model,
-        batch=query.batch,
-        mechanism=query.mechanism,
-        devices=[release.device for release in releases],
-        payloads=[release.payload for release in releases],
-        weight=weight,
-        weighed=weighed,
-    )
-
-
-class KeptBatches(Chain[KeptBatch]):
+class KeptBatches(Chain[Batch]):
     """The batches of a run, a file each; see `scenarios.chain.Chain`.
 
     Parameters
@@ -114,7 +47,7 @@ class KeptBatches(Chain[KeptBatch]):
                     )
 
 
-def _tell(one: KeptBatch) -> Numbers:
+def _tell(one: Batch) -> Numbers:
     told = {
         "query": one.query_id.hex(),
         "model": one.model.hex(),
@@ -128,10 +61,10 @@ def _tell(one: KeptBatch) -> Numbers:
     return told, {"devices": np.array(one.devices, np.int64), "sizes": sizes, "payloads": payloads}
 
 
-def _read(told: dict[str, Any], arrays: dict[str, Any]) -> KeptBatch:
+def _read(told: dict[str, Any], arrays: dict[str, Any]) -> Batch:
     ends = np.cumsum(arrays["sizes"]).tolist()
     said = arrays["payloads"].tobytes()
-    return KeptBatch(
+    return Batch(
         query_id=bytes.fromhex(told["query"]),
         model=bytes.fromhex(told["model"]),
         batch=told["batch"],
@@ -143,5 +76,5 @@ def _read(told: dict[str, Any], arrays: dict[str, Any]) -> KeptBatch:
     )
 
 
-BATCHES: Codec[KeptBatch] = Codec(noun="batch", number=lambda one: one.batch, tell=_tell, read=_read)
+BATCHES: Codec[Batch] = Codec(noun="batch", number=lambda one: one.batch, tell=_tell, read=_read)
 """How a batch that has answered is kept."""

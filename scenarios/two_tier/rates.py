@@ -11,9 +11,9 @@ from coordinator.protocol.checked import LARGEST
 from coordinator.protocol.coins import as_words, derive
 from coordinator.protocol.directions import basis_of
 from coordinator.protocol.features import ItemFeatures, tastes
-from coordinator.server.completion.cohorts import LocalCrowd
+from coordinator.server.completion.crowd import local_crowd
 from coordinator.server.completion.fitting import Fitting, begin, iterate
-from scenarios.two_tier.sparse import Rows
+from coordinator.server.completion.rows import Rows
 
 MOST_RANK = 24
 """Columns of V in `completion_errors`; the regularisation leaves fewer."""
@@ -120,7 +120,7 @@ def _rows_where(values: Floats2, seen: np.ndarray[tuple[int, int], np.dtype[np.b
 
 def _complete(rows: Rows, fitting: Fitting, iterations: int = 30) -> Floats2:
     """Return the optimum X of equation 2 on a planted matrix of mean 0, without centring."""
-    crowd = LocalCrowd(rows.starts, rows.items, rows.values, rows.count)
+    crowd = local_crowd(rows)
     model = begin(crowd, fitting, lowest=-LARGEST, highest=LARGEST, scale=None)
     model.features.mean[:] = 0.0
     features = iterate(model, crowd, fitting, iterations).features

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from coordinator.protocol.arrays import Floats
-from scenarios.session import Session
+from scenarios.places.session import Session
 from scenarios.two_tier.attack import ATTACKED, Asked, attack
 from scenarios.two_tier.config import NONE, TwoTier, needs_scale
 from scenarios.two_tier.course import follow
@@ -21,9 +21,9 @@ def attack_sweep(base: TwoTier, session: Session) -> list[dict[str, Any]]:
     world = world_of(wanted, read_table(wanted))
     fitting, _ = settle(world, session)
     plan = plan_of(world, fitting)
-    course = follow(plan, session, lambda _: 0.0)
+    course = follow(plan, session)
     attacked = _attacked(world.scale.levels, plan.private.values)
-    found = attack(course.features, plan.public, plan.private, wanted.seed, attacked=attacked)
+    found = attack(course.features, plan.server.public, plan.private, wanted.seed, attacked=attacked)
     return [one.as_json() for one in found]
 
 

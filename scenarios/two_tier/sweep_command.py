@@ -15,11 +15,11 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from scenarios.backends import open_session
 from scenarios.datasets import three_columns
 from scenarios.files import write_json, write_table
+from scenarios.places.backends import open_session
+from scenarios.places.session import Session
 from scenarios.records import STDOUT, check_targets, deliver, versions
-from scenarios.session import Session
 from scenarios.sweep.store import all_kept, claim_folder, measure_units
 from scenarios.two_tier.config import NONE, TwoTier, needs_scale, two_tier_of
 from scenarios.two_tier.experiment import read_table, world_of

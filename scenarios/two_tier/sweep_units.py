@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 
+from coordinator.server.completion.predicting import baseline_errors, rmse
 from scenarios.datasets import RatingTable
-from scenarios.session import InProcess
+from scenarios.places.in_process import InProcess
 from scenarios.two_tier.config import NONE, TwoTier
-from scenarios.two_tier.course import follow
+from scenarios.two_tier.course import follow, points_of
 from scenarios.two_tier.experiment import plan_of, read_table, score_of, settle, world_of
-from scenarios.two_tier.scoring import baseline_errors, rmse
 
 LEFT, RIGHT, SECOND, ATTACK, SETTINGS = "1-left", "1-right", "2", "attack", "settings"
 FIGURES = (LEFT, RIGHT, SECOND, ATTACK)
@@ -80,8 +80,8 @@ def measure(unit: Unit) -> Measured:
     baseline, weight = 0.0, None
     if not unit.settings_only:
         plan = plan_of(world, fitting, every=unit.every)
-        course = follow(plan, session, lambda features: score_of(world, session, features))
-        points, weight = course.points, course.weight
+        course = follow(plan, session)
+        points, weight = points_of(course, partial(score_of, world, session)), course.weight
         baseline = rmse(baseline_errors(course.features, world.split.test))
     return Measured(
         points=tuple(points),

@@ -10,8 +10,8 @@ from rich.console import Console
 
 from coordinator.protocol.second_order_mechanisms import found
 from coordinator.protocol.second_order_public import A_RELEASE
-from scenarios.backends import open_session
 from scenarios.datasets import three_columns
+from scenarios.places.backends import open_session
 from scenarios.records import check_targets
 from scenarios.two_tier.config import DEFAULT_EPSILON, DEFAULT_MECHANISM, GUARANTEES, TwoTier, two_tier_of
 from scenarios.two_tier.keeping import taught_in

@@ -1,7 +1,8 @@
 """Rank and kappa chosen by validation: public users are held out whole, thinned to few ratings, the rest is predicted.
 
 Held-out ratings of public users mislead, since heavy users overfit and noise looks good; users do not. Only what the
-server has is used: public ratings. The weight of releases is another matter, see `scenarios.two_tier.weighing`.
+server has is used: public ratings. The weight of releases is another matter: see
+`coordinator.server.completion.weighing`.
 """
 
 from __future__ import annotations
@@ -12,20 +13,19 @@ from functools import partial
 
 import numpy as np
 
-from coordinator.protocol.arrays import Floats, Ints
+from coordinator.protocol.arrays import Floats
 from coordinator.protocol.coins import as_words, derive
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.grid import significant
-from coordinator.server.completion.cohorts import LocalCrowd
+from coordinator.server.completion.crowd import local_crowd
 from coordinator.server.completion.fitting import Fitting, begin, iterate
-from scenarios.session import Session
+from coordinator.server.completion.held_out import Fold, fold_of
+from coordinator.server.completion.predicting import squared_errors
+from coordinator.server.completion.rows import Rows
+from scenarios.places.session import Session
 from scenarios.two_tier.scale import Scale
-from scenarios.two_tier.scoring import squared_errors
-from scenarios.two_tier.sparse import Rows, draw_ratings
 
 FOLDS = 5
-OBSERVED = 60
-"""Ratings that a held-out user shows at most, and never more than half of its own."""
 MANY_USERS = 500
 """From so many public users on, one fold is enough."""
 RANKS = (5, 10, 20)
@@ -33,15 +33,6 @@ START, STEPS_DOWN, STEPS_UP = 2, -8, 16
 """Kappas are the ratings' spread times a power of sqrt 2, from the 2nd on downhill within these powers."""
 ITERATIONS = 12
 """EM iterations of a trial."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Fold:
-    """Public users to learn from, and others whose ``asked`` ratings are predicted from ``seen`` ones."""
-
-    train: Rows
-    seen: Rows
-    asked: Rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -70,17 +61,9 @@ def folds_of(public: Rows, seed: int) -> list[Fold]:
     return [fold_of(public, held, seed) for held in held_out[: 1 if public.users > MANY_USERS else FOLDS]]
 
 
-def fold_of(public: Rows, held: Ints, seed: int, purpose: str = "two-tier shown ratings") -> Fold:
-    """Hold some public users out, given by their numbers; seed and purpose draw which of their ratings are shown."""
-    users, rest = public.of(np.sort(held)), np.setdiff1d(np.arange(public.users), held)
-    shown = draw_ratings(users, np.minimum(OBSERVED, users.degrees // 2), seed, purpose)
-    return Fold(train=public.of(rest), seen=users.where(shown), asked=users.where(~shown))
-
-
 def trial_error(trial: Trial) -> float:
     """Return the sum of squared errors of the held-out users' asked ratings."""
-    train, scale = trial.fold.train, trial.scale
-    crowd = LocalCrowd(train.starts, train.items, train.values, train.count)
+    scale, crowd = trial.scale, local_crowd(trial.fold.train)
     model = begin(crowd, trial.fitting, lowest=scale.lowest, highest=scale.highest, scale=scale.levels)
     features = iterate(model, crowd, trial.fitting, ITERATIONS).features
     return float(squared_errors(features, trial.fold.seen, trial.fold.asked).sum())

@@ -12,8 +12,8 @@ import worlds
 from deaf import Deaf
 from forging import forged
 
-from actors.device import Cohort
-from actors.host import DeviceHost, advice_permit
+from actors.device import Cohort, Raters, Wish
+from actors.host import DeviceHost, permit_of
 from actors.keeper import Books, Keeper
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Model
@@ -24,13 +24,13 @@ QUERY = worlds.maxsense_query(items=20, sensing=0.25, epsilon=Fraction(1))
 
 
 def host(keeper: Books | None = None) -> DeviceHost:
-    return DeviceHost(worlds.block_ratings(WORLD), WORLD.secret, BOUNDS, Fraction(1), keeper)
+    return DeviceHost(Raters(budget=Fraction(1)), worlds.block_ratings(WORLD), WORLD.secret, BOUNDS, keeper)
 
 
 @pytest.mark.parametrize(("first", "stop"), [(10, 30), (29, 30), (50, 51), (60, 61), (64, 100)])
 def test_a_host_answers_from_the_right_cohort(first: int, stop: int) -> None:
     asked = host()
-    release = asked.answer(QUERY, first, stop)
+    release = asked.ask(QUERY, first, stop)
     assert release.unpacked()[:, 0].tolist() == worlds.expected_bits(WORLD, QUERY, range(first, stop))
 
 
@@ -38,25 +38,25 @@ def test_a_host_answers_from_the_right_cohort(first: int, stop: int) -> None:
 def test_a_host_does_not_answer_for_devices_it_lacks(first: int, stop: int) -> None:
     asked = host()
     with pytest.raises(IndexError):
-        asked.answer(QUERY, first, stop)
+        asked.ask(QUERY, first, stop)
 
 
 def test_each_cohort_keeps_its_own_books() -> None:
     asked, second = host(), worlds.maxsense_query(items=20, sensing=0.25, epsilon=Fraction(1), round_number=1)
-    asked.answer(QUERY, 10, 30)
-    assert asked.answer(second, 10, 30).refused == 20
-    assert asked.answer(second, 60, 100).refused == 0
+    asked.ask(QUERY, 10, 30)
+    assert asked.ask(second, 10, 30).refused == 20
+    assert asked.ask(second, 60, 100).refused == 0
 
 
 def test_a_process_that_is_new_refuses_what_its_devices_cannot_pay_and_repeats_what_they_said(tmp_path: Path) -> None:
     """The server that started it anew says nothing, or asks out of order: the keeper knows."""
     second = worlds.maxsense_query(items=20, sensing=0.25, epsilon=Fraction(1), round_number=1)
-    first = host(Keeper(tmp_path)).answer(QUERY, 10, 30)
+    first = host(Keeper(tmp_path)).ask(QUERY, 10, 30)
     booked = Keeper(tmp_path).read(0, 100)
     for asked in (host(Keeper(tmp_path)), host(Keeper(tmp_path))):
-        assert asked.answer(second, 10, 30).refused == 20
-        assert asked.answer(second, 10, 30).bits == bytes(len(first.bits))
-        assert asked.answer(QUERY, 10, 30) == first
+        assert asked.ask(second, 10, 30).refused == 20
+        assert asked.ask(second, 10, 30).bits == bytes(len(first.bits))
+        assert asked.ask(QUERY, 10, 30) == first
     assert Keeper(tmp_path).read(0, 100) == booked
 
 
@@ -64,13 +64,13 @@ def test_devices_whose_keeper_does_not_answer_refuse_and_are_counted() -> None:
     """Nothing is answered; with it back they answer, and what they know that they booked they repeat meanwhile."""
     keeper = Keeper()
     asked = host(deaf := Deaf(keeper))
-    gone = asked.answer(QUERY, 10, 30)
+    gone = asked.ask(QUERY, 10, 30)
     assert (gone.refused, int(gone.answered_mask().sum()), any(gone.bits)) == (20, 0, False)
     assert keeper.read(0, 100) == (0, [])
     deaf.below = 0
-    part = asked.answer(QUERY, 10, 18)
+    part = asked.ask(QUERY, 10, 18)
     deaf.below = 100
-    whole = asked.answer(QUERY, 10, 30)
+    whole = asked.ask(QUERY, 10, 30)
     assert whole.refused == 12
     assert whole.bits[:1] == part.bits
     assert whole.answered_mask().tolist() == [True] * 8 + [False] * 12
@@ -79,17 +79,17 @@ def test_devices_whose_keeper_does_not_answer_refuse_and_are_counted() -> None:
 def test_a_warm_up_is_free_and_advice_comes_from_the_right_devices() -> None:
     asked = host()
     asked.warm_up(QUERY)
-    assert asked.answer(QUERY, 10, 30).refused == 0
+    assert asked.ask(QUERY, 10, 30).refused == 0
     model = Model(cluster=np.arange(20, dtype=np.int32) % 2, score=np.arange(20.0), error=np.ones(20), clusters=2)
     alone = Cohort(worlds.block_ratings(WORLD), WORLD.secret, 60, 70, None).recommend(model, 60, 70, 5)
-    np.testing.assert_array_equal(asked.recommend(model, 60, 70, 5, advice_permit(WORLD.secret)), alone)
+    np.testing.assert_array_equal(asked.see(permit_of(WORLD.secret), Wish(model, 5), 60, 70), alone)
 
 
 def test_the_server_gets_no_advice() -> None:
     """Its handle reaches the same actor; what a device would not recommend, it has rated."""
     model = Model(cluster=np.zeros(20, np.int32), score=np.arange(20.0), error=np.ones(20), clusters=1)
-    with pytest.raises(PermissionError, match="stays on the device"):
-        host().recommend(model, 60, 70, 20, advice_permit(worlds.PUBLIC))
+    with pytest.raises(PermissionError, match="only the experimenter may look"):
+        host().see(permit_of(worlds.PUBLIC), Wish(model, 20), 60, 70)
 
 
 @pytest.mark.parametrize(
@@ -110,4 +110,4 @@ def test_a_model_that_is_none_is_refused(broken: dict[str, Any]) -> None:
         Model(**{**fields, **broken})
     model = forged(Model(**fields), **broken)  # type: ignore[arg-type] # by name
     with pytest.raises(InputError, match=r"of a model|number of clusters|model has 19 items"):
-        host().recommend(model, 60, 70, 5, advice_permit(WORLD.secret))
+        host().see(permit_of(WORLD.secret), Wish(model, 5), 60, 70)

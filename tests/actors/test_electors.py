@@ -9,11 +9,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import reference
+from actors.voter_host import ClientHost, VoterHost
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors.electors import VoterCohort
-from actors.voter_host import ClientHost, VoterHost
 from actors.voters import PlantedVoters, TableVoters, Voters
 from coordinator.protocol.ballots import Ballot, Service
 from coordinator.protocol.budget import Epsilon

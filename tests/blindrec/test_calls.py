@@ -16,7 +16,7 @@ import pytest
 from runs import Command, planted_ratings, write_movielens
 
 import blindrec
-from coordinator.server.rounds.conductor import Round
+from coordinator.server.rounds.query_rounds import Round
 from scenarios.chain import kept_records
 from scenarios.journal import Journal
 from scenarios.planner.asking import Asked

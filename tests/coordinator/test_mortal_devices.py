@@ -21,7 +21,7 @@ from coordinator.server.fleet.cohorts import Cohorts
 from coordinator.server.fleet.coordinator import Coordinator, Limits
 from coordinator.server.fleet.layout import Layout
 from coordinator.server.mechanisms.sign import SignSensing
-from coordinator.server.rounds.conductor import Learner, Outcome, Round
+from coordinator.server.rounds.query_rounds import Learner, Outcome, Round
 from coordinator.server.rounds.state import Ask, ServerState
 from coordinator.server.server_half import POSTERIOR
 from scenarios.spending import spent_by

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from runs import Command, refused
 
-from coordinator.server.rounds.conductor import Round
+from coordinator.server.rounds.query_rounds import Round
 from scenarios.chain import kept_records
 from scenarios.journal import Journal
 

@@ -12,12 +12,13 @@ import worlds
 from benchmarks.victims import actors_below
 from coordinator.server.fleet.layout import Layout
 from coordinator.server.mechanisms.sign import SignSensing
-from coordinator.server.rounds.conductor import Learner
+from coordinator.server.rounds.query_rounds import Learner
 from coordinator.server.rounds.schedules import Fixed
 from coordinator.server.rounds.setting import Setting
 from coordinator.server.server_half import POSTERIOR
-from scenarios.cluster import OnRay
-from scenarios.session import InProcess, Job, Ran
+from scenarios.job import Job, Ran
+from scenarios.places.in_process import InProcess
+from scenarios.places.on_ray import OnRay
 
 pytestmark = pytest.mark.cluster
 USERS, DESIGN = 600_000, SignSensing(items=300, rated=40)
@@ -65,7 +66,7 @@ def spent(ran: Ran) -> set[object]:
 
 def test_processes_that_forget_know_from_their_keeper(ray_session: OnRay, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two hosts of two cohorts each; one dies in the last round, one after the last answer."""
-    monkeypatch.setattr("scenarios.cluster.MOST_ACTORS", 2)
+    monkeypatch.setattr("scenarios.places.cluster.MOST_ACTORS", 2)
     killer = Killer([2 * USERS + 50_000, ALL])
     survived = ray_session.run(job(), advised=100, top=10, progress=killer)
     assert (len(set(killer.killed)), survived.actors) == (2, 2)

@@ -21,15 +21,15 @@ from runs import Command, holds_within, refused, small, tree
 from benchmarks.victims import alive, below
 from coordinator.protocol.errors import InputError
 from coordinator.server.mechanisms import found
-from coordinator.server.rounds.conductor import Round
+from coordinator.server.rounds.query_rounds import Round
 from coordinator.server.rounds.state import Ask
 from coordinator.server.statistics.statistic import Statistic
 from scenarios.chain import from_bytes, kept_records, to_bytes
 from scenarios.claiming import claim
 from scenarios.experiment import run
 from scenarios.journal import ROUNDS, Journal
+from scenarios.places.in_process import InProcess
 from scenarios.round_store import Held
-from scenarios.session import InProcess
 
 KINDS: list[dict[str, Any]] = [
     *(

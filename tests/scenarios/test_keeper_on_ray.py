@@ -19,7 +19,7 @@ from actors.hosted_keeper import HostedKeeper, start_keeper
 from benchmarks.victims import below
 from coordinator.protocol.errors import LedgerError, LostError
 from coordinator.protocol.messages import Query, Release
-from scenarios.cluster import OnRay
+from scenarios.places.on_ray import OnRay
 from scenarios.spending import require_there, spent_by
 
 pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("ray_session")]

@@ -19,7 +19,7 @@ from scenarios.claiming import claim
 from scenarios.experiment import run
 from scenarios.journal import ROUNDS, Journal
 from scenarios.mark import FOLDER, MARK, digest, read_mark
-from scenarios.session import InProcess
+from scenarios.places.in_process import InProcess
 
 SCENARIO = small(users=90, design="sign", policy="fixed", rounds=4, seed=3)
 FLAGS = ["--backend", "inprocess", "--json", "-"]

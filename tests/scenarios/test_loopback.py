@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from ray._private import ray_constants
 
-from scenarios.loopback import alone
+from scenarios.places.loopback import alone
 
 NAMES = ("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "RAY_AUTH_MODE", "RAY_AUTH_TOKEN_PATH", "RAY_AUTH_TOKEN")
 LOOPBACK = ("127.", "::1", "::ffff:127.")
@@ -24,7 +24,7 @@ def seen() -> dict[str, str | None]:
 
 LOCAL_RUN = """
 import json, os, signal, time, psutil, ray
-from scenarios.cluster import on_ray
+from scenarios.places.cluster import on_ray
 from scenarios.endings import ended_by_signals
 names = %r
 

@@ -15,7 +15,7 @@ SCRIPT = """
 import json, sys
 from pathlib import Path
 from ray.cluster_utils import Cluster
-from scenarios.cluster import on_ray
+from scenarios.places.cluster import on_ray
 from scenarios.config import Scenario
 from scenarios.experiment import run
 

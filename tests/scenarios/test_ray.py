@@ -21,15 +21,18 @@ from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query
 from coordinator.server.fleet.coordinator import start_coordinator
 from coordinator.server.fleet.layout import plan_layout
-from coordinator.server.rounds.conductor import Learner
+from coordinator.server.rounds.query_rounds import Learner
 from coordinator.server.rounds.schedules import OneRound
 from coordinator.server.rounds.state import Ask, ServerState
 from scenarios import cluster
-from scenarios.cluster import OnRay, on_ray
-from scenarios.experiment import Run, run, silent
+from scenarios.experiment import Run, run
+from scenarios.job import Job, Ran
+from scenarios.places.cluster import on_ray
+from scenarios.places.in_process import InProcess
+from scenarios.places.on_ray import OnRay
+from scenarios.places.session import silent
+from scenarios.places.supervising import room_for
 from scenarios.populations import populate
-from scenarios.session import InProcess, Job, Ran
-from scenarios.supervising import room_for
 
 pytestmark = pytest.mark.cluster
 SCENARIO = small(users=30_001, like="0.9,0.1;0.3,0.6", class_shares="0.3,0.7", seed=SEED)
@@ -73,7 +76,7 @@ def watched(ray_session: OnRay) -> Watched:
         return actors["server"]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("scenarios.supervising.start_coordinator", recording)
+        patch.setattr("scenarios.places.supervising.start_coordinator", recording)
         seen.finished = run(SCENARIO, ray_session, progress=progress)
     return seen
 

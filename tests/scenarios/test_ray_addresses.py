@@ -13,8 +13,8 @@ from runs import Command, refused
 
 from coordinator.protocol.errors import InputError, LostError
 from scenarios import cluster
-from scenarios.cluster import on_ray
-from scenarios.supervising import patient, room_for
+from scenarios.places.cluster import on_ray
+from scenarios.places.supervising import patient, room_for
 
 pytestmark = pytest.mark.usefixtures("nobody_asks")
 

@@ -14,7 +14,7 @@ from scenarios.claiming import claim
 from scenarios.experiment import run
 from scenarios.journal import Journal
 from scenarios.mark import FOLDER
-from scenarios.session import InProcess
+from scenarios.places.in_process import InProcess
 
 SCENARIO = small(users=500, design="sign", policy="fixed", rounds=4, seed=3)
 FLAGS = ["--backend", "inprocess", "--json", "-"]
@@ -128,7 +128,7 @@ def test_a_finished_run_tells_its_result_again(
     told = blindrec("resume", out, *FLAGS)
     assert told.result["rounds"] == 4
     before = tree(out)
-    for backend in ("scenarios.session.InProcess", "scenarios.cluster.on_ray"):
+    for backend in ("scenarios.places.in_process.InProcess", "scenarios.places.cluster.on_ray"):
         monkeypatch.setattr(backend, None)
     again = blindrec("resume", out, "--json", "-")
     assert (again.code, again.out, again.err) == (0, told.out, "")

@@ -20,17 +20,19 @@ from coordinator.protocol.errors import PolicyError
 from coordinator.protocol.messages import Query
 from coordinator.server.fleet.layout import Layout
 from coordinator.server.mechanisms import found
-from coordinator.server.rounds.conductor import Learner
+from coordinator.server.rounds.query_rounds import Learner
 from coordinator.server.rounds.schedules import OneRound
 from coordinator.server.rounds.state import Ask, ServerState
 from coordinator.server.server_half import ONE_ROUND
 from scenarios.config import Scenario
-from scenarios.experiment import Run, silent
+from scenarios.experiment import Run
+from scenarios.job import Job
+from scenarios.places.in_process import InProcess
+from scenarios.places.session import silent
+from scenarios.places.worker_threads import stop_if_abandoned
 from scenarios.policies import asked_epsilon
 from scenarios.populations import populate
 from scenarios.round_store import Held
-from scenarios.session import InProcess, Job
-from scenarios.worker_threads import stop_if_abandoned
 
 TWO_CLASSES = small(like="0.9,0.1;0.3,0.6", class_shares="0.3,0.7", users=1201, seed=11)
 

@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 from statistical import normal_radius, rate_fits
 
-from scenarios.session import InProcess
+from scenarios.places.in_process import InProcess
 from scenarios.sweep.online_axes import HALVING, OnlineSetting, parse_axes
 from scenarios.sweep.online_checks import check_sweep
 from scenarios.sweep.online_settings import OnlineSweep

@@ -20,14 +20,14 @@ from scenarios import cli
 from scenarios.online.config import OnlineScenario
 from scenarios.online.results import record
 from scenarios.online.run import run_online
-from scenarios.session import InProcess
+from scenarios.places.in_process import InProcess
 from scenarios.sweep import online_figure, online_points, online_ratings_figure
 from scenarios.sweep.online_axes import AXES, OnlineSetting, compared_on, parse_axes
 from scenarios.sweep.online_settings import OnlineSweep
 from scenarios.sweep.online_units import measure, units_of
 
 if TYPE_CHECKING:
-    from scenarios.cluster import OnRay
+    from scenarios.places.on_ray import OnRay
 
 HERE = ("--backend", "inprocess", "--workers", 1)
 BASE = ("--rounds", 60, "--voters", 16, "--peers", 2, "--diversity", 1, "--radius", 1)

@@ -16,8 +16,8 @@ import pytest
 from runs import Command, Ended, holds_within, refused
 
 from scenarios import cli
-from scenarios.cluster import OnRay
-from scenarios.session import InProcess
+from scenarios.places.in_process import InProcess
+from scenarios.places.on_ray import OnRay
 from scenarios.sweep.grid import load_grid
 from scenarios.sweep.runner import claim, finished, run_units, units_of
 from scenarios.sweep.store import claim_folder

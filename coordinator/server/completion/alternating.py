@@ -6,7 +6,7 @@ import numpy as np
 
 from coordinator.protocol.arrays import Floats, Floats2
 from coordinator.protocol.features import ItemFeatures
-from coordinator.server.completion.cohorts import Crowd
+from coordinator.server.completion.crowd import Crowd
 from coordinator.server.completion.folding import ReleaseBook
 from coordinator.server.completion.statistics import Expected, added
 from coordinator.server.decoding.threads import one_thread

@@ -9,7 +9,7 @@ import numpy as np
 from coordinator.protocol.arrays import Floats2
 from coordinator.protocol.features import ItemFeatures
 from coordinator.protocol.grid import on_grid, significant, step_of
-from coordinator.server.completion.cohorts import Crowd
+from coordinator.server.completion.crowd import Crowd
 from coordinator.server.completion.fitting import FittedModel
 
 SIZED_USERS = 1000

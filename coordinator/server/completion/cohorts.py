@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Protocol
 
 import numpy as np
 
@@ -107,66 +104,6 @@ class PublicCohort:
             total += float(np.abs(residuals_many(features, starts, self._items[here], self._values[here])).mean())
             seen += 1
         return total, seen
-
-
-class Crowd(Protocol):
-    """All public users, wherever their cohorts are."""
-
-    @property
-    def items(self) -> int:
-        """Number of items m."""
-        ...
-
-    @property
-    def users(self) -> int:
-        """Number of public users."""
-        ...
-
-    @property
-    def ratings(self) -> int:
-        """Number of their ratings."""
-        ...
-
-    def ask(self, method: str, *arguments: Any) -> list[Any]:
-        """Call a method of every `PublicCohort`; return the answers in the cohorts' order."""
-        ...
-
-
-class LocalCrowd:
-    """Cohorts in this process.
-
-    Parameters
-    ----------
-    starts, items, values, count
-        As for `PublicCohort`, of all public users.
-    workers : int
-        Threads.
-    """
-
-    def __init__(self, starts: Ints, items: Indices, values: Floats, count: int, workers: int = 1) -> None:
-        self.items, self.users, self.ratings = count, int(starts.size) - 1, int(items.size)
-        self._workers = workers
-        self._cohorts = [
-            PublicCohort(
-                starts[a : b + 1] - starts[a], items[starts[a] : starts[b]], values[starts[a] : starts[b]], count
-            )
-            for a, b in cut_users(starts)
-        ]
-
-    def ask(self, method: str, *arguments: Any) -> list[Any]:
-        """Call a method of every cohort; see `Crowd.ask`."""
-        calls: Sequence[Callable[..., Any]] = [getattr(cohort, method) for cohort in self._cohorts]
-        if self._workers == 1 or len(calls) == 1:
-            return [call(*arguments) for call in calls]
-        with ThreadPoolExecutor(self._workers) as threads:
-            return list(threads.map(lambda call: call(*arguments), calls))
-
-
-def cohort_of(starts: Ints, items: Indices, values: Floats, count: int, bounds: tuple[int, int]) -> PublicCohort:
-    """Return the cohort of users ``bounds[0]`` to ``bounds[1] - 1``."""
-    own = starts[bounds[0] : bounds[1] + 1]
-    here = slice(int(own[0]), int(own[-1]))
-    return PublicCohort(own - own[0], items[here], values[here], count)
 
 
 def cut_users(starts: Ints) -> list[tuple[int, int]]:

@@ -12,7 +12,7 @@ from coordinator.protocol.arrays import Floats, Floats2
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import ItemFeatures
 from coordinator.server.completion.alternating import alternate
-from coordinator.server.completion.cohorts import Crowd
+from coordinator.server.completion.crowd import Crowd
 from coordinator.server.completion.folding import ReleaseBook
 from coordinator.server.completion.spectrum import spectrum_of
 from coordinator.server.completion.statistics import Expected, FirstOrder, merged

@@ -8,7 +8,7 @@ import numpy as np
 from scipy import linalg
 
 from coordinator.protocol.arrays import Floats, Floats2
-from coordinator.server.completion.cohorts import Crowd
+from coordinator.server.completion.crowd import Crowd
 from coordinator.server.completion.folding import ReleaseBook
 from coordinator.server.completion.statistics import added
 from coordinator.server.decoding.threads import one_thread

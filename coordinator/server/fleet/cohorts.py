@@ -1,39 +1,88 @@
-"""Whom a round asks: which actor stands behind which devices."""
+"""Who stands behind which addresses, on Ray or in this process."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
-from coordinator.server.rounds.state import Ask
-
-
-class Part(NamedTuple):
-    """Devices ``first`` to ``stop - 1`` of one cohort, behind one host."""
-
-    host: Any
-    first: int
-    stop: int
+from coordinator.server.rounds.conductor import Block, Check
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cohorts:
-    """Addresses of the devices: which actor to call for which stretch.
+    """Addresses: which host to ask for which stretch.
 
     Attributes
     ----------
     bounds : list of (int, int)
         The cohorts, ``[first, stop)`` each, ascending.
-    hosts : list of ray.actor.ActorHandle
-        One a cohort; a host may stand behind several.
+    hosts : list of object
+        Each holds every so-manieth cohort: the first one the first, and so on in turn, so that neighbours are asked at
+        the same time.
     """
 
     bounds: list[tuple[int, int]]
     hosts: list[Any]
 
-    def parts(self, ask: Ask) -> list[Part]:
-        """Return each cohort's share of a round; that of some cohorts is empty."""
+    def blocks(self, first: int, stop: int) -> list[Block]:
+        """Return each cohort's share of devices ``first`` to ``stop - 1``, where it has one."""
         return [
-            Part(host, max(first, ask.first), min(stop, ask.stop))
-            for (first, stop), host in zip(self.bounds, self.hosts, strict=True)
+            Block(self.hosts[place % len(self.hosts)], max(low, first), min(high, stop))
+            for place, (low, high) in enumerate(self.bounds)
+            if max(low, first) < min(high, stop)
         ]
+
+
+def dealt(bounds: Sequence[tuple[int, int]], hosts: int) -> list[list[tuple[int, int]]]:
+    """Deal cohorts out to so many hosts at most, in turn; see `Cohorts`."""
+    count = min(hosts, len(bounds))
+    return [list(bounds[place::count]) for place in range(count)]
+
+
+def side_by_side(bounds: Sequence[tuple[int, int]], hosts: int) -> list[list[tuple[int, int]]]:
+    """Deal cohorts out to so many hosts at most, neighbours to the same one."""
+    each = -(-len(bounds) // hosts)
+    return [list(bounds[first : first + each]) for first in range(0, len(bounds), each)]
+
+
+class LocalHosts:
+    """Hosts in this process; see `coordinator.server.rounds.conductor.Hosts`.
+
+    Parameters
+    ----------
+    cohorts : Cohorts
+        Who they are.
+    threads : ThreadPoolExecutor or None
+        Where several are asked at the same time.
+    """
+
+    def __init__(self, cohorts: Cohorts, threads: ThreadPoolExecutor | None = None) -> None:
+        self._threads = threads
+        self.blocks = cohorts.blocks
+
+    def ask(self, question: Any, blocks: Sequence[Block], check: Check, *shared: Any) -> list[Any]:
+        """Ask blocks; see `coordinator.server.rounds.conductor.Hosts.ask`."""
+
+        def answer(block: Block) -> Any:
+            told = block.host.ask(question, block.first, block.stop, *block.public, *shared)
+            check(block, told)
+            return told
+
+        if self._threads is None or len(blocks) == 1:
+            return [answer(block) for block in blocks]
+        return list(self._threads.map(answer, blocks))
+
+
+def spread_here(
+    host: Callable[..., Any],
+    shared: Sequence[Any],
+    bounds: Sequence[tuple[int, int]],
+    threads: ThreadPoolExecutor | None = None,
+    workers: int = 1,
+) -> LocalHosts:
+    """Return cohorts of the server's own in this process; see `coordinator.server.rounds.conductor.Fleet.spread`."""
+    parts = side_by_side(bounds, workers)
+    hosts = [host(*shared, part) for part in parts]
+    return LocalHosts(Cohorts(bounds=[(part[0][0], part[-1][1]) for part in parts], hosts=hosts), threads)

@@ -1,4 +1,4 @@
-"""The panel of one round: which block of devices is asked next, what counts of what comes in, and when all is in.
+"""The panel of one question: which block of devices is asked next, what counts of what comes in, and when all is in.
 
 A state machine without Ray, clock or pause: whoever drives it carries questions out, and tells it what came of them.
 """
@@ -10,22 +10,14 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.messages import Query, Release
 from coordinator.server.fleet.attempts import MOST_ATTEMPTS, pause_after, require_less
-
-
-class Block(NamedTuple):
-    """Devices ``first`` to ``stop - 1`` behind one host."""
-
-    host: Any
-    first: int
-    stop: int
+from coordinator.server.rounds.conductor import Block, Check
 
 
 class Question(NamedTuple):
     """A block that is to be asked now.
 
-    ``number`` names it in this round; ``epoch`` counts how often it was lost before.
+    ``number`` names it on this panel; ``epoch`` counts how often it was lost before.
     """
 
     number: int
@@ -34,36 +26,36 @@ class Question(NamedTuple):
 
 
 class Panel:
-    """Asks every block of a round until its answer is in; at most ``window`` of them are asked at the same time.
+    """Asks every block until its answer is in; at most ``window`` of them are asked at the same time.
 
     A block's answer counts once, and only that of its last epoch: what an earlier call still brings in, from a process
     that was taken for dead or by a message that came twice, is dropped.
 
     Parameters
     ----------
-    query : Query
-        What is asked.
     blocks : iterable of Block
-        Whom, in this order.
+        Whom to ask, in this order.
+    check : callable
+        Told every block and its answer, before that counts.
     window : int
         Blocks in flight at most.
     most : int
         How often a block may be lost before the panel gives up.
     """
 
-    def __init__(self, query: Query, blocks: Iterable[Block], *, window: int, most: int = MOST_ATTEMPTS) -> None:
-        self._query, self._window, self._most = query, window, most
+    def __init__(self, blocks: Iterable[Block], check: Check, *, window: int, most: int = MOST_ATTEMPTS) -> None:
+        self._check, self._window, self._most = check, window, most
         self._blocks = list(blocks)
         self._epochs = [0] * len(self._blocks)
         self._fresh = deque(range(len(self._blocks)))
         self._flying: set[int] = set()
         self._due: dict[int, float] = {}
-        self._releases: dict[int, Release] = {}
+        self._answers: dict[int, Any] = {}
 
     @property
     def done(self) -> bool:
         """Whether every block's answer is in."""
-        return len(self._releases) == len(self._blocks)
+        return len(self._answers) == len(self._blocks)
 
     @property
     def until(self) -> float | None:
@@ -97,29 +89,23 @@ class Panel:
         self._flying.add(number)
         return Question(number, self._epochs[number], self._blocks[number])
 
-    def answered(self, number: int, epoch: int, release: Release) -> bool:
+    def answered(self, number: int, epoch: int, answer: Any) -> bool:
         """Take a block's answer in; return whether it counts.
 
         Raises
         ------
         InputError
-            If it answers another query, or for other devices than were asked.
+            If it is no answer to the question: it names the devices.
         """
         if not self._current(number, epoch):
             return False
         block = self._blocks[number]
-        asked = f"devices {block.first} to {block.stop - 1}"
         try:
-            Release.arrived(release).require(self._query)
+            self._check(block, answer)
         except InputError as error:
-            raise InputError(f"{asked} sent what is no answer: {error}") from None
-        if (release.first, release.count) != (block.first, block.stop - block.first):
-            raise InputError(
-                f"{release.count} devices from {release.first} on answered, {asked} were asked; let each block answer "
-                "for itself"
-            )
+            raise InputError(f"{block.name} sent what is no answer: {error}") from None
         self._flying.discard(number)
-        self._releases[number] = release
+        self._answers[number] = answer
         return True
 
     def lost(self, number: int, epoch: int, now: float, why: Exception) -> bool:
@@ -135,15 +121,15 @@ class Panel:
         if not self._current(number, epoch):
             return False
         block = self._blocks[number]
-        require_less(epoch + 1, self._most, f"devices {block.first} to {block.stop - 1} were lost", why)
+        require_less(epoch + 1, self._most, f"{block.name} were lost", why)
         self._flying.discard(number)
         self._epochs[number] = epoch + 1
         self._due[number] = now + pause_after(epoch)
         return True
 
-    def releases(self) -> list[Release]:
-        """Return all releases in device order, whatever the order in which they came in."""
-        return sorted(self._releases.values(), key=lambda release: release.first)
+    def answers(self) -> list[Any]:
+        """Return the answers that are in, in the order of the blocks, whatever the order in which they came."""
+        return [self._answers[number] for number in sorted(self._answers)]
 
     def _current(self, number: int, epoch: int) -> bool:
         """Return whether a call is its block's last one, and still out."""

@@ -1,270 +1,155 @@
-"""The loop that every backend runs: ask, absorb, ask again, learn. How questions travel is a transport's affair."""
+"""One loop for all that a server learns in rounds: conduct one, let it be kept, go on; go over those that were kept.
+
+What a round is depends on what is learned: a query and its statistic, a batch of private devices, a client's service.
+How a question comes to devices and its answers back is a fleet's affair.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from coordinator.protocol.admitted import Own
-from coordinator.protocol.budget import Epsilon
-from coordinator.protocol.errors import BlindrecError, LedgerError, LostError, PolicyError
-from coordinator.protocol.messages import Model, Release
-from coordinator.server.decoding.posterior import Posterior
-from coordinator.server.decoding.told_ratings import Curator
-from coordinator.server.design import Decoding, PoolDesign
-from coordinator.server.rounds.asking import Rested, complaint_about, in_a_line, next_ask, whose
-from coordinator.server.rounds.beliefs import beliefs
-from coordinator.server.rounds.state import Ask, Policy, ServerState, absorb, learn
-from coordinator.server.rounds.transcript import chain, digest, size_of
-from coordinator.server.server_half import MOST_ROUNDS, POSTERIOR
+from coordinator.protocol.messages import Query, Release
+from coordinator.server.rounds.state import Ask
 from coordinator.server.statistics.statistic import Statistic
 
-ANEW = "start in a new folder"
-"""What remains where a run cannot be gone on with."""
+R = TypeVar("R")
+"""What is kept of a round that is over."""
+O_co = TypeVar("O_co", covariant=True)
+"""What all rounds together end with."""
+
+
+class Block(NamedTuple):
+    """Devices ``first`` to ``stop - 1`` behind one host, and what only they are told besides the question."""
+
+    host: Any
+    first: int
+    stop: int
+    public: tuple[Any, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """What errors call these devices."""
+        return f"devices {self.first} to {self.stop - 1}"
+
+
+Check = Callable[[Block, Any], None]
+"""Refuses, by an InputError, what is no answer of a block to what it was asked."""
+
+
+class Hosts(Protocol):
+    """Devices of one kind, or cohorts of the server's own, wherever they are."""
+
+    def blocks(self, first: int, stop: int) -> list[Block]:
+        """Return who stands behind addresses ``first`` to ``stop - 1``, a block for each cohort, ascending."""
+        ...
+
+    def ask(self, question: Any, blocks: Sequence[Block], check: Check, *shared: Any) -> list[Any]:
+        """Ask blocks a question; return their answers in the order of the blocks.
+
+        Parameters
+        ----------
+        question : object
+            What every block is asked.
+        blocks : sequence of Block
+            Whom.
+        check : callable
+            Told every block and its answer.
+        *shared : object
+            What goes with the question to all of them, such as a model; it travels once to each machine.
+        """
+        ...
 
 
 class Transport(Protocol):
-    """Carries a question to devices and brings the releases and their statistic back."""
+    """Carries a query to devices and brings the releases and their statistic back."""
 
     def ask(self, ask: Ask) -> tuple[Statistic, Sequence[Release]]:
         """Ask every device of ``ask`` and return the merged statistic and all releases."""
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Round:
-    """A round that is over.
+class Fleet(Protocol):
+    """All that a server reaches: devices, and processes of its own."""
 
-    Attributes
-    ----------
-    ask : Ask
-        What was asked, and whom.
-    statistic : Statistic
-        What the answers sum up to.
-    digest : bytes
-        SHA-256 of all releases.
-    size : int
-        Bytes of all releases as messages.
-    """
+    def hosts(self, kind: str) -> Hosts:
+        """Return the devices of a kind, by its name in the run."""
+        ...
 
-    ask: Ask
-    statistic: Statistic
-    digest: bytes
-    size: int = 0
+    def queries(self, own: Own | None) -> Transport:
+        """Return what carries queries to devices, and adds releases up where they lie."""
+        ...
+
+    def spread(self, host: Callable[..., Any], shared: Sequence[Any], bounds: Sequence[tuple[int, int]]) -> Hosts:
+        """Return cohorts of the server's own: ``host(*shared, some of the bounds)`` in each of its processes.
+
+        Each host is one block, whose addresses are those of all its cohorts.
+        """
+        ...
+
+    def more(self, count: int) -> None:
+        """Count answers, devices or rounds that are in, for whoever watches."""
+        ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Learner:
-    """How the server turns statistics into an item model.
+class Learning(Protocol[R, O_co]):
+    """What is learned in rounds, and from them all."""
 
-    Attributes
-    ----------
-    clusters : int
-        Number of item clusters L.
-    decoder : str
-        Name of the decoder.
-    curator : Curator or None
-        Where the server is a trusted curator: the noise that it publishes under.
-    design : PoolDesign or None
-        Where answers tell every item's estimate: the design that reads them.
-    confidence : float
-        Probability that all decided labels are to be right.
-    own : Own or None
-        Where the run's mechanism is the experimenter's own: it is admitted in every process of the run.
-    """
+    def next(self) -> R | None:
+        """Conduct one more round and take it in; return what is kept of it, None where all rounds are over."""
+        ...
 
-    clusters: int
-    decoder: str
-    curator: Curator | None = None
-    design: PoolDesign | None = None
-    confidence: float = 0.95
-    own: Own | None = None
-
-    def checked(self, ask: Ask | None, policy: Policy, state: ServerState) -> Ask | None:
-        """Return a round whose answers can be read.
+    def repeat(self, over: R) -> None:
+        """Take in a round of an interrupted run as it was kept; nobody is asked.
 
         Raises
         ------
-        PolicyError
-            If it asks another design than the one that reads the answers.
+        BlindrecError
+            If it can be no round of this run.
         """
-        if ask and self.design and ask.query.design != self.design.name:
-            raise PolicyError(
-                f"{whose(policy, state)}: it asks design {ask.query.design!r}; the run's design is {self.design.name!r}"
-            )
-        return ask
+        ...
 
-    def absorb(self, state: ServerState, ask: Ask, statistic: Statistic) -> ServerState:
-        """Return the state after a round; see `coordinator.server.rounds.state.absorb`."""
-        return absorb(state, ask, statistic, self.design.read(ask.query, statistic) if self.design else None)
-
-    def learn(self, state: ServerState) -> tuple[Model, Posterior | None]:
-        """Return the item model that all rounds together tell, and how sure it is, where estimates tell that."""
-        if self.design is None or self.decoder != POSTERIOR:
-            return learn(state, Decoding(clusters=self.clusters, decoder=self.decoder, curator=self.curator)), None
-        posterior, told = beliefs(state, self.design, clusters=self.clusters, failure=1 - self.confidence)
-        return posterior.model(told, self.clusters), posterior
+    def outcome(self) -> O_co:
+        """Return what all rounds together tell."""
+        ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """What a run ends with, on the server's side.
+class Plan(Protocol[R, O_co]):
+    """What is to be learned, before anything begins: public, and small enough to travel."""
 
-    Attributes
-    ----------
-    state : ServerState
-        Queries of all rounds, and the sum of their statistics.
-    model : Model
-        The learned item model.
-    releases_sha256 : str
-        Digest over all releases in device order.
-    size : int
-        Bytes of all releases as messages: what went through the coordinator.
-    posterior : Posterior or None
-        How sure the server is of every item's cluster, where estimates tell that.
-    failure : str or None
-        What went wrong with the policy, where earlier rounds could still be learned from.
-    """
+    @property
+    def own(self) -> Own | None:
+        """The experimenter's own mechanism, where devices answer through it."""
+        ...
 
-    state: ServerState
-    model: Model
-    releases_sha256: str
-    size: int = 0
-    posterior: Posterior | None = None
-    failure: str | None = None
+    def rehearsal(self) -> Query | None:
+        """Return the query that is asked first, for whoever compiles what it needs; None where there is none."""
+        ...
+
+    def begin(self, fleet: Fleet) -> Learning[R, O_co]:
+        """Return the learning before its first round."""
+        ...
 
 
-class Conductor:
-    """Asks, absorbs, and asks again until the policy stops; then learns.
-
-    What it holds between rounds is the sum of all statistics; of a round that is over, its question and its counts.
+class Conductor(Generic[R, O_co]):
+    """Conducts round after round until all are over.
 
     Parameters
     ----------
-    policy : Policy
-        Says which query comes next.
-    learner : Learner
-        Decoder and number of clusters.
-    transport : Transport
-        Carries the questions.
-    devices : int
-        Number of devices that can be asked.
-    budget : Fraction or None
-        What a device may spend in all [nats]; None for no limit.
-    most_rounds : int
-        A policy that goes on after so many rounds is taken for one that never stops.
+    learning : Learning
+        Before its first round.
     """
 
-    def __init__(
-        self,
-        policy: Policy,
-        learner: Learner,
-        transport: Transport,
-        *,
-        devices: int,
-        budget: Epsilon = None,
-        most_rounds: int = MOST_ROUNDS,
-    ) -> None:
-        self._policy, self._learner, self._transport, self._most_rounds = policy, learner, transport, most_rounds
-        self._rested = Rested(policy)
-        self._state = ServerState(devices=devices, budget=budget)
-        self._digests: list[bytes] = []
-        self._size = 0
-        self._failure: str | None = None
+    def __init__(self, learning: Learning[R, O_co]) -> None:
+        self._learning = learning
 
-    def repeat(self, over: Round) -> None:
-        """Go over a round of an interrupted run: it is taken as it was kept.
+    def repeat(self, over: R) -> None:
+        """Go over a round of an interrupted run; before `run`, in order. See `Learning.repeat`."""
+        self._learning.repeat(over)
 
-        The policy is not asked what it would ask: last bits of a float may differ on another processor.
-
-        Raises
-        ------
-        PolicyError
-            If it can be no round of this run.
-        """
-        if complaint := complaint_about(over.ask, self._state):
-            raise PolicyError(f"round {len(self._state.asked)} cannot have been asked: {complaint}; {ANEW}")
-        self._absorb(over)
-
-    def run(self, keep: Callable[[Round], None]) -> Outcome:
-        """Conduct all further rounds, tell ``keep`` each as soon as it is over, and learn.
-
-        Returns
-        -------
-        Outcome
-            If the policy went astray after some rounds, what these told, and the ``failure``.
-
-        Raises
-        ------
-        PolicyError
-            If the policy went astray before anything was asked.
-        """
-        while not self._failure and (ask := self._next()) is not None:
-            if (over := self._over(ask)) is not None:
-                keep(over)
-                self._absorb(over)
-        if not self._state.asked:
-            where = whose(self._policy, self._state)
-            raise PolicyError(
-                f"{where}: it stopped; nothing was asked, there is nothing to learn from; return setting.ask(...) first"
-            )
-        model, posterior = self._learner.learn(self._state)
-        return Outcome(
-            state=self._state,
-            model=model,
-            releases_sha256=chain(self._digests),
-            size=self._size,
-            posterior=posterior,
-            failure=self._failure,
-        )
-
-    def _next(self) -> Ask | None:
-        """Return the next round; None where the policy stopped, or went astray: then with the failure."""
-        try:
-            ask = next_ask(self._policy, self._state, most_rounds=self._most_rounds)
-            self._rested.hold(ask, self._state, most_rounds=self._most_rounds)
-            return self._learner.checked(ask, self._policy, self._state)
-        except BlindrecError as error:
-            self._astray(error)
-            return None
-
-    def _over(self, ask: Ask) -> Round | None:
-        """Return a round that was asked; None where devices refused it: then with the failure."""
-        try:
-            statistic, releases = self._transport.ask(ask)
-            return Round(ask=ask, statistic=statistic, digest=digest(releases), size=size_of(releases))
-        except (LostError, LedgerError):
-            raise  # no fault of the policy: what was kept can be resumed
-        except BlindrecError as error:
-            self._astray(error)
-            return None
-
-    def _absorb(self, over: Round) -> None:
-        self._digests.append(over.digest)
-        self._size += over.size
-        self._state = self._learner.absorb(self._state, over.ask, over.statistic)
-
-    def _astray(self, error: BlindrecError) -> None:
-        told = f"{whose(self._policy, self._state)}: {in_a_line(error)}"
-        self._failure = str(error) if isinstance(error, PolicyError) else told
-        if not self._state.asked:
-            raise PolicyError(self._failure) from error
-
-
-def conduct(
-    policy: Policy,
-    learner: Learner,
-    transport: Transport,
-    *,
-    devices: int,
-    budget: Epsilon = None,
-    most_rounds: int = MOST_ROUNDS,
-    earlier: Iterable[Round] = (),
-    keep: Callable[[Round], None] = lambda _: None,
-) -> Outcome:
-    """Go over ``earlier`` rounds, run all further ones and learn; see `Conductor`."""
-    conductor = Conductor(policy, learner, transport, devices=devices, budget=budget, most_rounds=most_rounds)
-    for over in earlier:
-        conductor.repeat(over)
-    return conductor.run(keep)
+    def run(self, keep: Callable[[R], None]) -> O_co:
+        """Conduct all further rounds, tell ``keep`` each as soon as it is over, and return what they tell."""
+        while (over := self._learning.next()) is not None:
+            keep(over)
+        return self._learning.outcome()

@@ -9,14 +9,14 @@ from functools import partial
 import numpy as np
 import pytest
 import reference
+from actors.voter_host import VoterHost
+from coordinator.server.online.service_actor import OnlineCoordinator
 from mortal import DEATHS, Actor, Fate, at, by_chance, lives, stand_in
 
 from actors.keeper import Keeper
-from actors.voter_host import VoterHost
 from actors.voters import TableVoters
 from coordinator.protocol.ballots import Service
 from coordinator.server.online.recommender import Promise
-from coordinator.server.online.service_actor import OnlineCoordinator
 
 VOTERS, ROUNDS, BUDGET = 12, 6, Fraction(2)
 SECRET, COIN = reference.derive(2, "devices"), reference.derive(3, "coin")

@@ -26,7 +26,7 @@ from scenarios.online.results import (
     voters_table,
 )
 from scenarios.online.run import OnlineRun, privacy_losses, run_online
-from scenarios.session import InProcess
+from scenarios.places.in_process import InProcess
 
 ASKED_FOR = {"recommender", "loss", "loss_bound", "epsilon_proved", "epsilon_exact", "privacy_loss_of_run"}
 ASKED_FOR |= {"peers_alive", "seconds"}

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from going_on import LAYOUT, TIMED, killed_on_ray, left, on_a_full_disk, stopped
 from runs import Command, planted_ratings, refused, tree, write_movielens
+from scenarios.online.stage import InProcessStage
 
 from actors.keeper import Keeper
 from coordinator.protocol.ballots import Service
@@ -17,7 +18,6 @@ from coordinator.server.online.service import Served
 from scenarios.chain import kept_records
 from scenarios.mark import FOLDER, MARK
 from scenarios.online.kept_clients import KeptClients
-from scenarios.online.stage import InProcessStage
 from scenarios.spending import spent_by
 
 CLIENTS = 4

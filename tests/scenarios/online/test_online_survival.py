@@ -8,11 +8,11 @@ import psutil
 import pytest
 
 from benchmarks.victims import below
-from scenarios.cluster import OnRay
 from scenarios.online.config import OnlineScenario
 from scenarios.online.results import record
 from scenarios.online.run import run_online
-from scenarios.session import InProcess
+from scenarios.places.in_process import InProcess
+from scenarios.places.on_ray import OnRay
 
 SCENARIO = OnlineScenario(rounds=2000, voters=200, clients=2, budget=Fraction(2000), recommender="p-rec-lean")
 LASTING = ("recommendations_sha256", "loss", "voter_loss", "refused", "peers_alive")

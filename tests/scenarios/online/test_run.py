@@ -14,11 +14,11 @@ from runs import write_movielens
 
 from coordinator.protocol.errors import InputError
 from coordinator.server.online.recommenders import found
-from scenarios.cluster import OnRay
 from scenarios.online.config import OnlineScenario
 from scenarios.online.results import client_record, digest, record
 from scenarios.online.run import OnlineRun, build_world, exact, privacy_losses, proved, run_online
-from scenarios.session import InProcess
+from scenarios.places.in_process import InProcess
+from scenarios.places.on_ray import OnRay
 
 
 def online(*, workers: int = 1, devices_per_actor: int | None = None, **changes: Any) -> OnlineRun:

@@ -13,8 +13,9 @@ from foreign_jobs import EPSILON, WORLD, job
 
 from coordinator.protocol.errors import InputError, PolicyError
 from coordinator.protocol.own import Mechanism, MechanismError
+from scenarios.job import Ran
 from scenarios.own.admitting import admitted_for
-from scenarios.session import InProcess, Ran
+from scenarios.places.in_process import InProcess
 
 DEVICES = {
     bad.Raises: r"method sketch, round 0: it raised ValueError in line \d+; its text stays on the device",

@@ -25,7 +25,7 @@ from coordinator.protocol.questions import check_question
 from coordinator.server.own import OwnDesign
 from scenarios.own.admitting import admitted_for
 from scenarios.own.checking import FOR_SOME, MOST_SAMPLED
-from scenarios.session import InProcess
+from scenarios.places.in_process import InProcess
 
 IN_CLEAR = "one release gives away inf nats, above the question's epsilon 2; add noise"
 

@@ -16,9 +16,9 @@ from runs import Command, refused
 
 from scenarios.config import Scenario
 from scenarios.experiment import run
+from scenarios.places.in_process import InProcess
 from scenarios.planner.simulated import simulated
 from scenarios.results import record
-from scenarios.session import InProcess
 
 WORLD = ("--items", 20, "--rated", 5, "--users", 4000, "--epsilon", 2, "--backend", "inprocess")
 LATER = ("--policy", "fixed", "--rounds", 4)

@@ -18,12 +18,14 @@ from foreign_jobs import USERS, job
 from benchmarks.victims import below
 from coordinator.protocol.own import Mechanism, MechanismError
 from coordinator.server.fleet.coordinator import start_coordinator
-from coordinator.server.rounds.conductor import Outcome, Round
+from coordinator.server.rounds.query_rounds import Outcome, Round
 from scenarios import cluster
-from scenarios.cluster import OnRay, on_ray
+from scenarios.job import Job
 from scenarios.journal import Journal
+from scenarios.places.cluster import on_ray
+from scenarios.places.in_process import InProcess
+from scenarios.places.on_ray import OnRay
 from scenarios.round_store import Held
-from scenarios.session import InProcess, Job
 
 pytestmark = pytest.mark.cluster
 
@@ -60,7 +62,7 @@ def test_each_side_holds_its_own_and_imports_nobody_elses_file(
             asked = {name: actor.__ray_call__.remote(lambda _: set(sys.modules)) for name, actor in actors.items()}
             seen.update({name: ray.get(answer) for name, answer in asked.items()})
 
-    monkeypatch.setattr("scenarios.supervising.start_coordinator", recording)
+    monkeypatch.setattr("scenarios.places.supervising.start_coordinator", recording)
     there(ray_session, job(foreign.GRR()), progress)
     for loaded in seen.values():
         assert not [

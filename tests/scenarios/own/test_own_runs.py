@@ -10,11 +10,12 @@ import pytest
 from foreign_jobs import TRUE, job
 
 from coordinator.protocol.own import Mechanism
-from coordinator.server.rounds.conductor import Outcome
+from coordinator.server.rounds.query_rounds import Outcome
 from scenarios.chain import from_bytes, to_bytes
+from scenarios.job import Job
 from scenarios.journal import ROUNDS
+from scenarios.places.in_process import InProcess
 from scenarios.round_store import Held
-from scenarios.session import InProcess, Job
 
 HONEST = (foreign.OUE, foreign.GRR, foreign.LocalHashing)
 

@@ -36,11 +36,11 @@ SCRIPT = """
 import json
 {source}
 if __name__ == "__main__":
-    from scenarios.cluster import on_ray
+    from scenarios.places.cluster import on_ray
     from scenarios.config import Scenario
     from scenarios.experiment import run
     from scenarios.results import record
-    from scenarios.session import InProcess
+    from scenarios.places.in_process import InProcess
 
     wanted = Scenario(design=GRR(shift=3), items=20, rated=5, users=20_000, epsilon=2)
     with on_ray(address=None, workers=1) as session:

@@ -18,12 +18,12 @@ from statistical import rate_fits
 
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import ItemFeatures, residuals_many
+from coordinator.server.completion.rows import Rows
 from scenarios.two_tier import guessing
 from scenarios.two_tier.attack import Asked, Guessed, attack
 from scenarios.two_tier.attack_figure import draw_attack, show_attack
 from scenarios.two_tier.clues import deal
 from scenarios.two_tier.guessing import clustered_error
-from scenarios.two_tier.sparse import Rows
 
 ITEMS, RANK, EACH = 60, 2, 16
 PUBLIC, PRIVATE = 40, 200

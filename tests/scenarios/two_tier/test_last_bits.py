@@ -11,7 +11,7 @@ import pytest
 
 from coordinator.server.completion import announcing
 from coordinator.server.completion.fitting import FittedModel, iterate
-from scenarios.session import InProcess
+from scenarios.places.in_process import InProcess
 from scenarios.two_tier import course, validation, weighing
 from scenarios.two_tier.config import TwoTier
 from scenarios.two_tier.experiment import read_table, run, settle, world_of

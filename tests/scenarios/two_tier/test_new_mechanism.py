@@ -76,7 +76,7 @@ for room in sys.argv[2].split(","):
 
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.second_order_mechanisms import found
-from scenarios.session import InProcess
+from scenarios.places.in_process import InProcess
 from scenarios.two_tier.attack import ATTACKED
 from scenarios.two_tier.config import two_tier_of
 from scenarios.two_tier.experiment import run

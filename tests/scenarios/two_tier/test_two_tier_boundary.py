@@ -12,7 +12,7 @@ from boundary import SEED, shows_a_secret
 from actors.second_order.crowd import LocalDevices
 from coordinator.protocol.features import ItemFeatures
 from coordinator.protocol.second_order import SecondOrderQuery, SecondOrderRelease
-from scenarios.session import InProcess
+from scenarios.places.in_process import InProcess
 from scenarios.two_tier.config import two_tier_of
 from scenarios.two_tier.experiment import run
 

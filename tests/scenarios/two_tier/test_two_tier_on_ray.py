@@ -7,14 +7,15 @@ from typing import Any
 import psutil
 import pytest
 import ray
+from actors.second_order.private_host import HostedDevices
 from runs import holds_within
 
-from actors.second_order.private_host import HostedDevices
 from benchmarks.victims import alive, below
 from coordinator.protocol.second_order import SecondOrderRelease
 from coordinator.server.completion.cohorts import cut_users
-from scenarios.cluster import OnRay
-from scenarios.session import InProcess, Session
+from scenarios.places.in_process import InProcess
+from scenarios.places.on_ray import OnRay
+from scenarios.places.session import Session
 from scenarios.two_tier.config import two_tier_of
 from scenarios.two_tier.experiment import read_table, run, world_of
 

@@ -12,14 +12,14 @@ from actors.ranking import top_items
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import complete_many
 from coordinator.server.completion.fitting import Fitting
+from coordinator.server.completion.predicting import baseline_errors, squared_errors
+from coordinator.server.completion.rows import Rows, draw_ratings
 from scenarios.datasets import RatingTable
-from scenarios.session import InProcess
+from scenarios.places.in_process import InProcess
 from scenarios.two_tier.advice import advice_scores, liked
 from scenarios.two_tier.course import stacked
 from scenarios.two_tier.planted import Shape, planted_ratings
 from scenarios.two_tier.scale import Scale, onto_scale, read_scale, scale_of
-from scenarios.two_tier.scoring import baseline_errors, squared_errors
-from scenarios.two_tier.sparse import Rows, draw_ratings
 from scenarios.two_tier.split import how_many, rows_of_table, split_users
 from scenarios.two_tier.validation import choose_fitting, downhill, folds_of
 

@@ -12,6 +12,7 @@ import pytest
 from going_on import LAYOUT, TIMED, killed_on_ray, left, on_a_full_disk, stopped
 from ray.exceptions import RayTaskError
 from runs import Command, refused, tree
+from scenarios.two_tier.places import Retried
 
 from actors.keeper import SUFFIX, Keeper
 from actors.second_order.answers import Answer, Answers
@@ -21,7 +22,6 @@ from coordinator.protocol.second_order import SecondOrderRelease
 from scenarios.chain import kept_records
 from scenarios.mark import FOLDER
 from scenarios.two_tier.kept_batches import KeptBatches
-from scenarios.two_tier.places import Retried
 
 BATCHES = 3
 TAUGHT = [
@@ -131,7 +131,7 @@ def test_a_weight_that_was_chosen_is_read_and_not_chosen_again(
     run = [*RUN, "--planted", "50,20,600", "--private", "4", "--batch", "2", "--mechanism", "laplace"]
     assert blindrec(*run, "--out", tmp_path / "whole").code == 0
     stopped(blindrec, 2, *run, "--out", tmp_path / "out")
-    monkeypatch.setattr("scenarios.two_tier.weighing.Weighing.choose", None)
+    monkeypatch.setattr("coordinator.server.completion.weighing.Weighing.choose", None)
     assert blindrec("resume", tmp_path / "out", *HERE).code == 0
     assert left(tmp_path / "out", TIMED) == left(tmp_path / "whole", TIMED)
 

@@ -14,13 +14,13 @@ from coordinator.protocol.errors import InputError
 from coordinator.server.completion.announcing import announced
 from coordinator.server.completion.cohorts import LocalCrowd
 from coordinator.server.completion.fitting import Fitting
+from coordinator.server.completion.rows import Rows
+from coordinator.server.completion.weighing import DIGITS, MOST, WEIGHTS, Weighing, surest, weighing_of
 from scenarios.datasets import RatingTable
-from scenarios.session import InProcess
+from scenarios.places.in_process import InProcess
 from scenarios.two_tier.config import TwoTier, two_tier_of
 from scenarios.two_tier.course import Course, follow, start
 from scenarios.two_tier.experiment import World, plan_of, read_table, run, world_of
-from scenarios.two_tier.sparse import Rows
-from scenarios.two_tier.weighing import DIGITS, MOST, WEIGHTS, Weighing, surest, weighing_of
 
 SESSION = InProcess(1)
 SMALL = {"planted": "800,200,40000", "public": 60, "private": 150, "batch": 30, "rank": 6, "regularisation": 1}

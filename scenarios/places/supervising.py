@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic
 
 import ray
 
 from actors.keeper import Books
 from coordinator.protocol.errors import LostError
+from coordinator.protocol.messages import Query
 from coordinator.server.fleet.cohorts import Cohorts
-from coordinator.server.fleet.coordinator import Limits, start_coordinator
+from coordinator.server.fleet.coordinator import start_coordinator
 from coordinator.server.fleet.retrying import got
-from coordinator.server.rounds.conductor import Outcome, Round
-from scenarios.session import Job, Progress, Spent
-from scenarios.spending import require_there, spent_by
+from scenarios.places.session import O, Progress, R, T, Work
+from scenarios.spending import require_there
 
 POLL, POLL_AGAIN = 0.2, 0.02
 """Seconds between two looks at the coordinator; the second after rounds were fetched, when more may wait."""
@@ -30,41 +30,48 @@ MOST_COORDINATORS = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Conducted:
+class Conducted(Generic[O]):
     """What coordinators bring back.
 
     Attributes
     ----------
-    outcome : Outcome
+    outcome : object
+        Of the plan.
     seconds : float
-        From the first question to the decoded model, the time until a dead coordinator was missed included.
+        From the first question to the outcome, the time until a dead coordinator was missed included.
     retries : int
         Blocks and rounds that were asked again.
     restarts : int
         Coordinators that died.
-    spent : list of (int, int, Fraction or None)
-        What devices have spent, by their keeper's book: ``(first, stop, spent)`` [nats].
     """
 
-    outcome: Outcome
+    outcome: O
     seconds: float
     retries: int
     restarts: int
-    spent: list[Spent]
 
 
-def conducted(job: Job, cohorts: Cohorts, keeper: Books, progress: Progress, needs: float) -> Conducted:
+def conducted(
+    work: Work[R, O, T],
+    devices: Mapping[str, Cohorts],
+    keeper: Books,
+    progress: Progress,
+    query: Query | None,
+    needs: float,
+) -> Conducted[O]:
     """Let a coordinator conduct the rounds; where it dies, the next one goes on after the last round that was kept.
 
     Parameters
     ----------
-    job : Job
-    cohorts : Cohorts
-        Whom to ask.
+    work : Work
+    devices : dict of Cohorts
+        Whom to ask, by kind.
     keeper : Books
-        Of what devices have spent; the coordinator never gets it.
+        Of what devices have booked; the coordinator never gets it.
     progress : callable
-        Told how many answers are in.
+        Told how much is in.
+    query : Query or None
+        The first one, for the coordinator to warm up.
     needs : float
         CPUs that the run's actors set aside.
 
@@ -75,25 +82,18 @@ def conducted(job: Job, cohorts: Cohorts, keeper: Books, progress: Progress, nee
     """
     before, retries = 0.0, 0
     for restarts in range(MOST_COORDINATORS):
-        limits = Limits(budget=job.budget, most_rounds=job.most_rounds)
-        server = start_coordinator(job.policy, job.learner, cohorts, job.layout, limits)
+        server = start_coordinator(work.plan, devices, work.layout)
         begin = time.perf_counter()
         try:
-            if query := job.first_query():
+            if query:
                 room_for([server.warm_up.remote(query)], needs)
             begin = time.perf_counter()
-            for over in job.rounds:
+            for over in work.kept:
                 got(server.repeat.remote(over))
             before += time.perf_counter() - begin
             begin = time.perf_counter()
-            outcome, seconds, tried = _follow(server, keeper, progress, job.rounds.keep, needs)
-            return Conducted(
-                outcome=outcome,
-                seconds=before + seconds,
-                retries=retries + tried,
-                restarts=restarts,
-                spent=spent_by(keeper, job.layout.devices),
-            )
+            outcome, seconds, tried = _follow(server, keeper, progress, work.kept.keep, needs)
+            return Conducted(outcome=outcome, seconds=before + seconds, retries=retries + tried, restarts=restarts)
         except ray.exceptions.RayActorError as error:
             if error.actor_id not in (None, server._actor_id.hex()):
                 raise
@@ -104,8 +104,8 @@ def conducted(job: Job, cohorts: Cohorts, keeper: Books, progress: Progress, nee
 
 
 def _follow(
-    server: Any, keeper: Books, progress: Progress, keep: Callable[[Round], None], needs: float
-) -> tuple[Outcome, float, int]:
+    server: Any, keeper: Books, progress: Progress, keep: Callable[[Any], None], needs: float
+) -> tuple[Any, float, int]:
     """Wait for the server's outcome; report progress and keep rounds meanwhile.
 
     Raises
@@ -114,18 +114,18 @@ def _follow(
         If nothing happens for a while and the cluster has fewer CPUs left than the run's actors ``needs``; or if the
         keeper is lost: rounds that devices refused since are not kept.
     """
-    running, kept, done, rounds = server.run.remote(), 0, False, list[Round]()
+    running, kept, done, rounds = server.run.remote(), 0, False, list[Any]()
     before, since = -1, time.monotonic()
     while not done:
         done = bool(ray.wait([running], timeout=POLL_AGAIN if rounds else POLL)[0])
-        answers, rounds = ray.get([server.progress.remote(), server.new_rounds.remote(kept)])
+        count, rounds = ray.get([server.progress.remote(), server.new_rounds.remote(kept)])
         require_there(keeper)
         for over in rounds:
             keep(over)
         kept += len(rounds)
-        progress(answers)
-        if answers != before or rounds:
-            before, since = answers, time.monotonic()
+        progress(count)
+        if count != before or rounds:
+            before, since = count, time.monotonic()
         elif time.monotonic() - since > PATIENCE:
             _require(needs)
     outcome, seconds = got(running)

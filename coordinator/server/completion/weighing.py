@@ -18,12 +18,12 @@ from coordinator.protocol.arrays import Floats, Floats2
 from coordinator.protocol.coins import as_words, derive
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import ItemFeatures
-from coordinator.server.completion.cohorts import Crowd
+from coordinator.server.completion.crowd import Crowd
 from coordinator.server.completion.fitting import FittedModel, Fitting, iterate
 from coordinator.server.completion.folding import ReleaseBook
-from scenarios.two_tier.scoring import squared_errors
-from scenarios.two_tier.sparse import Rows
-from scenarios.two_tier.validation import Fold, fold_of
+from coordinator.server.completion.held_out import Fold, fold_of
+from coordinator.server.completion.predicting import squared_errors
+from coordinator.server.completion.rows import Rows
 
 SHARE, MOST = 0.2, 100
 """Validation users: their share of public users, and how many there are at most."""

@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from coordinator.protocol.errors import InputError
-from scenarios.session import InProcess, Session, check_workers
+from scenarios.places.in_process import InProcess
+from scenarios.places.session import Session, check_workers
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ def opened(backend: Backend) -> Iterator[Session]:
     if isinstance(backend, InProcess):
         yield backend
     elif isinstance(backend, Ray):
-        from scenarios.cluster import on_ray  # noqa: PLC0415 (importing Ray takes a second that others need not wait)
+        from scenarios.places.cluster import on_ray  # noqa: PLC0415 (importing Ray takes a second that others need not wait)
 
         with on_ray(address=backend.address, workers=backend.workers) as session:
             yield session

@@ -1,0 +1,254 @@
+"""Private devices batch by batch, as rounds of a conductor: announce a model, ask once, fold releases in, iterate."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from coordinator.protocol.budget import Epsilon
+from coordinator.protocol.errors import InputError
+from coordinator.protocol.features import ItemFeatures
+from coordinator.protocol.messages import Query
+from coordinator.protocol.second_order import Announcement, SecondOrderQuery, SecondOrderRelease
+from coordinator.server.completion.announcing import announced
+from coordinator.server.completion.course import Batch, Course
+from coordinator.server.completion.crowd import Crowd, spread_crowd
+from coordinator.server.completion.fitting import FittedModel, Fitting, begin, iterate
+from coordinator.server.completion.folding import ReleaseBook
+from coordinator.server.completion.rows import Rows
+from coordinator.server.completion.weighing import Weighing
+from coordinator.server.rounds.conductor import Block, Fleet
+
+PRIVATE = "private"
+"""Kind of devices that a fleet must have, where any are asked."""
+GROWTH = 2
+"""A validated weight is chosen anew when there are so many times the releases of the last time, and at the end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchPlan:
+    """What is fitted to whom, and what is asked; see `coordinator.server.rounds.conductor.Plan`.
+
+    Attributes
+    ----------
+    public : Rows
+        Public users' ratings.
+    private : int
+        Addresses of private devices lie below this.
+    mechanism : str or None
+        Through which they answer; None: they are not asked.
+    epsilon : Fraction or None
+        The mechanism's privacy parameter [nats], where it has one.
+    fitting : Fitting
+    lowest, highest : float
+        Range of ratings.
+    levels : tuple of float or None
+        The set S of ratings.
+    iterations, batch, batch_iterations : int
+        EM iterations on public users alone; devices of a batch; EM iterations after each batch.
+    weight : float or Weighing
+        Weight of a release, or how it is chosen: announced models then leave some public users out.
+    every : int
+        Private devices between two models that are told; 0: only the last one.
+    beside : bool
+        Whether the course of public users alone, with as many iterations, is told, too.
+    """
+
+    public: Rows
+    private: int
+    mechanism: str | None
+    epsilon: Epsilon = None
+    fitting: Fitting
+    lowest: float
+    highest: float
+    levels: tuple[float, ...] | None
+    iterations: int
+    batch: int
+    batch_iterations: int
+    weight: float | Weighing
+    every: int = 0
+    beside: bool = False
+
+    @property
+    def own(self) -> None:
+        """No mechanism of one's own."""
+        return
+
+    def rehearsal(self) -> Query | None:
+        """Return no query: devices answer about a model that is not there yet."""
+        return None
+
+    def begin(self, fleet: Fleet) -> Batches:
+        """Return the course before its first batch."""
+        return Batches(self, fleet)
+
+    def blocks(self) -> list[tuple[int, int]]:
+        """Return the batches, ``[first, stop)`` each."""
+        return [(first, min(first + self.batch, self.private)) for first in range(0, self.private, max(self.batch, 1))]
+
+    def told_after(self, first: int, stop: int) -> bool:
+        """Return whether the model after a batch is told."""
+        return stop == self.private or bool(self.every and stop // self.every > first // self.every)
+
+
+class Batches:
+    """Batch by batch; see `coordinator.server.rounds.conductor.Learning`.
+
+    The server's own model is of all public users. Announced models are of ``told_to``; where these are all of them, it
+    is the same model.
+
+    Parameters
+    ----------
+    plan : BatchPlan
+    fleet : Fleet
+        With `PRIVATE` devices, where any are asked.
+    """
+
+    def __init__(self, plan: BatchPlan, fleet: Fleet) -> None:
+        self._plan, self._fleet, self._batches = plan, fleet, plan.blocks()
+        self._crowd = self._told_to = spread_crowd(plan.public, fleet)
+        if plan.mechanism is not None and isinstance(plan.weight, Weighing):
+            self._told_to = spread_crowd(plan.weight.announced_to, fleet)
+        self._book, self._digest = ReleaseBook(self._crowd.items), hashlib.sha256()
+        self._announced, self._models = list[bytes](), list[tuple[int, ItemFeatures]]()
+        self._weight, self._weighed = 0.0, 0
+        self._over, self._due = 0, False
+        self._model: FittedModel | None = None
+        self._told: FittedModel
+        self._alone: FittedModel
+
+    def next(self) -> Batch | None:
+        """Ask the next batch about a model that is announced to it, and weigh what is in the book."""
+        if self._plan.mechanism is None or self._over == len(self._batches):
+            return None
+        query, features = self._announce()
+        releases = self._ask(query, features, *self._batches[self._over])
+        self._fold(query, features, releases)
+        self._weigh()
+        return Batch(
+            query_id=query.id,
+            model=query.model,
+            batch=query.batch,
+            mechanism=query.mechanism,
+            devices=[release.device for release in releases],
+            payloads=[release.payload for release in releases],
+            weight=self._weight,
+            weighed=self._weighed,
+        )
+
+    def repeat(self, over: Batch) -> None:
+        """Take in a batch that answered before an interruption; models are fitted again.
+
+        Raises
+        ------
+        InputError
+            If it was asked about another model than it would be now.
+        """
+        query, features = self._announce()
+        self._fold(query, features, over.releases(query))
+        self._weight, self._weighed = over.weight, over.weighed
+
+    def outcome(self) -> Course:
+        """Return the final model, and how it came about."""
+        if self._plan.mechanism is None:
+            return public_only(self._plan, self._crowd)
+        model = self._iterate()
+        return Course(
+            features=announced(model, self._crowd).features,
+            model=model,
+            models=self._models,
+            announced=self._announced,
+            answered=self._book.devices,
+            duplicates=self._book.duplicates,
+            releases_sha256=self._digest.hexdigest(),
+            weight=self._weight,
+            validation_users=None if self._told_to is self._crowd else self._crowd.users - self._told_to.users,
+            alone=public_only(self._plan, self._crowd) if self._plan.beside else None,
+        )
+
+    def _announce(self) -> tuple[SecondOrderQuery, ItemFeatures]:
+        """Return what the next batch is asked, and the model that it is asked about."""
+        self._iterate()
+        self._told, plan = announced(self._told, self._told_to), self._plan
+        assert plan.mechanism is not None  # nobody is announced anything otherwise
+        query = SecondOrderQuery(
+            model=self._told.features.digest, mechanism=plan.mechanism, epsilon=plan.epsilon, batch=self._over
+        )
+        self._announced.append(query.model)
+        return query, self._told.features
+
+    def _ask(self, query: SecondOrderQuery, features: ItemFeatures, first: int, stop: int) -> list[SecondOrderRelease]:
+        """Announce the model to a batch, and ask it."""
+        private = self._fleet.hosts(PRIVATE)
+        blocks = private.blocks(first, stop)
+        private.ask(Announcement(model=query.model), blocks, _silent)
+        return [one for told in private.ask(query, blocks, _releases, features) for one in told]
+
+    def _fold(self, query: SecondOrderQuery, features: ItemFeatures, releases: Sequence[SecondOrderRelease]) -> None:
+        """Take in a batch's releases; iterations that know them wait until they are needed."""
+        for release in releases:
+            self._digest.update(release.payload)
+        self._book.absorb(query, features, releases)
+        first, stop = self._batches[self._over]
+        self._over, self._due = self._over + 1, True
+        self._fleet.more(stop - first)
+
+    def _weigh(self) -> None:
+        """Take the weight of what is in the book, chosen from the model that announced users alone give."""
+        weight, devices = self._plan.weight, self._book.devices
+        last = self._over == len(self._batches)
+        if not isinstance(weight, Weighing):
+            self._weight = weight
+        elif self._weighed == 0 or devices >= GROWTH * self._weighed or last:
+            self._weight, self._weighed = weight.choose(self._alone, self._told_to, self._book), devices
+
+    def _iterate(self) -> FittedModel:
+        """Return the server's model after all that is over; fit what is due."""
+        same = self._told_to is self._crowd
+        if self._model is None:
+            self._model = start(self._plan, self._crowd)
+            self._told = self._alone = self._model if same else start(self._plan, self._told_to)
+            self._models.append((0, self._model.features))
+        if self._due:
+            self._told, self._due = self._further(self._told, self._told_to), False
+            self._model = self._told if same else self._further(self._model, self._crowd)
+            first, stop = self._batches[self._over - 1]
+            if self._plan.told_after(first, stop):
+                self._models.append((stop, self._model.features))
+        return self._model
+
+    def _further(self, model: FittedModel, crowd: Crowd) -> FittedModel:
+        plan = self._plan
+        return iterate(model, crowd, plan.fitting, plan.batch_iterations, book=self._book, weight=self._weight)
+
+
+def start(plan: BatchPlan, crowd: Crowd) -> FittedModel:
+    """Fit public users alone."""
+    model = begin(crowd, plan.fitting, lowest=plan.lowest, highest=plan.highest, scale=plan.levels)
+    return iterate(model, crowd, plan.fitting, plan.iterations)
+
+
+def public_only(plan: BatchPlan, crowd: Crowd) -> Course:
+    """Return the course of public users alone, which goes through as many iterations; nobody is asked."""
+    model = start(plan, crowd)
+    models = [(0, model.features)]
+    for first, stop in plan.blocks():
+        model = iterate(model, crowd, plan.fitting, plan.batch_iterations, weight=0.0)
+        if plan.told_after(first, stop):
+            models.append((stop, model.features))
+    return Course(features=announced(model, crowd).features, model=model, models=models)
+
+
+def _silent(_: Block, told: object) -> None:
+    if told is not None:
+        raise InputError(f"devices answered an announcement, with a {type(told).__name__}")
+
+
+def _releases(block: Block, told: object) -> None:
+    """Refuse what is no list of releases of a block's devices, ascending."""
+    if type(told) is not list:
+        raise InputError(f"releases come as a list, not as a {type(told).__name__}")
+    devices = [SecondOrderRelease.arrived(one).device for one in told]
+    if devices != sorted({one for one in devices if block.first <= one < block.stop}):
+        raise InputError("somebody answers for devices that were not asked, or twice")

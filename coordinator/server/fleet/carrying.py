@@ -1,0 +1,113 @@
+"""The Ray edge of a panel: calls go out as it decides, and it is told what came of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import ray
+
+from coordinator.server.fleet.cohorts import Cohorts
+from coordinator.server.fleet.panel import Panel, Question
+from coordinator.server.fleet.retrying import LOST, got
+from coordinator.server.rounds.conductor import Block, Check
+
+
+class Flight(NamedTuple):
+    """A question in flight: references to its answer, and to what is waited for, such as the answer's statistic."""
+
+    question: Question
+    answer: Any
+    over: Any
+
+
+Landed = Callable[[Flight, bool], None]
+"""Told every flight that is over, and whether its answer counts."""
+
+
+def carry(
+    panel: Panel, send: Callable[[Question], Flight], landed: Landed, lost: Callable[[int], None] = lambda _: None
+) -> None:
+    """Carry out what a panel decides, until it has all answers.
+
+    Parameters
+    ----------
+    panel : Panel
+    send : callable
+        Calls a block.
+    landed, lost : callable
+        Told what came of it; ``lost`` how often a block will be asked again.
+
+    Raises
+    ------
+    LostError
+        If a block was lost too often.
+    BlindrecError
+        What a block refused with.
+    """
+    flying: dict[Any, Flight] = {}
+    while not panel.done:
+        while question := panel.question(time.monotonic()):
+            flight = send(question)
+            flying[flight.over] = flight
+        if (done := _first(flying, panel.until)) is None:
+            continue
+        flight = flying.pop(done)
+        number, epoch, _ = flight.question
+        try:
+            answer = got(flight.answer)
+        except LOST as error:
+            landed(flight, False)  # noqa: FBT003 (as the callback is declared)
+            lost(panel.lost(number, epoch, time.monotonic(), error))
+        else:
+            landed(flight, panel.answered(number, epoch, answer))
+
+
+def _first(flying: dict[Any, Flight], until: float | None) -> Any:
+    """Wait for one of the calls in flight, or until some moment; return what was waited for, or None."""
+    left = None if until is None else max(0.0, until - time.monotonic())
+    if not flying:
+        time.sleep(left or 0.0)
+        return None
+    if left is None and len(flying) == 1:
+        return next(iter(flying))  # whoever takes its answer waits for it
+    done, _ = ray.wait(list(flying), num_returns=1, timeout=left)
+    return done[0] if done else None
+
+
+class RayHosts:
+    """Hosts behind actors; see `coordinator.server.rounds.conductor.Hosts`. One that dies is asked again.
+
+    Parameters
+    ----------
+    cohorts : Cohorts
+        Who they are.
+    window : int
+        Calls in flight at most.
+    lost : callable
+        Told how often a block is asked again.
+    """
+
+    def __init__(self, cohorts: Cohorts, window: int, lost: Callable[[int], None]) -> None:
+        self._window, self._lost = window, lost
+        self._stored: list[tuple[Any, Any]] = []
+        self.blocks = cohorts.blocks
+
+    def ask(self, question: Any, blocks: Sequence[Block], check: Check, *shared: Any) -> list[Any]:
+        """Ask blocks; see `coordinator.server.rounds.conductor.Hosts.ask`."""
+        panel, held = Panel(blocks, check, window=self._window), self._references(shared)
+
+        def send(asked: Question) -> Flight:
+            host, first, stop, public = asked.block
+            answer = host.ask.remote(question, first, stop, *public, *held)
+            return Flight(asked, answer, answer)
+
+        carry(panel, send, lambda *_: None, self._lost)
+        return panel.answers()
+
+    def _references(self, shared: Sequence[Any]) -> list[Any]:
+        """Store what goes to all blocks, unless the last question took the same along."""
+        known = {id(one): reference for one, reference in self._stored}
+        self._stored = [(one, known[id(one)] if id(one) in known else ray.put(one)) for one in shared]
+        return [reference for _, reference in self._stored]

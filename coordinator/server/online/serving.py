@@ -1,0 +1,195 @@
+"""Clients served one after the other as rounds of a conductor: a round is a client's whole service."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from coordinator.protocol.arrays import Bits2, Indices
+from coordinator.protocol.ballots import Ballot, Offer, Service, Votes, check_electors
+from coordinator.protocol.checked import require_truth
+from coordinator.protocol.errors import InputError
+from coordinator.protocol.messages import Query
+from coordinator.server.online.recommender import Promise
+from coordinator.server.online.service import Served, by_coin, serve
+from coordinator.server.rounds.conductor import Block, Fleet
+
+VOTERS, CLIENTS = "voters", "clients"
+"""Kinds of devices that a fleet must have."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientPlan:
+    """How one client will be served.
+
+    Attributes
+    ----------
+    service : Service
+        What voters are told.
+    promise : Promise
+        What the recommender is told.
+    coin : bytes
+        The coordinator's own, sixteen bytes that the client does not know.
+    """
+
+    service: Service
+    promise: Promise
+    coin: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServedClient:
+    """A client that was served.
+
+    Attributes
+    ----------
+    number : int
+        Its place among the clients, from 0.
+    service : bytes
+        Digest of what voters entered.
+    served : Served
+    seconds : float
+    """
+
+    number: int
+    service: bytes
+    served: Served
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServingPlan:
+    """Who is served, in this order; see `coordinator.server.rounds.conductor.Plan`.
+
+    Attributes
+    ----------
+    clients : tuple of ClientPlan
+    voters : int
+        Addresses of voters lie below this.
+    """
+
+    clients: tuple[ClientPlan, ...]
+    voters: int
+
+    @property
+    def own(self) -> None:
+        """No mechanism of one's own."""
+        return
+
+    def rehearsal(self) -> Query | None:
+        """Return no query: voters are announced services instead."""
+        return None
+
+    def begin(self, fleet: Fleet) -> Serving:
+        """Return the services before the first one."""
+        return Serving(self, fleet)
+
+
+class Serving:
+    """Serves client after client; see `coordinator.server.rounds.conductor.Learning`.
+
+    Parameters
+    ----------
+    plan : ServingPlan
+    fleet : Fleet
+        With `VOTERS` and `CLIENTS`.
+    """
+
+    def __init__(self, plan: ServingPlan, fleet: Fleet) -> None:
+        self._plan, self._fleet = plan, fleet
+        self._line = Line(fleet, plan.voters)
+        self._served: list[ServedClient] = []
+
+    def next(self) -> ServedClient | None:
+        """Serve the next client."""
+        if (number := len(self._served)) == len(self._plan.clients):
+            return None
+        client, start = self._plan.clients[number], time.perf_counter()
+        served = serve(client.service, client.promise, self._line, by_coin(client.coin), over=self._counted())
+        over = ServedClient(
+            number=number, service=client.service.id, served=served, seconds=time.perf_counter() - start
+        )
+        self._served.append(over)
+        return over
+
+    def _counted(self) -> Callable[[int], None]:
+        """Return what is told how many rounds of a service are over, and counts those that are new."""
+        before = 0
+
+        def over(rounds: int) -> None:
+            nonlocal before
+            self._fleet.more(rounds - before)
+            before = rounds
+
+        return over
+
+    def repeat(self, over: ServedClient) -> None:
+        """Take in a client that was served before an interruption.
+
+        Raises
+        ------
+        InputError
+            If it was served otherwise than it would be now.
+        """
+        service = self._plan.clients[over.number].service
+        if (over.number, over.service) != (len(self._served), service.id):
+            raise InputError(
+                f"client {over.number} is kept as served by another service than {service}, which it would get here: "
+                "it was computed by other code, or on another kind of processor; go on there, or start in a new folder"
+            )
+        self._served.append(over)
+        self._fleet.more(service.rounds)
+
+    def outcome(self) -> list[ServedClient]:
+        """Return all clients, in order."""
+        return self._served
+
+
+class Line:
+    """How a service reaches voters and the client; see `coordinator.server.online.service.Transport`.
+
+    Parameters
+    ----------
+    fleet : Fleet
+    voters : int
+        Addresses of voters lie below this.
+    """
+
+    def __init__(self, fleet: Fleet, voters: int) -> None:
+        self._voters, self._clients, self._count = fleet.hosts(VOTERS), fleet.hosts(CLIENTS), voters
+
+    def enter(self, service: Service) -> Indices:
+        """Announce a service; see `coordinator.server.online.service.Transport`."""
+        return np.concatenate(self._voters.ask(service, self._voters.blocks(0, self._count), _check_entered))
+
+    def vote(self, ballot: Ballot, electors: Indices) -> Bits2:
+        """Collect votes; see `coordinator.server.online.service.Transport`."""
+        blocks = []
+        for block in self._voters.blocks(0, self._count):
+            own = electors[slice(*np.searchsorted(electors, (block.first, block.stop)))]
+            if own.size:
+                blocks.append(block._replace(public=(own,)))
+        if not blocks:
+            return np.empty((ballot.stop - ballot.first, 0), np.uint8)
+
+        def check(block: Block, votes: Votes) -> None:
+            Votes.arrived(votes).require(ballot, *block.public)
+
+        return np.concatenate([told.votes for told in self._voters.ask(ballot, blocks, check)], axis=1)
+
+    def offer(self, client: int, round_number: int, chosen: int) -> bool:
+        """Recommend to the client; see `coordinator.server.online.service.Transport`."""
+        offer = Offer(client=client, round=round_number, chosen=chosen)
+        (liked,) = self._clients.ask(offer, self._clients.blocks(client, client + 1), _check_liked)
+        return bool(liked)
+
+
+def _check_entered(block: Block, electors: Indices) -> None:
+    check_electors(electors, block.first, block.stop)
+
+
+def _check_liked(_: Block, liked: bool) -> None:
+    require_truth("what a client answers", liked)

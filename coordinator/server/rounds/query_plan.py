@@ -1,0 +1,54 @@
+"""Rounds of queries as a plan: what travels to wherever they are conducted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from coordinator.protocol.admitted import Own
+from coordinator.protocol.budget import Epsilon
+from coordinator.protocol.messages import Query
+from coordinator.server.rounds.asking import next_ask
+from coordinator.server.rounds.conductor import Fleet
+from coordinator.server.rounds.query_rounds import Learner, QueryRounds
+from coordinator.server.rounds.state import Policy, ServerState
+from coordinator.server.server_half import MOST_ROUNDS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryPlan:
+    """Which queries will be asked, and how they are learned from; see `coordinator.server.rounds.conductor.Plan`.
+
+    Attributes
+    ----------
+    policy, learner, devices, budget, most_rounds
+        As for `coordinator.server.rounds.query_rounds.QueryRounds`.
+    """
+
+    policy: Policy
+    learner: Learner
+    devices: int
+    budget: Epsilon = None
+    most_rounds: int = MOST_ROUNDS
+
+    @property
+    def own(self) -> Own | None:
+        """The experimenter's own mechanism."""
+        return self.learner.own
+
+    def rehearsal(self) -> Query | None:
+        """Return the query that the policy starts with; policies are pure."""
+        start = ServerState(devices=self.devices, budget=self.budget)
+        ask = next_ask(self.policy, start, most_rounds=self.most_rounds)
+        return ask.query if ask else None
+
+    def begin(self, fleet: Fleet) -> QueryRounds:
+        """Return the rounds before the first one."""
+        return QueryRounds(
+            self.policy,
+            self.learner,
+            fleet.queries(self.own),
+            devices=self.devices,
+            budget=self.budget,
+            most_rounds=self.most_rounds,
+            more=fleet.more,
+        )

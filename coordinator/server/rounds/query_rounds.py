@@ -1,0 +1,277 @@
+"""Rounds of queries: ask what the policy says, absorb what comes back, ask again; then learn the item model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from coordinator.protocol.admitted import Own
+from coordinator.protocol.budget import Epsilon
+from coordinator.protocol.errors import BlindrecError, LedgerError, LostError, PolicyError
+from coordinator.protocol.messages import Model
+from coordinator.server.decoding.posterior import Posterior
+from coordinator.server.decoding.told_ratings import Curator
+from coordinator.server.design import Decoding, PoolDesign
+from coordinator.server.rounds.asking import Rested, complaint_about, in_a_line, next_ask, whose
+from coordinator.server.rounds.beliefs import beliefs
+from coordinator.server.rounds.conductor import Conductor, Transport
+from coordinator.server.rounds.state import Ask, Policy, ServerState, absorb, learn
+from coordinator.server.rounds.transcript import chain, digest, size_of
+from coordinator.server.server_half import MOST_ROUNDS, POSTERIOR
+from coordinator.server.statistics.statistic import Statistic
+
+ANEW = "start in a new folder"
+"""What remains where a run cannot be gone on with."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Round:
+    """A round that is over.
+
+    Attributes
+    ----------
+    ask : Ask
+        What was asked, and whom.
+    statistic : Statistic
+        What the answers sum up to.
+    digest : bytes
+        SHA-256 of all releases.
+    size : int
+        Bytes of all releases as messages.
+    """
+
+    ask: Ask
+    statistic: Statistic
+    digest: bytes
+    size: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Learner:
+    """How the server turns statistics into an item model.
+
+    Attributes
+    ----------
+    clusters : int
+        Number of item clusters L.
+    decoder : str
+        Name of the decoder.
+    curator : Curator or None
+        Where the server is a trusted curator: the noise that it publishes under.
+    design : PoolDesign or None
+        Where answers tell every item's estimate: the design that reads them.
+    confidence : float
+        Probability that all decided labels are to be right.
+    own : Own or None
+        Where the run's mechanism is the experimenter's own: it is admitted in every process of the run.
+    """
+
+    clusters: int
+    decoder: str
+    curator: Curator | None = None
+    design: PoolDesign | None = None
+    confidence: float = 0.95
+    own: Own | None = None
+
+    def checked(self, ask: Ask | None, policy: Policy, state: ServerState) -> Ask | None:
+        """Return a round whose answers can be read.
+
+        Raises
+        ------
+        PolicyError
+            If it asks another design than the one that reads the answers.
+        """
+        if ask and self.design and ask.query.design != self.design.name:
+            raise PolicyError(
+                f"{whose(policy, state)}: it asks design {ask.query.design!r}; the run's design is {self.design.name!r}"
+            )
+        return ask
+
+    def absorb(self, state: ServerState, ask: Ask, statistic: Statistic) -> ServerState:
+        """Return the state after a round; see `coordinator.server.rounds.state.absorb`."""
+        return absorb(state, ask, statistic, self.design.read(ask.query, statistic) if self.design else None)
+
+    def learn(self, state: ServerState) -> tuple[Model, Posterior | None]:
+        """Return the item model that all rounds together tell, and how sure it is, where estimates tell that."""
+        if self.design is None or self.decoder != POSTERIOR:
+            return learn(state, Decoding(clusters=self.clusters, decoder=self.decoder, curator=self.curator)), None
+        posterior, told = beliefs(state, self.design, clusters=self.clusters, failure=1 - self.confidence)
+        return posterior.model(told, self.clusters), posterior
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What a run ends with, on the server's side.
+
+    Attributes
+    ----------
+    state : ServerState
+        Queries of all rounds, and the sum of their statistics.
+    model : Model
+        The learned item model.
+    releases_sha256 : str
+        Digest over all releases in device order.
+    size : int
+        Bytes of all releases as messages: what went through the coordinator.
+    posterior : Posterior or None
+        How sure the server is of every item's cluster, where estimates tell that.
+    failure : str or None
+        What went wrong with the policy, where earlier rounds could still be learned from.
+    """
+
+    state: ServerState
+    model: Model
+    releases_sha256: str
+    size: int = 0
+    posterior: Posterior | None = None
+    failure: str | None = None
+
+
+class QueryRounds:
+    """Asks, absorbs, and asks again until the policy stops; then learns. See `coordinator.server.rounds.conductor`.
+
+    What it holds between rounds is the sum of all statistics; of a round that is over, its question and its counts.
+
+    Parameters
+    ----------
+    policy : Policy
+        Says which query comes next.
+    learner : Learner
+        Decoder and number of clusters.
+    transport : Transport
+        Carries the queries.
+    devices : int
+        Number of devices that can be asked.
+    budget : Fraction or None
+        What a device may spend in all [nats]; None for no limit.
+    most_rounds : int
+        A policy that goes on after so many rounds is taken for one that never stops.
+    more : callable
+        Told how many answers a round of an interrupted run had.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        learner: Learner,
+        transport: Transport,
+        *,
+        devices: int,
+        budget: Epsilon = None,
+        most_rounds: int = MOST_ROUNDS,
+        more: Callable[[int], None] = lambda _: None,
+    ) -> None:
+        self._policy, self._learner, self._most_rounds = policy, learner, most_rounds
+        self._transport, self._more = transport, more
+        self._rested = Rested(policy)
+        self._state = ServerState(devices=devices, budget=budget)
+        self._digests: list[bytes] = []
+        self._size = 0
+        self._failure: str | None = None
+
+    def repeat(self, over: Round) -> None:
+        """Go over a round of an interrupted run: it is taken as it was kept.
+
+        The policy is not asked what it would ask: last bits of a float may differ on another processor.
+
+        Raises
+        ------
+        PolicyError
+            If it can be no round of this run.
+        """
+        if complaint := complaint_about(over.ask, self._state):
+            raise PolicyError(f"round {len(self._state.asked)} cannot have been asked: {complaint}; {ANEW}")
+        self._absorb(over)
+        self._more(over.ask.stop - over.ask.first)
+
+    def next(self) -> Round | None:
+        """Conduct the next round; return None where the policy stopped or went astray.
+
+        Raises
+        ------
+        PolicyError
+            If the policy went astray before anything was asked.
+        """
+        if self._failure or (ask := self._next()) is None or (over := self._over(ask)) is None:
+            return None
+        self._absorb(over)
+        return over
+
+    def outcome(self) -> Outcome:
+        """Learn from all rounds.
+
+        Returns
+        -------
+        Outcome
+            If the policy went astray after some rounds, what these told, and the ``failure``.
+
+        Raises
+        ------
+        PolicyError
+            If nothing was asked.
+        """
+        if not self._state.asked:
+            where = whose(self._policy, self._state)
+            raise PolicyError(
+                f"{where}: it stopped; nothing was asked, there is nothing to learn from; return setting.ask(...) first"
+            )
+        model, posterior = self._learner.learn(self._state)
+        return Outcome(
+            state=self._state,
+            model=model,
+            releases_sha256=chain(self._digests),
+            size=self._size,
+            posterior=posterior,
+            failure=self._failure,
+        )
+
+    def _next(self) -> Ask | None:
+        """Return the next round; None where the policy stopped, or went astray: then with the failure."""
+        try:
+            ask = next_ask(self._policy, self._state, most_rounds=self._most_rounds)
+            self._rested.hold(ask, self._state, most_rounds=self._most_rounds)
+            return self._learner.checked(ask, self._policy, self._state)
+        except BlindrecError as error:
+            self._astray(error)
+            return None
+
+    def _over(self, ask: Ask) -> Round | None:
+        """Return a round that was asked; None where devices refused it: then with the failure."""
+        try:
+            statistic, releases = self._transport.ask(ask)
+            return Round(ask=ask, statistic=statistic, digest=digest(releases), size=size_of(releases))
+        except (LostError, LedgerError):
+            raise  # no fault of the policy: what was kept can be resumed
+        except BlindrecError as error:
+            self._astray(error)
+            return None
+
+    def _absorb(self, over: Round) -> None:
+        self._digests.append(over.digest)
+        self._size += over.size
+        self._state = self._learner.absorb(self._state, over.ask, over.statistic)
+
+    def _astray(self, error: BlindrecError) -> None:
+        told = f"{whose(self._policy, self._state)}: {in_a_line(error)}"
+        self._failure = str(error) if isinstance(error, PolicyError) else told
+        if not self._state.asked:
+            raise PolicyError(self._failure) from error
+
+
+def conduct(
+    policy: Policy,
+    learner: Learner,
+    transport: Transport,
+    *,
+    devices: int,
+    budget: Epsilon = None,
+    most_rounds: int = MOST_ROUNDS,
+    earlier: Iterable[Round] = (),
+    keep: Callable[[Round], None] = lambda _: None,
+) -> Outcome:
+    """Go over ``earlier`` rounds, run all further ones and learn; see `QueryRounds`."""
+    rounds = QueryRounds(policy, learner, transport, devices=devices, budget=budget, most_rounds=most_rounds)
+    conductor = Conductor(rounds)
+    for over in earlier:
+        conductor.repeat(over)
+    return conductor.run(keep)

@@ -1,0 +1,145 @@
+"""Ray: the only place that starts or joins an instance, and ends what it started."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import ray
+
+from coordinator.protocol.errors import BlindrecError, InputError
+from scenarios.endings import same_handlers
+from scenarios.places.head_watch import HeadWatch
+from scenarios.places.loopback import alone, without_folder
+from scenarios.places.on_ray import OnRay
+from scenarios.places.supervising import cpus_of_cluster
+from scenarios.submission.sending import EXCLUDES, own_packages
+
+OBJECT_STORE = 512 * 2**20
+"""Bytes of object store of a local instance, at least; releases are small and freed as they are added up."""
+_WAIT_FOR_HEAD = 5.0
+_SETTINGS = b"\x00\x00\x00\x04\x00\x00\x00\x00\x00"
+_HTTP2_HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + _SETTINGS
+"""What a client of HTTP/2, as Ray's head speaks it, says first; the answer starts with a frame of type SETTINGS."""
+_ONE_THREAD = {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+
+
+@contextmanager
+def on_ray(*, address: str | None, workers: int | None) -> Iterator[OnRay]:
+    """Join the Ray instance at ``address``, or start one that only this machine reaches; end at exit what was started.
+
+    Parameters
+    ----------
+    address : str or None
+        ``host:port`` of a running head, or ``"auto"``. None: the job's own cluster inside a Ray job, else a new
+        local instance.
+    workers : int or None
+        Device blocks computed at the same time; default: the instance's CPUs.
+
+    Yields
+    ------
+    OnRay
+
+    Raises
+    ------
+    InputError
+        If nothing answers at the address, the workers are not there, or this process has joined a Ray already.
+    LostError
+        If Ray's head died meanwhile.
+    """
+    _require_none_here()
+    wanted = address or os.environ.get("RAY_ADDRESS")
+    os.environ.update({name: value for name, value in _ONE_THREAD.items() if name not in os.environ})
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    with nullcontext() if wanted else alone():
+        if wanted:
+            _join(wanted, ship_code=address is not None)
+            session = None
+        else:
+            session = _start(workers or os.cpu_count() or 1)
+        with without_folder(session), HeadWatch(_head()) as watch:
+            try:
+                cpus = int(cpus_of_cluster())
+                if wanted and not cpus:
+                    raise InputError(f"Ray at {wanted} has no CPU for a single worker; add a node to it")
+                if workers and workers > cpus:
+                    raise InputError(
+                        f"workers is {workers}, but Ray at {wanted} has {cpus} CPUs; ask for that many at most"
+                    )
+                yield OnRay(workers or cpus)
+            except ray.exceptions.RayTaskError as error:
+                if isinstance(error.cause, BlindrecError):
+                    raise error.cause from None
+                raise
+            finally:
+                watch.stop()
+                ray.shutdown()
+
+
+def _head() -> str:
+    """Return the address of the head that this process has joined or started."""
+    return str(ray.get_runtime_context().gcs_address)
+
+
+def _require_none_here() -> None:
+    """Refuse to run where somebody else's Ray runs in this process: it would end with the run."""
+    if ray.is_initialized():
+        raise InputError("Ray runs in this process already, and would end with the run; call ray.shutdown() first")
+
+
+def _start(workers: int) -> Path:
+    """Start an instance; return the folder of its session."""
+    with same_handlers():
+        ray.init(
+            address="local",
+            num_cpus=workers,
+            object_store_memory=OBJECT_STORE,
+            include_dashboard=False,
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+        )
+    here = ray.get_runtime_context()
+    return Path(here.get_temp_dir()) / here.get_session_name()
+
+
+def _join(address: str, *, ship_code: bool) -> None:
+    _knock(address)
+    environment: dict[str, Any] = {"env_vars": _ONE_THREAD}
+    if ship_code:  # without what compilers left there, so that the code that a cluster holds already is not sent again
+        environment |= {"py_modules": own_packages(), "excludes": [*EXCLUDES]}
+    try:
+        with same_handlers():
+            ray.init(address=address, runtime_env=environment, log_to_driver=False, logging_level=logging.ERROR)
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        line = str(error).strip().splitlines()[0]
+        raise InputError(
+            f"Ray address {address} cannot be joined ({line}); start a head there, set RAY_AUTH_MODE=token and "
+            "RAY_AUTH_TOKEN_PATH if it asks for a token, or leave the address out"
+        ) from None
+
+
+def _knock(address: str) -> None:
+    """Fail at once where nothing listens, or something else does; Ray itself would try for minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not host:
+        return
+    try:
+        with socket.create_connection((host, int(port)), timeout=_WAIT_FOR_HEAD) as line:
+            if "RAY_USE_TLS" in os.environ:
+                return
+            line.sendall(_HTTP2_HELLO)
+            answer = line.recv(len(_SETTINGS))
+    except (OSError, ValueError, OverflowError) as error:
+        raise InputError(
+            f"Ray address {address} does not answer ({error}); give the host:port of a running head, or leave it out "
+            "to start Ray on this machine"
+        ) from None
+    if answer[3:4] != _SETTINGS[3:4]:
+        raise InputError(
+            f"Ray address {address} is no Ray head's, something else listens there; give a head's host:port"
+        )

@@ -1,0 +1,173 @@
+"""A run on Ray: devices and their keeper as actors, the server as a coordinator actor with processes of its own."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import ray
+
+from actors.host import permit_of, start_host
+from actors.hosted_keeper import HostedKeeper, start_keeper
+from coordinator.protocol.messages import Query
+from coordinator.server.fleet.aggregator import CPUS
+from coordinator.server.fleet.cohorts import Cohorts, dealt
+from coordinator.server.fleet.retrying import again, got
+from scenarios.own.halves import travelling
+from scenarios.places.session import Done, O, Progress, R, T, Work
+from scenarios.places.supervising import POLL, conducted, patient, room_for
+from scenarios.places.worker_threads import A
+
+MOST_ACTORS = 64
+"""Ray actors that embody devices at most (a process each, some 100 MB); further cohorts share them."""
+BY_VALUE = 64 * 2**10
+"""Bytes of holdings up to which every host gets its own copy; Ray stores larger arguments once."""
+UNREACHABLE = "devices cannot be reached"
+_CPU_SHARE = 0.5
+
+
+class OnRay:
+    """An instance of Ray that this process has joined.
+
+    Parameters
+    ----------
+    workers : int
+        Device blocks computed at the same time.
+    """
+
+    name = "ray"
+
+    def __init__(self, workers: int) -> None:
+        self.workers = workers
+
+    def conduct(self, work: Work[R, O, T], progress: Progress) -> Done[O, T]:
+        """Conduct a run; see `scenarios.places.session.Session.conduct`."""
+        _by_value(work.packages)
+        keeper, query = start_keeper(work.ledger), work.plan.rehearsal()
+        ensemble = Ensemble(work, keeper, self.workers)
+        needs = ensemble.needs + (CPUS * work.layout.workers if query else 0.0)
+        try:
+            if query:
+                with work.naming():
+                    again(lambda: ensemble.warm_up(query, needs), UNREACHABLE)
+            done = conducted(work, ensemble.cohorts, keeper, progress, query, needs)
+            told = work.finish(done.outcome, ensemble)
+        finally:
+            ensemble.end()
+        return Done(
+            outcome=done.outcome,
+            told=told,
+            seconds=done.seconds,
+            actors=ensemble.actors,
+            retries=done.retries,
+            restarts=done.restarts,
+        )
+
+    def each(self, function: Callable[[A], R], arguments: Sequence[A]) -> Iterator[tuple[int, R]]:
+        """Yield results of Ray tasks as they are completed; see `scenarios.places.session.Session.each`.
+
+        Where somebody stops early, tasks under way are left to end with the session: cancelling one that is just done
+        makes Ray abort the whole driver ("Tried to complete task that was not pending", seen with Ray 2.60).
+        """
+        _by_value(travelling())
+        task: Any = ray.remote(num_cpus=1)(function)
+        waiting = iter(enumerate(arguments))
+        flying: dict[Any, int] = {}
+        while True:
+            while len(flying) < self.workers and (numbered := next(waiting, None)):
+                flying[task.remote(numbered[1])] = numbered[0]
+            if not flying:
+                return
+            for one in ray.wait(list(flying), num_returns=1, timeout=POLL)[0]:
+                result = got(one)
+                yield flying.pop(one), result
+
+
+class Ensemble:
+    """All devices of a run behind actors, and what the experimenter may look at.
+
+    Parameters
+    ----------
+    work : Work
+    keeper : HostedKeeper
+        Of what devices book.
+    workers : int
+        Device blocks computed at the same time.
+    """
+
+    def __init__(self, work: Work[Any, Any, Any], keeper: HostedKeeper, workers: int) -> None:
+        self.keeper, self._permit, crews = keeper, permit_of(work.secret), work.crews
+        self._held = {name: _shared(crew.holdings) for name, crew in crews.items()}  # for hosts that are started anew
+        groups = {name: dealt(crew.bounds, MOST_ACTORS) for name, crew in crews.items()}
+        self.actors = sum(map(len, groups.values()))
+        self._cpus = int(min(1.0, _CPU_SHARE * workers / max(self.actors, 1)) * 1000) / 1000
+        own, cpus = work.plan.own, self._cpus
+        with quiet():
+            self.cohorts = {
+                name: Cohorts(
+                    bounds=crew.bounds,
+                    hosts=[
+                        start_host(crew.kind, self._held[name], work.secret, one, keeper, own, cpus=cpus)
+                        for one in groups[name]
+                    ],
+                )
+                for name, crew in crews.items()
+            }
+
+    @property
+    def needs(self) -> float:
+        """CPUs that all of them set aside."""
+        return self.actors * self._cpus
+
+    def warm_up(self, query: Query, needs: float) -> None:
+        """Start all devices' processes, and compile what a query will need."""
+        room_for([host.warm_up.remote(query) for host in self._hosts()], needs)
+
+    def see(self, kind: str, question: Any, stop: int) -> list[Any]:
+        """Return what devices show of a question; see `scenarios.places.session.Backstage.see`."""
+        shared, blocks = ray.put(question), self.cohorts[kind].blocks(0, stop)
+
+        def looked() -> list[Any]:
+            seen = [block.host.see.remote(self._permit, shared, block.first, block.stop) for block in blocks]
+            return patient(seen, self.needs) if seen else []
+
+        return again(looked, UNREACHABLE)
+
+    def end(self) -> None:
+        """End all actors."""
+        for actor in (*self._hosts(), self.keeper.actor):
+            ray.kill(actor)
+        self._held = {}
+
+    def _hosts(self) -> list[Any]:
+        return [host for cohorts in self.cohorts.values() for host in cohorts.hosts]
+
+
+def _by_value(packages: Iterable[str]) -> None:
+    """Let code of the user's own travel: no module need be found where it is used."""
+    for package in packages:
+        if package in sys.modules:
+            ray.cloudpickle.register_pickle_by_value(sys.modules[package])  # type: ignore[no-untyped-call] # no types
+
+
+def _shared(holdings: Any) -> Any:
+    """Return holdings as hosts get them: small ones by value, others stored once for all."""
+    return holdings if len(pickle.dumps(holdings)) < BY_VALUE else ray.put(holdings)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keep Ray's warning that arguments of restartable actors must stay in the object store: they do."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    with open(os.devnull, "wb") as nowhere:  # noqa: PTH123 (a file descriptor is needed)
+        os.dup2(nowhere.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
