@@ -19,7 +19,7 @@ from coordinator.server.rounds.setting import Setting
 from coordinator.server.server_half import POSTERIOR
 from scenarios.job import Job
 from scenarios.own.admitting import admitted_for
-from scenarios.round_store import Kept, Nowhere
+from scenarios.round_store import KeptRounds, Nowhere
 
 ITEMS, RATED, USERS = 20, 5, 20_000
 EPSILON = Fraction(2)
@@ -43,7 +43,7 @@ def job(
     adaptive: bool = False,
     each: int | None = None,
     workers: int = 2,
-    kept: Kept | None = None,
+    kept: KeptRounds | None = None,
     helpers: tuple[str, ...] = (),
 ) -> Job:
     """Some rounds of a mechanism, all devices asked once."""
@@ -58,7 +58,7 @@ def job_of(
     adaptive: bool = False,
     each: int | None = None,
     workers: int = 2,
-    kept: Kept | None = None,
+    kept: KeptRounds | None = None,
 ) -> Job:
     """Some rounds of a mechanism that was admitted."""
     design = OwnDesign(own, WORLD)

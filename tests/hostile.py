@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import tiers
 import worlds
-from actors.second_order.crowd import PrivateDevices
 from forging import forged
 from nasty import bad_part, heavy, picked
 
@@ -28,6 +27,7 @@ from actors.device import Device, Raters, Wish
 from actors.electors import VotingDevices
 from actors.host import DeviceHost, permit_of
 from actors.ratings import Ratings
+from actors.second_order.crowd import PrivateDevices
 from actors.voters import PlantedVoters, RatingVoters, TableVoters
 from coordinator.protocol.ballots import Ballot, Offer, Service
 from coordinator.protocol.budget import Epsilon, within
@@ -107,7 +107,11 @@ def ledgers_of(host: Any) -> tuple[Callable[[], object], Callable[[], Books]]:
 def device_targets(ratings: Ratings, budget: Epsilon) -> list[Target]:
     """Methods of devices."""
     host = DeviceHost(Raters(budget=budget), ratings, WORLD.secret, BOUNDS)
-    alone, permit, looks = Device(ratings, WORLD.secret, 3, budget), permit_of(WORLD.secret), (*ledgers_of(host), budget)
+    alone, permit, looks = (
+        Device(ratings, WORLD.secret, 3, budget),
+        permit_of(WORLD.secret),
+        (*ledgers_of(host), budget),
+    )
     known = [query for query in QUERIES if budget is None or query.epsilon is not None]
     blocks = [(query, first, stop) for query in known for first, stop in ((0, 4), (5, 9), (7, 7))]
     own = lambda: alone._cohort.ledger._stretches  # noqa: E731 (a look)
@@ -144,7 +148,9 @@ def voter_targets() -> list[Target]:
         looks, name = (*ledgers_of(host), Fraction(6)), type(voters).__name__
         host.ask(service, *BOUNDS[0])
         ballot, some = Ballot(service=service, first=1, stop=4), np.array([0, 3], np.int32)
-        first, asked = host.cohorts[0], (ballot, *BOUNDS[0])
+        asked = (ballot, *BOUNDS[0])
+        first = VotingDevices(budget=Fraction(6)).cohort(voters, WORLD.secret, *BOUNDS[0], None)
+        first.enter(service)
         found += [
             Target(f"DeviceHost.ask to enter, {name}", host.ask, [(service, *one) for one in BOUNDS], *looks),
             Target(f"DeviceHost.ask for votes, {name}", host.ask, [(*asked, some), (*asked, some[:1])], *looks),
@@ -153,7 +159,10 @@ def voter_targets() -> list[Target]:
             Target(f"VoterCohort.vote, {name}", first.vote, [(ballot, some)], *looks),
         ]
     client = Client(7, taste.T == 0) if (taste.T == 0).any(axis=1).all() else Client(7, np.ones((ROUNDS, 2), np.bool_))
-    clients, offer = DeviceHost(ClientDevices(), {7: client}, WORLD.secret, [(0, 8)]), Offer(client=7, round=3, chosen=1)
+    clients, offer = (
+        DeviceHost(ClientDevices(), {7: client}, WORLD.secret, [(0, 8)]),
+        Offer(client=7, round=3, chosen=1),
+    )
     return [
         *found,
         Target("DeviceHost.ask, ClientDevices", clients.ask, [(offer, 7, 8)]),
@@ -192,7 +201,10 @@ def private_targets() -> list[Target]:
 
 def server_targets() -> list[Target]:
     """Methods of aggregators; a release of a query that was changed is made to name it, where it has an id."""
-    aggregator, host = Aggregator(), DeviceHost(Raters(budget=None), worlds.block_ratings(WORLD), WORLD.secret, [(0, 40)])
+    aggregator, host = (
+        Aggregator(),
+        DeviceHost(Raters(budget=None), worlds.block_ratings(WORLD), WORLD.secret, [(0, 40)]),
+    )
     pairs = [(query, host.ask(query, 0, 40)) for query in QUERIES]
     statistics = [aggregator.aggregate(*pair) for pair in pairs]
 

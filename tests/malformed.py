@@ -78,7 +78,8 @@ def begin_no_run(patch: pytest.MonkeyPatch, scratch: Path) -> None:
         raise InputError("a run would begin")
 
     for name in (
-        "scenarios.places.in_process.InProcess.run", "scenarios.places.in_process.InProcess.each", "scenarios.places.cluster.on_ray",
+        "scenarios.places.in_process.InProcess.conduct", "scenarios.places.in_process.InProcess.each",
+        "scenarios.places.cluster.on_ray",
         "scenarios.online.keeping.run_online_seeds", "scenarios.planner.asking.plan",
         "scenarios.two_tier.keeping.run", "scenarios.two_tier.sweep_command._measure",
         "scenarios.submission.job_commands._head",

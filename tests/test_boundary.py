@@ -19,9 +19,9 @@ from coordinator.protocol.messages import Query, Release
 from coordinator.server.statistics.scores import ScoreStatistic
 from coordinator.server.statistics.statistic import Statistic
 from scenarios import shared_sets as together
-from scenarios.places import in_process
 from scenarios.config import Scenario
 from scenarios.experiment import Run
+from scenarios.places import in_process
 
 IMPORT_ALL = """
 import importlib, json, pkgutil, sys

@@ -34,7 +34,7 @@ LIGHT = {
     "scenarios.given": NUMERICAL,
     "scenarios.mark": NUMERICAL,
     "scenarios.submission.request": NUMERICAL,
-    "scenarios.submission.sending": NUMERICAL,
+    "scenarios.places.sending": NUMERICAL,
     "scenarios.validation": NUMERICAL,
 }
 """A module, and what a fresh interpreter must not hold once it has imported it."""

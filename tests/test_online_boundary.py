@@ -15,22 +15,21 @@ import pytest
 from boundary import SEED, shows_a_secret
 from forging import forged
 from runs import planted_ratings, write_movielens
-from scenarios.online.cast import Cast
 
+from actors import electors as electors_module
 from actors.client import Client
 from actors.electors import VoterCohort
 from actors.voters import PlantedVoters
 from coordinator.protocol.arrays import Indices
 from coordinator.protocol.ballots import Ballot, Service, Votes
 from coordinator.protocol.budget import PrivacyParameter
-from coordinator.server.fleet.layout import plan_layout
-from coordinator.server.online import service as serving
+from coordinator.server.online import serving
 from coordinator.server.online.recommender import Promise
-from coordinator.server.online.service import Served, serve
-from scenarios.online import on_ray, stage
+from coordinator.server.online.service import Pick, Served, by_coin, serve
 from scenarios.online.config import OnlineScenario
 from scenarios.online.run import OnlineRun, run_online
 from scenarios.online.worlds import planted_world
+from scenarios.places import on_ray
 from scenarios.places.in_process import InProcess
 
 ARRAYS = ["chosen", "liked", "electors", "survivors", "exposure", "alive", "first_strikes", "second_strikes"]
@@ -107,8 +106,8 @@ def wire(monkeypatch: pytest.MonkeyPatch) -> Wire:
         tap.handed += [service, promise, served]
         return served
 
-    monkeypatch.setattr(stage, "VoterCohort", Tapped)
-    monkeypatch.setattr(stage, "serve", tapped)
+    monkeypatch.setattr(electors_module, "VoterCohort", Tapped)
+    monkeypatch.setattr(serving, "serve", tapped)
     monkeypatch.setattr(Client, "answer", answer)
     return tap
 
@@ -210,11 +209,11 @@ def test_coins_of_the_coordinator_are_not_shown_to_anyone(
 ) -> None:
     coins: list[bytes] = []
 
-    def tossed(coin: bytes) -> serving.Pick:
+    def tossed(coin: bytes) -> Pick:
         coins.append(coin)
-        return serving.by_coin(coin)
+        return by_coin(coin)
 
-    monkeypatch.setattr(stage, "by_coin", tossed)
+    monkeypatch.setattr(serving, "by_coin", tossed)
     run_online(run.scenario, InProcess(1))
     stream = pickle.dumps([*wire.asked, *wire.answered, *wire.offered])
     assert len(coins) == len(set(coins)) == 2
@@ -231,41 +230,38 @@ def test_strangers_are_stopped(run: OnlineRun) -> None:
 
 
 def test_on_ray_the_coordinator_is_handed_addresses_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Opinions and secret go to voters' hosts, likes to the clients' host; the coordinator gets three handles."""
-    started: dict[str, list[Any]] = {"voters": [], "clients": [], "coordinator": [], "killed": []}
-
-    class Store:
-        """What is used of Ray."""
-
-        def put(self, value: object) -> tuple[str, int]:
-            return "reference", id(value)
-
-        def kill(self, actor: str) -> None:
-            started["killed"].append(actor)
+    """Opinions, likes and the secret go to devices' hosts; the coordinator gets handles, services and its own coins."""
+    started, killed = dict[str, list[Any]](), list[str]()
 
     def starting(name: str) -> Any:
-        def start(*arguments: Any) -> str:
-            started[name].append(arguments)
+        def start(*arguments: Any, **others: Any) -> str:
+            started.setdefault(name, []).append((*arguments, *others.values()))
             return f"handle of {name} {len(started[name])}"
 
         return start
 
-    monkeypatch.setattr(on_ray, "ray", Store())
-    for name in ("voters", "clients"):
-        monkeypatch.setattr(on_ray, f"start_{name}", starting(name))
-    monkeypatch.setattr(on_ray, "start_online_coordinator", starting("coordinator"))
+    def conducted(work: Any, devices: Any, *_: Any) -> Any:
+        started["coordinator"] = [work.plan, devices, work.layout]
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(on_ray, "ray", SimpleNamespace(put=lambda _: "reference", kill=killed.append))
+    monkeypatch.setattr(on_ray, "start_host", starting("devices"))
     monkeypatch.setattr(on_ray, "start_keeper", lambda _: SimpleNamespace(actor="handle of keeper"))
-    world = planted_world(OnlineScenario(seed=SEED, rounds=50, voters=100))
-    layout = plan_layout(devices=100, workers=2, devices_per_actor=30)
-    clients = [one.client for one in world.clients]
-    everything = Cast(voters=world.voters, secret=world.secret, clients=clients, budget=None, layout=layout)
-    with on_ray.stage_on_ray(everything, 2) as ready:
-        assert ready.actors == 4
-    hosts = [f"handle of voters {number}" for number in range(1, 5)]
-    assert started["coordinator"] == [(hosts, [30, 60, 90, 100], "handle of clients 1")]
+    monkeypatch.setattr(on_ray, "conducted", conducted)
+    scenario = OnlineScenario(seed=SEED, rounds=50, voters=100)
+    world = planted_world(scenario)
+    with pytest.raises(KeyboardInterrupt):
+        run_online(scenario, on_ray.OnRay(2), devices_per_actor=30, world=world)
+    plan, devices, _ = started["coordinator"]
+    hosts = [f"handle of devices {number}" for number in range(1, 6)]
+    voters, clients = devices["voters"], devices["clients"]
+    assert (voters.bounds, voters.hosts) == ([(0, 30), (30, 60), (60, 90), (90, 100)], hosts[:4])
+    assert (clients.bounds, clients.hosts) == ([(0, len(world.clients))], hosts[4:])
+    for one in plan.clients:
+        check(one.service)
+        check(one.promise)
     assert not shows_a_secret(started["coordinator"], SEED)
-    assert all(arguments[2] == world.secret for arguments in started["voters"])
-    assert sorted(started["killed"]) == sorted(
-        [*hosts, "handle of clients 1", "handle of coordinator 1", "handle of keeper"]
-    )
-    assert "voters" not in repr(everything)
+    stream = pickle.dumps(started["coordinator"])
+    assert world.secret not in stream
+    assert all(arguments[2] == world.secret for arguments in started["devices"])
+    assert sorted(killed) == sorted([*hosts, "handle of keeper"])

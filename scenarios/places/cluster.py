@@ -17,8 +17,8 @@ from scenarios.endings import same_handlers
 from scenarios.places.head_watch import HeadWatch
 from scenarios.places.loopback import alone, without_folder
 from scenarios.places.on_ray import OnRay
+from scenarios.places.sending import EXCLUDES, own_packages
 from scenarios.places.supervising import cpus_of_cluster
-from scenarios.submission.sending import EXCLUDES, own_packages
 
 OBJECT_STORE = 512 * 2**20
 """Bytes of object store of a local instance, at least; releases are small and freed as they are added up."""

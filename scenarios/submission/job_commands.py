@@ -10,11 +10,11 @@ import typer
 
 from coordinator.protocol.errors import InputError
 from scenarios.files import write_bytes
+from scenarios.places.sending import check_folder, entrypoint, environment, left_out
+from scenarios.places.withheld import told
 from scenarios.records import STDOUT, check_targets
 from scenarios.submission.parcel import DamagedError
 from scenarios.submission.request import check_request
-from scenarios.submission.sending import check_folder, entrypoint, environment, left_out
-from scenarios.submission.withheld import told
 
 if TYPE_CHECKING:
     from scenarios.submission.following import JobLog

@@ -5,17 +5,19 @@ from __future__ import annotations
 import itertools
 from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
 import reference
-from actors.voter_host import ClientHost, VoterHost
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.electors import VoterCohort
+from actors.client import ClientCohort
+from actors.electors import VoterCohort, VotingDevices
+from actors.host import DeviceHost
 from actors.voters import PlantedVoters, TableVoters, Voters
-from coordinator.protocol.ballots import Ballot, Service
+from coordinator.protocol.ballots import Ballot, Offer, Service, Votes
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import InputError, LedgerError
 
@@ -79,12 +81,13 @@ def test_services_of_several_clients_add_up_exactly(
 ) -> None:
     """Against a sum a device, in one cohort or in two; the client's own device pays nothing."""
     paid = [Fraction(0)] * COUNT
-    whole, host = cohort(budget), VoterHost(table(), SECRET, [(0, cut), (cut, COUNT)], budget)
+    whole, bounds = cohort(budget), [(0, cut), (cut, COUNT)]
+    host = DeviceHost(VotingDevices(budget=budget), table(), SECRET, bounds)
     for number, (epsilon, own) in enumerate(clients):
         service = replace(SERVICE, client=number, epsilon=epsilon, own_device=own)
         taking = [v for v in range(COUNT) if v != own and (budget is None or paid[v] + epsilon <= budget)]
         assert whole.enter(service).tolist() == taking
-        assert host.enter(service).tolist() == taking
+        assert [device for own in bounds for device in host.ask(service, *own)] == taking
         for v in taking:
             paid[v] += epsilon
         assert spent(whole) == paid
@@ -165,14 +168,18 @@ def voting() -> PlantedVoters:
 @pytest.mark.parametrize("cuts", [[], [3], [1, 2, 3, 9], list(range(1, 10))])
 def test_votes_are_the_same_in_any_cohorts(cuts: list[int]) -> None:
     whole = cohort(voters=voting())
-    host = VoterHost(voting(), SECRET, list(itertools.pairwise([0, *cuts, COUNT])), None)
-    assert whole.enter(SERVICE).tolist() == host.enter(SERVICE).tolist()
+    bounds = list(itertools.pairwise([0, *cuts, COUNT]))
+    host = DeviceHost(VotingDevices(budget=None), voting(), SECRET, bounds)
+    assert whole.enter(SERVICE).tolist() == [device for own in bounds for device in host.ask(SERVICE, *own)]
     for who in ([0, 1, 2, 3, 4, 5, 6, 7, 8, 9], [0, 4, 9], [7]):
         asked = np.array(who, np.int32)
-        one, other = whole.vote(VOTE, asked), host.vote(VOTE, asked)
-        assert one.votes.tolist() == other.votes.tolist()
-        assert one.electors.tolist() == other.electors.tolist()
-        assert (one.service_id, one.first) == (other.service_id, other.first)
+        one, others = whole.vote(VOTE, asked), list[Votes]()
+        for first, stop in bounds:
+            own = asked[(first <= asked) & (asked < stop)]
+            others.append(host.ask(VOTE, first, stop, own))
+            assert others[-1].electors.tolist() == own.tolist()
+        assert one.votes.tolist() == np.concatenate([other.votes for other in others], axis=1).tolist()
+        assert {(other.service_id, other.first) for other in others} == {(one.service_id, one.first)}
 
 
 @pytest.mark.parametrize(("first", "stop"), [(-1, 3), (4, 11), (5, 4)])
@@ -188,5 +195,7 @@ def test_a_host_of_clients_knows_them_by_number() -> None:
         def answer(self, round_number: int, chosen: int) -> bool:
             return chosen == round_number
 
-    host = ClientHost([Fickle()])  # type: ignore[list-item] # what a client can do
-    assert [host.answer(3, 0, chosen) for chosen in (0, 1)] == [True, False]
+    fickle: Any = Fickle()  # it does what a client can do
+    host = ClientCohort({3: fickle}, 0, 8)
+    offers = [Offer(client=3, round=0, chosen=chosen) for chosen in (0, 1)]
+    assert [host.ask(offer, 3, 4) for offer in offers] == [True, False]

@@ -14,9 +14,9 @@ from forging import forged
 from nasty import COSTS
 
 from actors.charges import Entry
-from actors.device import Cohort
+from actors.device import Cohort, Raters, Wish
 from actors.electors import VoterCohort
-from actors.host import DeviceHost, advice_permit
+from actors.host import DeviceHost, permit_of
 from actors.keeper import Keeper
 from actors.ledger import Ledger
 from actors.voters import PlantedVoters, TableVoters
@@ -34,7 +34,7 @@ SERVICE = Service(client=0, recommender="p-rec", rounds=4, objects=2, epsilon=Fr
 
 def host(keeper: Keeper) -> DeviceHost:
     """Ten devices with a budget of 1."""
-    return DeviceHost(worlds.block_ratings(WORLD), WORLD.secret, [(0, 10)], Fraction(1), keeper)
+    return DeviceHost(Raters(budget=Fraction(1)), worlds.block_ratings(WORLD), WORLD.secret, [(0, 10)], keeper)
 
 
 def voters(first: int = 0, stop: int = 10, budget: Fraction | None = None) -> VoterCohort:
@@ -49,10 +49,10 @@ def test_a_query_gives_nothing_back_not_even_after_a_restart(cost: Any, tmp_path
     """A query of epsilon -100 made a budget of 1 pay for a hundred answers, and stood in the ledger's file."""
     asked = host(Keeper(tmp_path))
     with pytest.raises(InputError):
-        asked.answer(forged(QUERY, epsilon=cost, round=99), 0, 10)
+        asked.ask(forged(QUERY, epsilon=cost, round=99), 0, 10)
     for devices in (asked, host(Keeper(tmp_path))):
         queries = [forged(QUERY, round=number) for number in range(5)]
-        refused = [devices.answer(query, 0, 10).refused for query in queries]
+        refused = [devices.ask(query, 0, 10).refused for query in queries]
         assert refused == [0, 10, 10, 10, 10]
         assert spent_by(Keeper(tmp_path), 10) == [(0, 10, Fraction(1))]
 
@@ -61,19 +61,19 @@ def test_a_query_gives_nothing_back_not_even_after_a_restart(cost: Any, tmp_path
 def test_nothing_is_booked_of_a_query_that_is_none(change: dict[str, Any]) -> None:
     keeper = Keeper()
     with pytest.raises(InputError):
-        host(keeper).answer(forged(QUERY, **change), 0, 10)
+        host(keeper).ask(forged(QUERY, **change), 0, 10)
     assert keeper.read(0, 10) == (0, [])
 
 
 @pytest.mark.parametrize("block", [(0.0, 4), (False, 4), ("0", 4), (None, 4), (4, 0), (-1, 4), (0, 11), (0, 10**30)])
 def test_a_block_is_two_whole_numbers_of_devices_that_are_here(block: tuple[Any, Any]) -> None:
     keeper = Keeper()
-    asked, permit = host(keeper), advice_permit(WORLD.secret)
+    asked, permit = host(keeper), permit_of(WORLD.secret)
     model = Model(cluster=np.zeros(20, np.int32), score=np.zeros(20), error=np.zeros(20), clusters=1)
     with pytest.raises(InputError):
-        asked.answer(QUERY, *block)
+        asked.ask(QUERY, *block)
     with pytest.raises(InputError):
-        asked.recommend(model, *block, 5, permit)
+        asked.see(permit, Wish(model, 5), *block)
     assert keeper.read(0, 10) == (0, [])
 
 
@@ -81,7 +81,7 @@ def test_a_block_is_two_whole_numbers_of_devices_that_are_here(block: tuple[Any,
 def test_a_list_of_advice_has_a_length(many: Any) -> None:
     model = Model(cluster=np.zeros(20, np.int32), score=np.zeros(20), error=np.zeros(20), clusters=1)
     with pytest.raises(InputError, match="k is"):
-        host(Keeper()).recommend(model, 0, 10, many, advice_permit(WORLD.secret))
+        host(Keeper()).see(permit_of(WORLD.secret), Wish(model, many), 0, 10)
 
 
 @pytest.mark.parametrize("cost", NONE_SUCH, ids=lambda cost: type(cost).__name__)
@@ -122,9 +122,9 @@ def test_a_ledgers_file_gives_nothing_back(epsilon: Any, tmp_path: Path) -> None
     Keeper(tmp_path).book(0, 10, 0, [json.dumps([bytes(16).hex(), epsilon, 0, 10])])
     with pytest.raises(LedgerError, match="what devices spent is not known"):
         Ledger(0, 10, None, Keeper(tmp_path)).stretches()
-    assert host(Keeper()).answer(QUERY, 0, 10).refused == 0
+    assert host(Keeper()).ask(QUERY, 0, 10).refused == 0
     with pytest.raises(LedgerError, match="what devices spent is not known"):
-        host(Keeper(tmp_path)).answer(QUERY, 0, 10)
+        host(Keeper(tmp_path)).ask(QUERY, 0, 10)
 
 
 @pytest.mark.parametrize("cost", NONE_SUCH, ids=lambda cost: type(cost).__name__)

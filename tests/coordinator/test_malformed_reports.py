@@ -12,18 +12,19 @@ import pytest
 import ray
 import worlds
 
-from actors.device import Cohort
+from actors.device import Cohort, Raters
 from actors.host import DeviceHost
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query, Release, pack
 from coordinator.server.aggregation import aggregate
 from coordinator.server.design import World
 from coordinator.server.fleet.cohorts import Cohorts
-from coordinator.server.fleet.coordinator import Coordinator, Limits
+from coordinator.server.fleet.coordinator import Coordinator
 from coordinator.server.fleet.layout import Layout
 from coordinator.server.mechanisms import found
 from coordinator.server.mechanisms.grr import Grr
 from coordinator.server.mechanisms.reveal import Reveal
+from coordinator.server.rounds.query_plan import QueryPlan
 from coordinator.server.rounds.query_rounds import Learner, Outcome, conduct
 from coordinator.server.rounds.state import Ask, ServerState
 from coordinator.server.statistics.statistic import Statistic, merge
@@ -87,15 +88,16 @@ def test_the_same_on_ray(lent: None, sends: str) -> None:
     lie = LIE
 
     class Liar(DeviceHost):  # defined here, it travels with its code
-        def answer(self, query: Query, first: int, stop: int) -> Any:
-            told = super().answer(query, first, stop)
+        def ask(self, question: Any, first: int, stop: int, *_: Any) -> Any:
+            told = super().ask(question, first, stop)
             return told if first != 160 else replace(told, bits=lie) if sends != "no release" else "nothing"
 
     bounds = [(0, 160), (160, 200), (200, 240)]
     host = ray.remote(num_cpus=0)(Liar)
-    hosts = [host.remote(RATINGS, worlds.SECRET, [bound], None) for bound in bounds]
+    hosts = [host.remote(Raters(budget=None), RATINGS, worlds.SECRET, [bound]) for bound in bounds]
     layout = Layout(devices=USERS, workers=1, devices_per_actor=USERS)
-    server = Coordinator(Rounds(2), LEARNER, Cohorts(bounds=bounds, hosts=hosts), layout, Limits(budget=None))
+    plan = QueryPlan(policy=Rounds(2), learner=LEARNER, devices=USERS)
+    server = Coordinator(plan, {"devices": Cohorts(bounds=bounds, hosts=hosts)}, layout)
     outcome, _ = server.run()
     if sends != "no release":
         require_only_the_first_round(outcome)

@@ -5,22 +5,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
+from typing import Any
 
 import pytest
 import worlds
 from deaf import Deaf
 from mortal import DEATHS, Actor, Fate, at, by_chance, lives, stand_in
 
+from actors.device import Raters
 from actors.host import DeviceHost
 from actors.keeper import Books, Keeper
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import BlindrecError, LostError
-from coordinator.protocol.messages import Query, Release
 from coordinator.server.fleet.aggregator import Aggregator
-from coordinator.server.fleet.cohorts import Cohorts
-from coordinator.server.fleet.coordinator import Coordinator, Limits
+from coordinator.server.fleet.cohorts import Cohorts, dealt
+from coordinator.server.fleet.coordinator import Coordinator
 from coordinator.server.fleet.layout import Layout
 from coordinator.server.mechanisms.sign import SignSensing
+from coordinator.server.rounds.query_plan import QueryPlan
 from coordinator.server.rounds.query_rounds import Learner, Outcome, Round
 from coordinator.server.rounds.state import Ask, ServerState
 from coordinator.server.server_half import POSTERIOR
@@ -47,11 +49,16 @@ class Given:
         return Ask(query=query, first=first, stop=stop)
 
 
+PLAN = QueryPlan(
+    policy=Given(), learner=Learner(clusters=2, decoder=POSTERIOR, design=SIGN), devices=USERS, budget=BUDGET
+)
+
+
 @pytest.fixture(autouse=True)
 def _no_ray(monkeypatch: pytest.MonkeyPatch) -> None:
-    stand_in(monkeypatch, "coordinator.server.fleet.coordinator")
+    stand_in(monkeypatch)
     monkeypatch.setattr(
-        "coordinator.server.fleet.coordinator.start_aggregators",
+        "coordinator.server.fleet.querying.start_aggregators",
         lambda count, _: [Actor(Aggregator) for _ in range(count)],
     )
 
@@ -74,16 +81,10 @@ def run(
     """Conduct the rounds; two hosts stand behind eight cohorts, six blocks are under way."""
     keeper = Keeper() if keeper is None else keeper
     hosts = [
-        Actor(partial(DeviceHost, RATINGS, worlds.SECRET, own, BUDGET, books or keeper), fate)
-        for own in (BOUNDS[:4], BOUNDS[4:])
+        Actor(partial(DeviceHost, Raters(budget=BUDGET), RATINGS, worlds.SECRET, own, books or keeper), fate)
+        for own in dealt(BOUNDS, 2)
     ]
-    server = Coordinator(
-        Given(),
-        Learner(clusters=2, decoder=POSTERIOR, design=SIGN),
-        Cohorts(bounds=BOUNDS, hosts=[host for host in hosts for _ in range(4)]),
-        LAYOUT,
-        Limits(budget=BUDGET),
-    )
+    server = Coordinator(PLAN, {"devices": Cohorts(bounds=BOUNDS, hosts=hosts)}, LAYOUT)
     for over in earlier or []:
         server.repeat(over)
     outcome, _ = server.run()
@@ -100,16 +101,13 @@ def run(
 class Elsewhere(DeviceHost):
     """Answers for one device fewer than it was asked for."""
 
-    def answer(self, query: Query, first: int, stop: int) -> Release:
-        return super().answer(query, first, stop - 1)
+    def ask(self, question: Any, first: int, stop: int, *_: Any) -> Any:
+        return super().ask(question, first, stop - 1)
 
 
 def test_an_answer_of_other_devices_than_were_asked_is_refused() -> None:
-    hosts = [Actor(partial(Elsewhere, RATINGS, worlds.SECRET, BOUNDS, BUDGET))]
-    cohorts = Cohorts(bounds=BOUNDS, hosts=hosts * 8)
-    server = Coordinator(
-        Given(), Learner(clusters=2, decoder=POSTERIOR, design=SIGN), cohorts, LAYOUT, Limits(budget=BUDGET)
-    )
+    hosts = [Actor(partial(Elsewhere, Raters(budget=BUDGET), RATINGS, worlds.SECRET, BOUNDS))]
+    server = Coordinator(PLAN, {"devices": Cohorts(bounds=BOUNDS, hosts=hosts)}, LAYOUT)
     with pytest.raises(BlindrecError, match=r"39 devices from (\d+) on answered, devices \1 to"):
         server.run()
 
@@ -143,7 +141,7 @@ def test_every_answer_may_be_a_process_last(how: str) -> None:
     """Answers that a process gave before it died come in after the next one was found out, or are the run's last."""
     undisturbed = run()
     for number in range(8 + 8 + 7 + 6):
-        seen = run(at("answer", number, how))
+        seen = run(at("ask", number, how))
         assert seen.deaths == 1
         assert same(seen, undisturbed), number
 
@@ -157,7 +155,7 @@ def test_a_coordinator_that_goes_on_need_tell_devices_nothing(kept: int) -> None
     assert same(run(earlier=earlier, keeper=keeper), undisturbed)
     for number in range(6):
         for how in DEATHS:
-            assert same(run(at("answer", number, how), earlier, keeper), undisturbed)
+            assert same(run(at("ask", number, how), earlier, keeper), undisturbed)
     assert keeper.read(0, USERS) == booked
 
 
@@ -172,4 +170,4 @@ def test_devices_that_do_not_reach_their_keeper_are_counted_as_refusing() -> Non
 
 def test_a_process_that_always_dies_is_given_up() -> None:
     with pytest.raises(LostError, match=r"devices \d+ to \d+ were lost, 8 times"):
-        run(lambda called: "dies in it" if called == "answer" else "lives")
+        run(lambda called: "dies in it" if called == "ask" else "lives")

@@ -15,9 +15,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from coordinator.protocol.errors import InputError, LostError
 from coordinator.protocol.messages import Query, Release
 from coordinator.server.fleet.attempts import LONGEST_PAUSE, MOST_ATTEMPTS, pause_after
-from coordinator.server.fleet.panel import Block, Panel, Question
+from coordinator.server.fleet.panel import Panel, Question
+from coordinator.server.fleet.querying import answers_to
+from coordinator.server.rounds.conductor import Block
 
 QUERY = worlds.maxsense_query(items=5, sensing=0.3, epsilon=Fraction(1))
+CHECK = answers_to(QUERY)
 GONE = ConnectionError("its process died")
 
 
@@ -43,7 +46,7 @@ def asked(panel: Panel, now: float = 0.0) -> Iterator[Question]:
 
 
 def test_blocks_are_asked_in_their_order_and_never_more_than_the_window_at_once() -> None:
-    panel = Panel(QUERY, blocks(5), window=2)
+    panel = Panel(blocks(5), CHECK, window=2)
     first, second = asked(panel)
     assert (first, second) == (Question(0, 0, Block(None, 0, 8)), Question(1, 0, Block(None, 8, 16)))
     assert panel.answered(1, 0, answer(second.block))
@@ -51,17 +54,17 @@ def test_blocks_are_asked_in_their_order_and_never_more_than_the_window_at_once(
 
 
 def test_releases_come_in_device_order_whatever_the_order_of_arrival() -> None:
-    panel = Panel(QUERY, blocks(3), window=3)
+    panel = Panel(blocks(3), CHECK, window=3)
     for question in reversed(list(asked(panel))):
         assert not panel.done
         assert panel.answered(question.number, question.epoch, answer(question.block))
     assert panel.done
-    assert [release.first for release in panel.releases()] == [0, 8, 16]
+    assert [release.first for release in panel.answers()] == [0, 8, 16]
 
 
 def test_a_lost_block_pauses_and_the_others_go_on() -> None:
     """Its pause doubles with each loss; nobody else waits for it."""
-    panel = Panel(QUERY, blocks(3), window=1)
+    panel = Panel(blocks(3), CHECK, window=1)
     assert panel.question(0.0) == (0, 0, Block(None, 0, 8))
     assert panel.lost(0, 0, 0.0, GONE)
     assert waits(panel) == pause_after(0)
@@ -79,7 +82,7 @@ def test_pauses_double_up_to_a_longest_one() -> None:
 
 
 def test_an_answer_of_an_earlier_epoch_and_one_that_came_twice_are_dropped() -> None:
-    panel = Panel(QUERY, blocks(1), window=1)
+    panel = Panel(blocks(1), CHECK, window=1)
     late = answer(Block(None, 0, 8))
     assert panel.question(0.0)
     assert panel.lost(0, 0, 0.0, GONE)
@@ -94,7 +97,7 @@ def test_an_answer_of_an_earlier_epoch_and_one_that_came_twice_are_dropped() -> 
 
 
 def test_it_gives_up_exactly_after_the_most_attempts() -> None:
-    panel, now = Panel(QUERY, blocks(1), window=1), 0.0
+    panel, now = Panel(blocks(1), CHECK, window=1), 0.0
     for epoch in range(MOST_ATTEMPTS - 1):
         assert panel.question(now) == (0, epoch, Block(None, 0, 8))
         assert panel.lost(0, epoch, now, GONE)
@@ -105,7 +108,7 @@ def test_it_gives_up_exactly_after_the_most_attempts() -> None:
 
 
 def test_an_answer_to_something_else_is_refused() -> None:
-    panel = Panel(QUERY, blocks(1), window=1)
+    panel = Panel(blocks(1), CHECK, window=1)
     assert panel.question(0.0)
     with pytest.raises(InputError, match="8 devices from 8 on answered, devices 0 to 7 were asked"):
         panel.answered(0, 0, answer(Block(None, 8, 16)))
@@ -133,7 +136,7 @@ class Driven(RuleBasedStateMachine):
     @initialize(count=st.integers(0, 6), window=st.integers(1, 3), most=st.integers(1, 4))
     def begin(self, count: int, window: int, most: int) -> None:
         self.count, self.window, self.most = count, window, most
-        self.panel = Panel(QUERY, blocks(count), window=window, most=most)
+        self.panel = Panel(blocks(count), CHECK, window=window, most=most)
 
     @rule(seconds=st.sampled_from([0.0, 0.3, 1.0, 20.0]))
     def ask(self, seconds: float) -> None:
@@ -182,7 +185,7 @@ class Driven(RuleBasedStateMachine):
         if hasattr(self, "panel"):
             assert len(self.out) <= self.window
             assert self.panel.done == (len(self.inside) == self.count)
-            assert [release.first for release in self.panel.releases()] == [8 * one for one in sorted(self.inside)]
+            assert [release.first for release in self.panel.answers()] == [8 * one for one in sorted(self.inside)]
 
     def teardown(self) -> None:
         """Left alone with devices that answer, it asks every block and ends."""

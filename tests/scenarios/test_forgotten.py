@@ -16,7 +16,7 @@ from coordinator.server.rounds.query_rounds import Learner
 from coordinator.server.rounds.schedules import Fixed
 from coordinator.server.rounds.setting import Setting
 from coordinator.server.server_half import POSTERIOR
-from scenarios.job import Job, Ran
+from scenarios.job import Job, Ran, run_job
 from scenarios.places.in_process import InProcess
 from scenarios.places.on_ray import OnRay
 
@@ -66,11 +66,11 @@ def spent(ran: Ran) -> set[object]:
 
 def test_processes_that_forget_know_from_their_keeper(ray_session: OnRay, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two hosts of two cohorts each; one dies in the last round, one after the last answer."""
-    monkeypatch.setattr("scenarios.places.cluster.MOST_ACTORS", 2)
+    monkeypatch.setattr("scenarios.places.on_ray.MOST_ACTORS", 2)
     killer = Killer([2 * USERS + 50_000, ALL])
-    survived = ray_session.run(job(), advised=100, top=10, progress=killer)
+    survived = run_job(job(), ray_session, advised=100, top=10, progress=killer)
     assert (len(set(killer.killed)), survived.actors) == (2, 2)
-    undisturbed = InProcess(2).run(job(), advised=100, top=10, progress=lambda _: None)
+    undisturbed = run_job(job(), InProcess(2), advised=100, top=10, progress=lambda _: None)
     assert refused(survived) == refused(undisturbed) == [0, 0, USERS]
     assert survived.outcome.releases_sha256 == undisturbed.outcome.releases_sha256
     assert spent(survived) == spent(undisturbed) == {Fraction(2)}

@@ -14,6 +14,7 @@ import ray
 import worlds
 from runs import holds_within
 
+from actors.device import Raters
 from actors.host import start_host
 from actors.hosted_keeper import HostedKeeper, start_keeper
 from benchmarks.victims import below
@@ -27,14 +28,14 @@ WORLD = worlds.world(items=20, rated=4)
 FIRST, SECOND = (
     worlds.maxsense_query(items=20, sensing=0.25, epsilon=Fraction(1), round_number=number) for number in range(2)
 )
-USERS = 40
+USERS, KIND = 40, Raters(budget=Fraction(1))
 
 
 @contextmanager
 def started(folder: Path | None) -> Iterator[tuple[HostedKeeper, Any]]:
     """A keeper, and one host of devices whose budget holds one answer."""
     keeper = start_keeper(folder)
-    host = start_host([(0, USERS)], worlds.block_ratings(WORLD), WORLD.secret, Fraction(1), 0, keeper)
+    host = start_host(KIND, worlds.block_ratings(WORLD), WORLD.secret, [(0, USERS)], keeper, cpus=0)
     try:
         yield keeper, host
     finally:
@@ -48,7 +49,7 @@ def asked(host: Any, query: Query) -> Release:
 
     def answered() -> bool:
         try:
-            said.append(ray.get(host.answer.remote(query, 0, USERS)))
+            said.append(ray.get(host.ask.remote(query, 0, USERS)))
         except ray.exceptions.RayActorError:
             return False
         return True

@@ -24,9 +24,9 @@ from coordinator.server.fleet.layout import plan_layout
 from coordinator.server.rounds.query_rounds import Learner
 from coordinator.server.rounds.schedules import OneRound
 from coordinator.server.rounds.state import Ask, ServerState
-from scenarios import cluster
 from scenarios.experiment import Run, run
-from scenarios.job import Job, Ran
+from scenarios.job import Job, Ran, run_job
+from scenarios.places import on_ray as place
 from scenarios.places.cluster import on_ray
 from scenarios.places.in_process import InProcess
 from scenarios.places.on_ray import OnRay
@@ -141,7 +141,7 @@ def test_one_device_an_actor(ray_session: OnRay) -> None:
 def test_more_cohorts_than_actors_and_one_worker(
     ray_session: OnRay, watched: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cluster, "MOST_ACTORS", 2)
+    monkeypatch.setattr(place, "MOST_ACTORS", 2)
     crowded = run(SCENARIO, OnRay(1), devices_per_actor=1000)
     assert crowded.ran.actors == 2
     assert same(crowded, watched.run)
@@ -177,7 +177,7 @@ def test_what_devices_refuse_is_told_as_in_this_process(lent: None) -> None:
     """In one line that names policy and round, without what Ray says around it; the first round is not lost."""
     job = refused_later()
     far = enter_and_run(job).outcome
-    near = InProcess(1).run(job, advised=0, top=10, progress=silent).outcome
+    near = run_job(job, InProcess(1), advised=0, top=10, progress=silent).outcome
     assert far.failure is not None
     assert far.failure.startswith("policy Curious, round 1: ")
     assert far.failure.endswith(" has parameters ['w'], not ['sensing']")
@@ -197,7 +197,7 @@ def test_an_error_of_the_server_arrives_as_it_was_raised(lent: None) -> None:
 def enter_and_run(job: Job) -> Ran:
     """Run a job in a session as `on_ray` yields it, within the instance that runs already."""
     with on_ray(address=None, workers=1) as session:
-        return session.run(job, advised=0, top=10, progress=silent)
+        return run_job(job, session, advised=0, top=10, progress=silent)
 
 
 def test_what_devices_refuse_as_they_start_is_told_without_rays_trace(ray_session: OnRay) -> None:

@@ -12,7 +12,7 @@ import ray
 from runs import Command, refused
 
 from coordinator.protocol.errors import InputError, LostError
-from scenarios import cluster
+from scenarios.places import cluster
 from scenarios.places.cluster import on_ray
 from scenarios.places.supervising import patient, room_for
 

@@ -26,7 +26,7 @@ from coordinator.server.rounds.state import Ask, ServerState
 from coordinator.server.server_half import ONE_ROUND
 from scenarios.config import Scenario
 from scenarios.experiment import Run
-from scenarios.job import Job
+from scenarios.job import Job, run_job
 from scenarios.places.in_process import InProcess
 from scenarios.places.session import silent
 from scenarios.places.worker_threads import stop_if_abandoned
@@ -172,7 +172,7 @@ class Twice:
 def test_devices_without_the_budget_all_refuse_and_the_run_ends_all_the_same() -> None:
     rounds = Held()
     wanted = replace(job(Fraction(1), epsilon=None), policy=Twice(), rounds=rounds)
-    ran = InProcess(1).run(wanted, advised=50, top=10, progress=silent)
+    ran = run_job(wanted, InProcess(1), advised=50, top=10, progress=silent)
     answered, statistic = (over.statistic for over in rounds)
     assert (answered.answered, ran.outcome.failure) == (50, None)
     assert (statistic.asked, statistic.answered, statistic.refused, statistic.missing) == (50, 0, 50, 0)
@@ -186,19 +186,19 @@ def test_a_question_that_no_budget_holds_is_not_even_asked(epsilon: Fraction | N
     with pytest.raises(
         PolicyError, match=r"^policy OneRound, round 0: .*above the devices' budget of 1; ask for no more than that$"
     ):
-        InProcess(1).run(job(Fraction(1), epsilon=epsilon), advised=50, top=10, progress=silent)
+        run_job(job(Fraction(1), epsilon=epsilon), InProcess(1), advised=50, top=10, progress=silent)
 
 
 def test_the_warm_up_spends_nothing_and_lets_nothing_out() -> None:
     exactly = job(Fraction(1), epsilon=Fraction(1))
-    ran = InProcess(1).run(exactly, advised=0, top=10, progress=silent)
+    ran = run_job(exactly, InProcess(1), advised=0, top=10, progress=silent)
     assert ran.outcome.state.counts[0].answered == 50
     assert ran.advice.shape == (0, 10)
 
 
 def test_a_job_compiles_for_the_query_that_the_server_will_ask() -> None:
-    first = job(None, epsilon=Fraction(1)).first_query()
-    ran = InProcess(1).run(job(None, epsilon=Fraction(1)), advised=0, top=10, progress=silent)
+    first = job(None, epsilon=Fraction(1)).plan.rehearsal()
+    ran = run_job(job(None, epsilon=Fraction(1)), InProcess(1), advised=0, top=10, progress=silent)
     assert isinstance(first, Query)
     assert first == ran.outcome.state.asked[0].query
     assert replace(first, round=1) != first

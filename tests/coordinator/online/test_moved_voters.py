@@ -9,14 +9,19 @@ from functools import partial
 import numpy as np
 import pytest
 import reference
-from actors.voter_host import VoterHost
-from coordinator.server.online.service_actor import OnlineCoordinator
 from mortal import DEATHS, Actor, Fate, at, by_chance, lives, stand_in
 
+from actors.electors import VotingDevices
+from actors.host import DeviceHost
 from actors.keeper import Keeper
 from actors.voters import TableVoters
-from coordinator.protocol.ballots import Service
+from coordinator.protocol.ballots import Offer, Service
+from coordinator.server.fleet.cohorts import Cohorts, dealt
+from coordinator.server.fleet.coordinator import Coordinator
+from coordinator.server.fleet.layout import Layout
 from coordinator.server.online.recommender import Promise
+from coordinator.server.online.serving import CLIENTS, ClientPlan, ServedClient, ServingPlan
+from coordinator.server.online.serving import VOTERS as VOTING
 
 VOTERS, ROUNDS, BUDGET = 12, 6, Fraction(2)
 SECRET, COIN = reference.derive(2, "devices"), reference.derive(3, "coin")
@@ -31,30 +36,46 @@ COSTS = [(Fraction(1), 3), (Fraction(3, 2), 5), (Fraction(1, 2), None), (Fractio
 class Clients:
     """Like every other recommendation."""
 
-    def answer(self, client: int, round_number: int, chosen: int) -> bool:
-        return (client + round_number + chosen) % 2 == 0
+    def ask(self, offer: Offer, _first: int, _stop: int) -> bool:
+        return (offer.client + offer.round + offer.chosen) % 2 == 0
 
 
 @pytest.fixture(autouse=True)
 def _no_ray(monkeypatch: pytest.MonkeyPatch) -> None:
-    stand_in(monkeypatch, "coordinator.server.online.service_actor")
+    stand_in(monkeypatch)
     monkeypatch.setattr("coordinator.server.online.service.MOST_ROUNDS", 2)
 
 
+def plan_of() -> ServingPlan:
+    """All services."""
+    promise = Promise(rounds=ROUNDS, objects=2)
+    services = [
+        Service(client=number, recommender="p-rec", rounds=ROUNDS, objects=2, epsilon=epsilon, own_device=own_device)
+        for number, (epsilon, own_device) in enumerate(COSTS)
+    ]
+    clients = tuple(ClientPlan(service=service, promise=promise, coin=COIN) for service in services)
+    return ServingPlan(clients=clients, voters=VOTERS)
+
+
 def run(fate: Fate = lives, coordinators: int = 1) -> tuple[list[tuple[list[int], list[int]]], int]:
-    """Serve the clients; return who took part and what was recommended, and how many processes died."""
-    bounds = [[(0, 4), (4, 6)], [(6, VOTERS)]]
-    keeper = Keeper()
-    hosts = [Actor(partial(VoterHost, TABLE, SECRET, own, BUDGET, keeper), fate) for own in bounds]
-    seen = list[tuple[list[int], list[int]]]()
-    for number, (epsilon, own_device) in enumerate(COSTS):
-        if number % (len(COSTS) // coordinators) == 0:
-            server = OnlineCoordinator(hosts, [6, VOTERS], Actor(Clients))
-        service = Service(
-            client=number, recommender="p-rec", rounds=ROUNDS, objects=2, epsilon=epsilon, own_device=own_device
-        )
-        served = server.serve(service, Promise(rounds=ROUNDS, objects=2), COIN)
-        seen.append((served.electors.tolist(), served.chosen.tolist()))
+    """Serve the clients; return who took part and what was recommended, and how many processes died.
+
+    Further coordinators go on after some clients that were served before, and serve all others once more.
+    """
+    keeper, bounds = Keeper(), [(0, 4), (4, 6), (6, VOTERS)]
+    kind = VotingDevices(budget=BUDGET)
+    hosts = [Actor(partial(DeviceHost, kind, TABLE, SECRET, own, keeper), fate) for own in dealt(bounds, 2)]
+    devices = {
+        VOTING: Cohorts(bounds=bounds, hosts=hosts),
+        CLIENTS: Cohorts(bounds=[(0, len(COSTS))], hosts=[Actor(Clients)]),
+    }
+    layout, over = Layout(devices=VOTERS, workers=2, devices_per_actor=4), list[ServedClient]()
+    for number in range(coordinators):
+        server = Coordinator(plan_of(), devices, layout)
+        for one in over[: number * len(COSTS) // coordinators]:
+            server.repeat(one)
+        over = server.run()[0]
+    seen = [(one.served.electors.tolist(), one.served.chosen.tolist()) for one in over]
     return seen, sum(host.deaths for host in hosts)
 
 
@@ -76,7 +97,7 @@ def test_voters_that_forget_know_from_their_keeper(coordinators: int) -> None:
         return "lives"
 
     assert run(counting, coordinators) == (undisturbed, 0)
-    assert called["vote"] > 12
+    assert called["ask"] > 24
     for how in DEATHS:
         for name, number in called.items():
             for k in range(number):

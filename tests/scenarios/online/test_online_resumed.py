@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 from going_on import LAYOUT, TIMED, killed_on_ray, left, on_a_full_disk, stopped
 from runs import Command, planted_ratings, refused, tree, write_movielens
-from scenarios.online.stage import InProcessStage
 
 from actors.keeper import Keeper
 from coordinator.protocol.ballots import Service
-from coordinator.server.online.service import Served
+from coordinator.server.online import serving
+from coordinator.server.online.service import Served, serve
+from coordinator.server.online.serving import Line
 from scenarios.chain import kept_records
 from scenarios.mark import FOLDER, MARK
 from scenarios.online.kept_clients import KeptClients
@@ -47,13 +48,12 @@ Whole = Callable[..., dict[str, Any]]
 def served(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The clients that are served, in order."""
     clients: list[int] = []
-    serve = InProcessStage.serve
 
-    def serving(self: InProcessStage, service: Service, *more: Any) -> Served:
+    def told(service: Service, *more: Any, **others: Any) -> Served:
         clients.append(service.client)
-        return serve(self, service, *more)
+        return serve(service, *more, **others)
 
-    monkeypatch.setattr(InProcessStage, "serve", serving)
+    monkeypatch.setattr(serving, "serve", told)
     return clients
 
 
@@ -78,15 +78,15 @@ def test_a_run_that_stops_while_a_client_is_served_goes_on_with_that_client(
     round_number: int, blindrec: Command, whole: Whole, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """By the same command; one that had kept nothing leaves no folder."""
-    out, offer, rounds = tmp_path / "out", InProcessStage.offer, iter(range(1000))
+    out, offer, rounds = tmp_path / "out", Line.offer, iter(range(1000))
 
-    def stopping(self: InProcessStage, *asked: int) -> bool:
+    def stopping(self: Line, *asked: int) -> bool:
         if next(rounds) == round_number:
             raise KeyboardInterrupt
         return offer(self, *asked)
 
     with monkeypatch.context() as patch:
-        patch.setattr(InProcessStage, "offer", stopping)
+        patch.setattr(Line, "offer", stopping)
         assert blindrec(*RUN, "--out", out).code == (3 if round_number >= 20 else 130)
     assert out.exists() == (round_number >= 20)
     assert kept_records(out) == round_number // 20

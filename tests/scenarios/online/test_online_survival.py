@@ -20,7 +20,7 @@ LASTING = ("recommendations_sha256", "loss", "voter_loss", "refused", "peers_ali
 
 @pytest.mark.cluster
 def test_processes_that_are_killed_change_nothing(ray_session: OnRay) -> None:
-    victims, killed = ["ray::VoterHost", "ray::OnlineCoordinator", "ray::ClientHost"], list[str]()
+    victims, killed = ["ray::DeviceHost", "ray::Coordinator", "ray::DeviceHost"], list[str]()
 
     def over(rounds: int) -> None:
         if victims and rounds >= 1300 * len(killed):

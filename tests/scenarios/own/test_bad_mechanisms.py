@@ -13,7 +13,7 @@ from foreign_jobs import EPSILON, WORLD, job
 
 from coordinator.protocol.errors import InputError, PolicyError
 from coordinator.protocol.own import Mechanism, MechanismError
-from scenarios.job import Ran
+from scenarios.job import Ran, run_job
 from scenarios.own.admitting import admitted_for
 from scenarios.places.in_process import InProcess
 
@@ -42,7 +42,7 @@ SERVERS = {
 
 def ran(mechanism: Mechanism, **how: Any) -> Ran:
     """What a run in this process brings."""
-    return InProcess(2).run(job(mechanism, **how), advised=0, top=1, progress=lambda _: None)
+    return run_job(job(mechanism, **how), InProcess(2), advised=0, top=1, progress=lambda _: None)
 
 
 def line_of(error: pytest.ExceptionInfo[PolicyError]) -> str:

@@ -23,6 +23,7 @@ from coordinator.protocol.messages import Query
 from coordinator.protocol.own import Mechanism, MechanismError
 from coordinator.protocol.questions import check_question
 from coordinator.server.own import OwnDesign
+from scenarios.job import run_job
 from scenarios.own.admitting import admitted_for
 from scenarios.own.checking import FOR_SOME, MOST_SAMPLED
 from scenarios.places.in_process import InProcess
@@ -50,13 +51,15 @@ def refusal(query: Query) -> str:
 @pytest.mark.parametrize("kind", [liars.LaterLiar, liars.CallLiar])
 def test_who_lies_in_a_later_round_is_told_there_and_earlier_rounds_are_kept(kind: type[Mechanism]) -> None:
     liars.CallLiar.calls.clear()
-    found = InProcess(1).run(job(kind(), rounds=3), advised=0, top=1, progress=lambda _: None).outcome
+    found = run_job(job(kind(), rounds=3), InProcess(1), advised=0, top=1, progress=lambda _: None).outcome
     assert len(found.state.asked) == 1
     assert str(found.failure).startswith(f"mechanism {kind.__name__}, method channel, round 1: {IN_CLEAR}")
 
 
 def test_who_lies_in_a_pool_is_told_in_the_round_that_asks_about_it() -> None:
-    found = InProcess(1).run(job(liars.PoolLiar(), adaptive=True), advised=0, top=1, progress=lambda _: None).outcome
+    found = run_job(
+        job(liars.PoolLiar(), adaptive=True), InProcess(1), advised=0, top=1, progress=lambda _: None
+    ).outcome
     assert re.match(rf"mechanism PoolLiar, method channel, round \d: {IN_CLEAR}", str(found.failure))
 
 
@@ -150,6 +153,6 @@ def test_numbers_of_numpy_are_numbers() -> None:
 def test_ratings_do_not_cross_in_names(capsys: pytest.CaptureFixture[str]) -> None:
     for kind in (bad.RaisesByName, bad.NamesByType, bad.NamesByDtype):
         with pytest.raises(MechanismError) as error:
-            InProcess(1).run(job(kind()), advised=0, top=1, progress=lambda _: None)
+            run_job(job(kind()), InProcess(1), advised=0, top=1, progress=lambda _: None)
         assert "Rated" not in str(error.value)
     assert "Rated" not in capsys.readouterr().out

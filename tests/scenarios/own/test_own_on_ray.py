@@ -19,9 +19,9 @@ from benchmarks.victims import below
 from coordinator.protocol.own import Mechanism, MechanismError
 from coordinator.server.fleet.coordinator import start_coordinator
 from coordinator.server.rounds.query_rounds import Outcome, Round
-from scenarios import cluster
-from scenarios.job import Job
+from scenarios.job import Job, _packages, run_job
 from scenarios.journal import Journal
+from scenarios.places import on_ray as place
 from scenarios.places.cluster import on_ray
 from scenarios.places.in_process import InProcess
 from scenarios.places.on_ray import OnRay
@@ -32,12 +32,12 @@ pytestmark = pytest.mark.cluster
 
 def here(of: Job) -> Outcome:
     """What a run in this process ends with."""
-    return InProcess(2).run(of, advised=0, top=1, progress=lambda _: None).outcome
+    return run_job(of, InProcess(2), advised=0, top=1, progress=lambda _: None).outcome
 
 
 def there(session: OnRay, of: Job, progress: Callable[[int], None] = lambda _: None) -> Outcome:
     """What a run on Ray ends with."""
-    return session.run(of, advised=0, top=1, progress=progress).outcome
+    return run_job(of, session, advised=0, top=1, progress=progress).outcome
 
 
 def test_adaptive_policies_ask_the_same_there(ray_session: OnRay) -> None:
@@ -79,9 +79,9 @@ def test_the_servers_other_processes_load_no_devices(ray_session: OnRay) -> None
     from coordinator.server.fleet.aggregator import start_aggregators  # noqa: PLC0415 (Ray)
 
     of = job(foreign.GRR())
-    cluster._ship(of)
+    place._by_value(_packages(of))
     (one,) = start_aggregators(1, of.learner.own)
-    query = of.first_query()
+    query = of.plan.rehearsal()
     assert query is not None
     from coordinator.server.aggregation import no_release  # noqa: PLC0415 (as above)
 

@@ -12,7 +12,7 @@ from foreign_jobs import TRUE, job
 from coordinator.protocol.own import Mechanism
 from coordinator.server.rounds.query_rounds import Outcome
 from scenarios.chain import from_bytes, to_bytes
-from scenarios.job import Job
+from scenarios.job import Job, run_job
 from scenarios.journal import ROUNDS
 from scenarios.places.in_process import InProcess
 from scenarios.round_store import Held
@@ -22,7 +22,7 @@ HONEST = (foreign.OUE, foreign.GRR, foreign.LocalHashing)
 
 def outcome(of: Job, workers: int = 2) -> Outcome:
     """What a run ends with."""
-    return InProcess(workers).run(of, advised=0, top=1, progress=lambda _: None).outcome
+    return run_job(of, InProcess(workers), advised=0, top=1, progress=lambda _: None).outcome
 
 
 @pytest.mark.parametrize("kind", HONEST)

@@ -12,8 +12,8 @@ from ray._private.runtime_env.packaging import create_package
 
 from coordinator.protocol.errors import InputError
 from scenarios import PACKAGES
-from scenarios.submission.sending import check_folder, entrypoint, environment, left_out, run_folders
-from scenarios.submission.withheld import told
+from scenarios.places.sending import check_folder, entrypoint, environment, left_out, run_folders
+from scenarios.places.withheld import told
 
 ROOT = Path(__file__).parents[3]
 KEPT = {".gitignore", "mypolicy.py", "small.toml", "notes/plan.md"}

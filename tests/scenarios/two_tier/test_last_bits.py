@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from coordinator.server.completion import announcing
+from coordinator.server.completion import announcing, batches, weighing
 from coordinator.server.completion.fitting import FittedModel, iterate
 from scenarios.places.in_process import InProcess
-from scenarios.two_tier import course, validation, weighing
+from scenarios.two_tier import validation
 from scenarios.two_tier.config import TwoTier
 from scenarios.two_tier.experiment import read_table, run, settle, world_of
 from scenarios.two_tier.validation import Trial, trial_error
@@ -47,7 +47,7 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """On another processor."""
     with monkeypatch.context() as patch:
         other = OtherLibrary()
-        patch.setattr(course, "iterate", other.iterate)
+        patch.setattr(batches, "iterate", other.iterate)
         patch.setattr(weighing, "iterate", other.iterate)
         patch.setattr(validation, "trial_error", other.trial_error)
         yield

@@ -5,19 +5,15 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, NoReturn
+from typing import Any
 
 import pytest
 from going_on import LAYOUT, TIMED, killed_on_ray, left, on_a_full_disk, stopped
-from ray.exceptions import RayTaskError
 from runs import Command, refused, tree
-from scenarios.two_tier.places import Retried
 
 from actors.keeper import SUFFIX, Keeper
 from actors.second_order.answers import Answer, Answers
 from actors.second_order.cohort import PrivateCohort
-from coordinator.protocol.errors import LedgerError
 from coordinator.protocol.second_order import SecondOrderRelease
 from scenarios.chain import kept_records
 from scenarios.mark import FOLDER
@@ -216,20 +212,6 @@ def test_a_full_disk_leaves_what_was_kept(blindrec: Command, whole: Whole, tmp_p
     )
     assert blindrec("resume", tmp_path, *HERE).code == 0
     assert left(tmp_path, TIMED) == whole(blindrec)
-
-
-def test_answers_that_cannot_be_kept_on_ray_are_told_in_a_line() -> None:
-    """Ray puts a trace around an error; the command would have shown that, and not how to go on."""
-    full = LedgerError("answers cannot be kept in ledger (No space left on device)")
-    task: Any = RayTaskError
-    wrapped = task("PrivateHost.answer()", "a trace", full).as_instanceof_cause()
-
-    def answer(*_: object) -> NoReturn:
-        raise wrapped
-
-    with pytest.raises(LedgerError) as told:
-        Retried(SimpleNamespace(answer=answer), Keeper()).answer(None, None, 0, 1)  # type: ignore[arg-type]
-    assert told.value is full
 
 
 @pytest.mark.cluster

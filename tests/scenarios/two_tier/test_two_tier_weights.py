@@ -12,14 +12,16 @@ from completions import planted
 from coordinator.protocol.arrays import Floats2
 from coordinator.protocol.errors import InputError
 from coordinator.server.completion.announcing import announced
-from coordinator.server.completion.cohorts import LocalCrowd
+from coordinator.server.completion.batches import start
+from coordinator.server.completion.course import Course
+from coordinator.server.completion.crowd import local_crowd
 from coordinator.server.completion.fitting import Fitting
 from coordinator.server.completion.rows import Rows
 from coordinator.server.completion.weighing import DIGITS, MOST, WEIGHTS, Weighing, surest, weighing_of
 from scenarios.datasets import RatingTable
 from scenarios.places.in_process import InProcess
 from scenarios.two_tier.config import TwoTier, two_tier_of
-from scenarios.two_tier.course import Course, follow, start
+from scenarios.two_tier.course import follow
 from scenarios.two_tier.experiment import World, plan_of, read_table, run, world_of
 
 SESSION = InProcess(1)
@@ -63,7 +65,7 @@ def test_a_weight_does_no_harm_where_nothing_is_to_be_gained(
 def test_no_announced_model_knows_validation_users_and_the_final_one_does(table: RatingTable) -> None:
     """Validation users rate everything else than before: what is announced, asked and released is the same."""
     world = world_of(wanted_of("laplace", 5, private=30), table)
-    weighing = plan_of(world, Fitting(rank=6, kappa=1)).weight
+    weighing = plan_of(world, Fitting(rank=6, kappa=1)).server.weight
     assert isinstance(weighing, Weighing)
     known = {row.tobytes() for row in rows_of(weighing.announced_to)}
     held = [
@@ -92,15 +94,14 @@ def rows_of(table: Rows) -> list[Floats2]:
 
 
 def course_of(world: World) -> Course:
-    return follow(plan_of(world, Fitting(rank=6, kappa=1)), SESSION, lambda _: 0.0)
+    return follow(plan_of(world, Fitting(rank=6, kappa=1)), SESSION)
 
 
 def test_a_weight_that_is_given_announces_the_model_of_all_public_users(table: RatingTable) -> None:
     world = world_of(wanted_of("pmc", None, private=30), table)
     plan = plan_of(world, Fitting(rank=6, kappa=1))
-    public = plan.public
-    crowd = LocalCrowd(public.starts, public.items, public.values, public.count)
-    assert course_of(world).announced[0] == announced(start(plan, crowd), crowd).features.digest
+    crowd = local_crowd(plan.server.public)
+    assert course_of(world).announced[0] == announced(start(plan.server, crowd), crowd).features.digest
     assert run(wanted_of("pmc", None, private=30), SESSION, table)["validation_users"] is None
 
 

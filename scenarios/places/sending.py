@@ -12,7 +12,7 @@ from typing import Any
 
 from coordinator.protocol.errors import InputError
 from scenarios import PACKAGES
-from scenarios.submission.withheld import SECRETS, excluding, secrets_in
+from scenarios.places.withheld import SECRETS, excluding, secrets_in
 
 _TOOLS = (
     ".git/", ".venv/", "venv/", ".hypothesis/", ".*_cache/", "__pycache__/", "*.py[co]", "*.nb[ic]", "*.egg-info/",
