@@ -85,7 +85,7 @@ _HOMES = {
     "scenarios.conformance.verdicts": ("Conformance",),
     "scenarios.from_python": ("plan", "run", "sweep"),
     "scenarios.returned": ("PlanResult", "Result", "RunResult", "SweepResult"),
-    "scenarios.places.session": ("InProcess",),
+    "scenarios.places.in_process": ("InProcess",),
 }
 """The names that each module holds."""
 

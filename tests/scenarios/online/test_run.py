@@ -83,7 +83,7 @@ def test_ray_repeats_the_run_in_process(ray_session: OnRay, ratings: Path) -> No
     told: list[int] = []
     far = run_online(scenario, ray_session, devices_per_actor=11, over=told.append)
     assert numbers_of(far) == numbers_of(run_online(scenario, InProcess(1)))
-    assert (far.backend, far.workers, far.actors, far.devices_per_actor) == ("ray", 2, 3, 11)
+    assert (far.backend, far.workers, far.actors, far.devices_per_actor) == ("ray", 2, 4, 11)
     assert told == sorted(told)
     assert told[-1] == 30
 

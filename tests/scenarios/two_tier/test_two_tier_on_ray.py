@@ -17,25 +17,26 @@ from scenarios.two_tier.config import two_tier_of
 from scenarios.two_tier.experiment import read_table, run, world_of
 
 pytestmark = pytest.mark.cluster
+SHAPE = "260,500,90000"
+"""Of a planted table whose public users make several cohorts."""
 VARIES = {"seconds", "seconds_per_iteration", "peak_memory_mb", "backend", "workers"}
 
 
 def test_ray_gives_the_result_of_this_process_though_actors_die(
-    ray_session: OnRay, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    ray_session: OnRay, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Public users' completed rows come from several cohorts, behind two workers and behind one.
 
     Processes of private devices, of public users and the coordinator die while batches answer.
     """
-    monkeypatch.setattr("coordinator.server.completion.cohorts.RATINGS_A_COHORT", 300)
-    flags = {"planted": "150,70,6000", "public": 40, "private": 100, "rank": 3, "regularisation": 2, "iterations": 4}
+    flags = {"planted": SHAPE, "public": 200, "private": 60, "rank": 3, "regularisation": 2, "iterations": 4}
     wanted = two_tier_of({**flags, "mechanism": "pmd", "weight": 0.5, "batch": 2})
     public = world_of(wanted, read_table(wanted)).split.public_rows
-    assert len(cut_users(public.starts)) > 3
+    assert len(cut_users(public.starts)) == 3
     victims, killed = ["ray::DeviceHost", "ray::PublicHost", "ray::Coordinator", "ray::DeviceHost"], list[str]()
 
     def kill(devices: int) -> None:
-        if victims and 0 < devices < 90:
+        if victims and 0 < devices < 50:
             for one, line in below(psutil.Process()).items():
                 if line.startswith(victims[0]):
                     one.kill()
@@ -55,14 +56,13 @@ def test_ray_gives_the_result_of_this_process_though_actors_die(
     assert "max_restarts" not in capfd.readouterr().err
 
 
-def test_ray_validates_the_weight_of_this_process(ray_session: OnRay, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ray_validates_the_weight_of_this_process(ray_session: OnRay) -> None:
     """Public users that announced models are fitted to have actors of their own, beside those of all public users."""
-    monkeypatch.setattr("coordinator.server.completion.cohorts.RATINGS_A_COHORT", 300)
-    flags = {"planted": "150,70,6000", "public": 40, "private": 28, "rank": 3, "regularisation": 2, "iterations": 4}
-    wanted = two_tier_of({**flags, "mechanism": "laplace", "epsilon": "20", "batch": 14})
+    flags = {"planted": SHAPE, "public": 200, "private": 56, "rank": 3, "regularisation": 2, "iterations": 4}
+    wanted = two_tier_of({**flags, "mechanism": "laplace", "epsilon": "20", "batch": 28})
     here, there = (
         {k: v for k, v in run(wanted, one).items() if k not in VARIES} for one in (InProcess(2), ray_session)
     )
     assert there == here
-    assert here["validation_users"] == 8
+    assert here["validation_users"] == 40
     assert here["weight"] > 0
