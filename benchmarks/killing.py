@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import secrets
@@ -19,11 +18,8 @@ from typing import Any, NamedTuple, TypeVar
 
 import psutil
 
-from actors.charges import read_entry
-from actors.keeper import read_book
+from benchmarks.families import End, Family
 from benchmarks.victims import actors_below
-from coordinator.protocol.errors import LedgerError
-from scenarios.journal import Journal
 
 LOOK = 0.01
 """Seconds between two looks at how far a run is."""
@@ -32,29 +28,17 @@ PATIENCE = 600.0
 """Seconds that a run may take, on a busy machine."""
 QUICK = {"health_check_period_ms": 1000, "health_check_failure_threshold": 3, "health_check_timeout_ms": 2000}
 """Settings of the cluster: a node that died is missed after some seconds."""
-FLAGS = ["--design", "sign", "--policy", "fixed", "--rounds", "3", "--answers-per-device", "3", "--items", "300"]
-FLAGS += ["--rated", "40", "--epsilon", "3"]
 
 
 T = TypeVar("T")
 
 
 class Kill(NamedTuple):
-    """What is killed, and when: ``kind``, which one of that kind, and the share of all answers that are booked then."""
+    """What is killed, and when: ``kind``, which one of that kind, and the share of the run that is over then."""
 
     kind: str
     pick: int
     share: float
-
-
-class End(NamedTuple):
-    """What a run ends with, as far as nothing that is killed may change it."""
-
-    releases_sha256: str
-    model_sha256: str
-    spent_max: float | None
-    spent_mean: float | None
-    answered: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +52,7 @@ class Survived:
     victim : str
         What was killed; empty where the run was over before.
     seconds, answers : float, int
-        When: since the first answer was booked, and answers that were booked.
+        When: since the run began to get on, and how far it was: answers, clients or batches.
     retries, restarts, resumed : int
         Blocks or rounds that were asked again, coordinators that were started anew, and `blindrec resume`.
     complaint : str
@@ -100,15 +84,6 @@ def _name(actor: psutil.Process) -> str:
     return " ".join(actor.cmdline()).partition("::")[2].partition(".")[0].strip()
 
 
-def booked(out: Path) -> int:
-    """Return how many answers the devices of a run in ``out``, of seed 0, have booked so far."""
-    try:
-        entries = [read_entry(line) for _, _, line in read_book(Journal(out, seed=0).ledger)]
-        return sum(entry.stop - entry.first for entry in entries)
-    except LedgerError:  # the run has ended meanwhile
-        return 0
-
-
 class Cluster:
     """A Ray head with two CPUs, and another node where one is to be killed.
 
@@ -116,12 +91,15 @@ class Cluster:
     ----------
     folder : Path
         For the runs' folders.
-    users : int
-        Devices of a run; each answers three times.
+    family : Family
+        Which runs.
+    size : int
+        How large they are.
     """
 
-    def __init__(self, folder: Path, users: int) -> None:
-        self._folder, self._users, self._number, self._answers = folder, users, 0, 0
+    def __init__(self, folder: Path, family: Family, size: int) -> None:
+        self._folder, self._family, self._number, self._whole = folder, family, 0, 0
+        self._flags = family.flags(size)
         self._stack = ExitStack()
         (folder / "token").write_text(secrets.token_hex(32))
         key = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(folder / "token")}
@@ -142,12 +120,12 @@ class Cluster:
         self._stack.close()
 
     def undisturbed(self) -> Survived:
-        """Run once with nothing killed; how many answers there are is known from then on."""
+        """Run once with nothing killed; how far a run gets is known from then on."""
         out = self._next()
-        with self._blindrec("run", *FLAGS, "--users", str(self._users), "--out", str(out)):
+        with self._blindrec(*self._flags, "--out", str(out)):
             pass
         survived = self._read(out)
-        self._answers = json.loads((out / "result.json").read_text())["asked"] if survived.end else 0
+        self._whole = self._family.whole(json.loads((out / "result.json").read_text())) if survived.end else 0
         return survived
 
     def disturbed(self, kill: Kill) -> Survived:
@@ -162,8 +140,8 @@ class Cluster:
             self._settle()
 
     def _disturbed(self, kill: Kill, out: Path, other: Any) -> Survived:
-        with self._blindrec("run", *FLAGS, "--users", str(self._users), "--out", str(out)) as driver:
-            seconds, answers = self._wait_for(out, driver, kill.share * self._answers)
+        with self._blindrec(*self._flags, "--out", str(out)) as driver:
+            seconds, answers = self._wait_for(out, driver, kill.share * self._whole)
             victim = self._kill(kill, driver, other) if driver.poll() is None else ""
         resumed = 0
         if not (out / "result.json").exists():
@@ -192,10 +170,10 @@ class Cluster:
                 raise
 
     def _wait_for(self, out: Path, driver: subprocess.Popen[bytes], wanted: float) -> tuple[float, int]:
-        """Wait until so many answers are booked; return the seconds since the first one, and the number."""
+        """Wait until a run is so far; return the seconds since it got on, and how far it is."""
         begin = 0.0
         while driver.poll() is None:
-            answers, now = booked(out), time.monotonic()
+            answers, now = self._family.far(out), time.monotonic()
             begin = begin or (now if answers else 0.0)
             if answers >= wanted:
                 return now - begin, answers
@@ -221,12 +199,10 @@ class Cluster:
 
     def _read(self, out: Path, **when: Any) -> Survived:
         try:
-            result = json.loads((out / "result.json").read_text())
-            model = hashlib.sha256((out / "items.parquet").read_bytes()).hexdigest()
+            end, result = self._family.end(out), json.loads((out / "result.json").read_text())
         except OSError:
             lines = self._said.read_text(errors="replace").splitlines()
             return Survived(end=None, complaint=lines[-1] if lines else "it said nothing", **when)
-        end = End(**{name: result[name] for name in End._fields if name in result}, model_sha256=model)
         return Survived(end=end, retries=result["retries"], restarts=result["restarts"], **when)
 
     def _settle(self) -> None:

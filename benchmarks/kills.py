@@ -1,8 +1,9 @@
 """Runs with one random process killed at a random time, each compared with a run that nothing disturbs.
 
-``python -m benchmarks.kills`` kills, with SIGKILL, an aggregator, an actor of devices, the coordinator, the driver
-(then resumes the run) or a whole node, at a random share of the run's answers. Kind, victim and time follow from the
-seed. Releases, model and what devices spent must be the same in all runs; else the exit code is 1.
+``python -m benchmarks.kills [--family run|online|two-tier]`` kills, with SIGKILL, one of the run's actors (aggregators
+or public users' hosts, devices, the coordinator), the driver (then resumes the run) or a whole node, at a random share
+of the run. Kind, victim and time follow from the seed. Releases or recommendations, model and what devices spent must
+be the same in all runs; else the exit code is 1.
 """
 
 from __future__ import annotations
@@ -18,17 +19,16 @@ from typing import Annotated, Any, Protocol
 import numpy as np
 import typer
 
+from benchmarks.families import FAMILIES, Family
 from benchmarks.killing import Cluster, Kill, Survived
-from benchmarks.victims import ACTORS
 from coordinator.protocol.coins import derive
 
-KINDS = (*ACTORS, "driver", "node")
 AT_LEAST = 3
 """Runs of each kind, where there are enough runs."""
 ATTEMPTS = 3
 """How often a run is made at most in which nothing was killed, since it was over too soon."""
 EARLIEST, LATEST = 0.02, 0.95
-"""Shares of a run's answers between which something is killed."""
+"""Shares of a run between which something is killed."""
 COLUMNS = ("kind", "seconds", "answers", "retries", "restarts", "resumed", "identical", "victim")
 
 
@@ -44,19 +44,26 @@ class Arena(Protocol):
         ...
 
 
-def plan(runs: int, seed: int) -> list[Kill]:
+def kinds_of(family: Family) -> tuple[str, ...]:
+    """Return what is killed in runs of a family."""
+    return (*family.kinds, "driver", "node")
+
+
+def plan(family: Family, runs: int, seed: int) -> list[Kill]:
     """Return what is killed in each run, and when.
 
     Parameters
     ----------
+    family : Family
     runs : int
         Each kind gets `AT_LEAST` of them or its equal share, whichever is less; the others are drawn.
     seed : int
         Everything follows from it.
     """
     coins = np.random.default_rng(int.from_bytes(derive(seed, "kills"), "little"))
-    sure = list(KINDS) * min(AT_LEAST, runs // len(KINDS))
-    kinds = coins.permutation([*sure, *coins.choice(KINDS, runs - len(sure))])
+    of = kinds_of(family)
+    sure = list(of) * min(AT_LEAST, runs // len(of))
+    kinds = coins.permutation([*sure, *coins.choice(of, runs - len(sure))])
     return [Kill(str(kind), int(coins.integers(1 << 16)), float(coins.uniform(EARLIEST, LATEST))) for kind in kinds]
 
 
@@ -89,8 +96,8 @@ def rows(kills: list[Kill], arena: Arena) -> Iterator[dict[str, Any]]:
             "resumed": found.resumed,
             "identical": bool(found.victim) and found.end == whole.end,
             "complaint": found.complaint,
-            "undisturbed": whole.end._asdict(),
-            "end": found.end._asdict() if found.end else None,
+            "undisturbed": whole.end,
+            "end": found.end,
         }
 
 
@@ -101,11 +108,11 @@ def line(number: int, row: dict[str, Any]) -> str:
     return f"| {number} | {' | '.join(str(cell) for cell in cells)} | {row['complaint']}".rstrip()
 
 
-def measure(runs: int, seed: int, arena: Arena) -> dict[str, Any]:
+def measure(family: Family, runs: int, seed: int, arena: Arena) -> dict[str, Any]:
     """Run all, print the table as it grows, and return the figures."""
     print(f"| run | {' | '.join(COLUMNS)} |\n|{'---|' * (len(COLUMNS) + 1)}")
     begin, found = time.perf_counter(), list[dict[str, Any]]()
-    for row in rows(plan(runs, seed), arena):
+    for row in rows(plan(family, runs, seed), arena):
         found.append(row)
         print(line(len(found), row), flush=True)
     same = sum(row["identical"] for row in found)
@@ -117,14 +124,17 @@ def measure(runs: int, seed: int, arena: Arena) -> dict[str, Any]:
 def main(
     runs: Annotated[int, typer.Option(help="Runs in which something is killed.")] = 20,
     seed: Annotated[int, typer.Option(help="What is killed, and when, follows from it.")] = 0,
-    users: Annotated[int, typer.Option(help="Devices of a run; each answers three times.")] = 2_000_000,
+    family: Annotated[str, typer.Option(help=f"{', '.join(FAMILIES)}.")] = "run",
+    size: Annotated[int | None, typer.Option(help="Devices, clients or private devices of a run.")] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures here too.")] = None,
 ) -> None:
     """Kill random processes of runs at random times; exit code 1 where one ends with another result."""
-    with tempfile.TemporaryDirectory(prefix="kills") as folder, Cluster(Path(folder), users) as cluster:
-        figures = measure(runs, seed, cluster)
+    of = FAMILIES[family]
+    size = of.default if size is None else size
+    with tempfile.TemporaryDirectory(prefix="kills") as folder, Cluster(Path(folder), of, size) as cluster:
+        figures = measure(of, runs, seed, cluster)
     if json_file:
-        json_file.write_text(json.dumps({**figures, "users": users}, indent=2) + "\n", encoding="utf-8")
+        json_file.write_text(json.dumps({"family": family, **figures, "size": size}, indent=2) + "\n", encoding="utf-8")
     sys.exit(figures["identical"] < runs)
 
 

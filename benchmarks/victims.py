@@ -7,7 +7,12 @@ from typing import Final
 
 import psutil
 
-ACTORS: Final = {"worker": "ray::Aggregator", "devices": "ray::DeviceHost", "coordinator": "ray::Coordinator"}
+ACTORS: Final = {
+    "worker": "ray::Aggregator",
+    "devices": "ray::DeviceHost",
+    "public": "ray::PublicHost",
+    "coordinator": "ray::Coordinator",
+}
 """How the process of an actor is called, by kind; methods at work are named after it."""
 
 

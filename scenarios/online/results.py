@@ -67,6 +67,8 @@ def record(run: OnlineRun) -> dict[str, Any]:
         "workers": run.workers,
         "actors": run.actors,
         "devices_per_actor": run.devices_per_actor,
+        "retries": run.retries,
+        "restarts": run.restarts,
     }
 
 

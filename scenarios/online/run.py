@@ -62,6 +62,8 @@ class OnlineRun:
         Of all services, each from its announcement to its last recommendation.
     backend : str
     workers, actors, devices_per_actor : int
+    retries, restarts : int
+        Questions that were asked again since a process died, and coordinators that were started since one died.
     """
 
     scenario: OnlineScenario
@@ -72,6 +74,8 @@ class OnlineRun:
     workers: int
     actors: int
     devices_per_actor: int
+    retries: int = 0
+    restarts: int = 0
 
 
 def build_world(scenario: OnlineScenario) -> World:
@@ -175,6 +179,8 @@ def run_online(
         workers=session.workers,
         actors=done.actors,
         devices_per_actor=layout.devices_per_actor,
+        retries=done.retries,
+        restarts=done.restarts,
     )
 
 

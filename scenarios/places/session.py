@@ -117,7 +117,7 @@ class Done(Generic[O, T]):
 
     outcome: O
     told: T
-    seconds: float
+    seconds: float = 0.0
     actors: int = 0
     retries: int = 0
     restarts: int = 0

@@ -19,7 +19,7 @@ from coordinator.server.completion.crowd import local_crowd
 from coordinator.server.completion.fitting import FittedModel, centre, iterate
 from coordinator.server.completion.rows import Rows
 from coordinator.server.fleet.layout import plan_layout
-from scenarios.places.session import Crew, Progress, Session, Work, silent
+from scenarios.places.session import Crew, Done, Progress, Session, Work, silent
 from scenarios.round_store import Nowhere
 from scenarios.two_tier.kept_batches import KeptBatches
 
@@ -49,7 +49,9 @@ class CoursePlan:
     full: bool = False
 
 
-def follow(plan: CoursePlan, session: Session, kept: KeptBatches | None = None, progress: Progress = silent) -> Course:
+def follow(
+    plan: CoursePlan, session: Session, kept: KeptBatches | None = None, progress: Progress = silent
+) -> Done[Course, None]:
     """Run a mechanism, or its rival ``full`` or ``none``.
 
     Parameters
@@ -65,13 +67,13 @@ def follow(plan: CoursePlan, session: Session, kept: KeptBatches | None = None, 
 
     Returns
     -------
-    Course
-        The model goes through the same number of EM iterations whatever the mechanism.
+    Done
+        With the `Course`. The model goes through the same number of EM iterations whatever the mechanism.
     """
     if plan.full:
         with ThreadPoolExecutor(session.workers) as threads:
-            return _follow_full(plan, threads, session.workers)
-    return session.conduct(_work(plan, session, kept), progress).outcome
+            return Done(outcome=_follow_full(plan, threads, session.workers), told=None)
+    return session.conduct(_work(plan, session, kept), progress)
 
 
 def points_of(course: Course, score: Score) -> list[tuple[int, float]]:

@@ -168,13 +168,15 @@ def run(
     with peak_memory() as peak:
         world = world_of(wanted, table or read_table(wanted))
         fitting, tried = settle(world, session)
-        course = follow(plan_of(world, fitting, beside=wanted.mechanism != NONE), session, kept, progress)
-        told = result_of(world, fitting, session, course)
+        done = follow(plan_of(world, fitting, beside=wanted.mechanism != NONE), session, kept, progress)
+        told = result_of(world, fitting, session, done.outcome)
     return {
         **told,
         "validated": [{"rank": rank, "regularisation": kappa, "rmse": error} for rank, kappa, error in tried],
         "backend": session.name,
         "workers": session.workers,
+        "retries": done.retries,
+        "restarts": done.restarts,
         "seconds": time.perf_counter() - start,
         "peak_memory_mb": peak.megabytes,
     }

@@ -21,7 +21,7 @@ def attack_sweep(base: TwoTier, session: Session) -> list[dict[str, Any]]:
     world = world_of(wanted, read_table(wanted))
     fitting, _ = settle(world, session)
     plan = plan_of(world, fitting)
-    course = follow(plan, session)
+    course = follow(plan, session).outcome
     attacked = _attacked(world.scale.levels, plan.private.values)
     found = attack(course.features, plan.server.public, plan.private, wanted.seed, attacked=attacked)
     return [one.as_json() for one in found]

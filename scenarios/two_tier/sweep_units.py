@@ -80,7 +80,7 @@ def measure(unit: Unit) -> Measured:
     baseline, weight = 0.0, None
     if not unit.settings_only:
         plan = plan_of(world, fitting, every=unit.every)
-        course = follow(plan, session)
+        course = follow(plan, session).outcome
         points, weight = points_of(course, partial(score_of, world, session)), course.weight
         baseline = rmse(baseline_errors(course.features, world.split.test))
     return Measured(

@@ -18,7 +18,7 @@ import psutil
 import pytest
 from runs import holds_within
 
-from benchmarks.killing import FLAGS, booked
+from benchmarks.families import booked
 from benchmarks.victims import actors_below
 
 HOW = "BLINDREC_NETNS=1 python -m pytest tests/scenarios/test_network_cut.py"
@@ -35,7 +35,7 @@ MISSED = {"health_check_period_ms": 1000, "health_check_failure_threshold": 6, "
 """A node that is silent for six seconds and more is dead, one that is silent for three is not."""
 READY = "Ray runtime started"
 """What Ray says once a node is up."""
-RUN = ["run", *FLAGS, "--users", str(USERS)]
+RUN = FAMILIES["run"].flags(USERS)
 LASTING = ("releases_sha256", "accuracy", "answered", "spent_max", "spent_mean", "rounds")
 
 

@@ -1,0 +1,117 @@
+"""Runs of each family that are long enough to be disturbed: their commands, how far they are and how they end."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from actors.charges import read_entry
+from actors.keeper import read_book
+from coordinator.protocol.errors import LedgerError
+from scenarios.chain import kept_records
+from scenarios.journal import Journal
+
+End = dict[str, Any]
+"""What a run ends with, as far as nothing that is killed may change it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Family:
+    """A command whose runs are disturbed.
+
+    Attributes
+    ----------
+    command : tuple of str
+        It, with its flags but for the one of its size.
+    size : str
+        That flag.
+    default : int
+        The size, where none is given.
+    far : callable
+        Returns how far the run in a folder is.
+    whole : callable
+        Returns how far a run is that has ended, from its result.
+    lasting : tuple of str
+        Names of the result that must be the same.
+    table : str or None
+        A file of the folder that must be the same, too.
+    kinds : tuple of str
+        What is killed beside the driver and a node; names of `benchmarks.victims.ACTORS`.
+    """
+
+    command: tuple[str, ...]
+    size: str
+    default: int
+    far: Callable[[Path], int]
+    whole: Callable[[dict[str, Any]], int]
+    lasting: tuple[str, ...]
+    table: str | None = None
+    kinds: tuple[str, ...]
+
+    def flags(self, size: int) -> list[str]:
+        """Return what the command is called with."""
+        return [*self.command, self.size, str(size)]
+
+    def end(self, out: Path) -> End:
+        """Return how the run in a folder ended.
+
+        Raises
+        ------
+        OSError
+            If it did not.
+        """
+        result = json.loads((out / "result.json").read_text())
+        model = {} if self.table is None else {self.table: hashlib.sha256((out / self.table).read_bytes()).hexdigest()}
+        return {name: result[name] for name in self.lasting} | model
+
+
+def booked(out: Path) -> int:
+    """Return how many answers the devices of a run in ``out``, of seed 0, have booked so far."""
+    try:
+        entries = [read_entry(line) for _, _, line in read_book(Journal(out, seed=0).ledger)]
+        return sum(entry.stop - entry.first for entry in entries)
+    except LedgerError:  # the run has ended meanwhile
+        return 0
+
+
+FAMILIES: Final = {
+    "run": Family(
+        command=(
+            *("run", "--design", "sign", "--policy", "fixed", "--rounds", "3", "--answers-per-device", "3"),
+            *("--items", "300", "--rated", "40", "--epsilon", "3"),
+        ),
+        size="--users",
+        default=2_000_000,
+        far=booked,
+        whole=lambda result: int(result["asked"]),
+        lasting=("releases_sha256", "spent_max", "spent_mean", "answered"),
+        table="items.parquet",
+        kinds=("worker", "devices", "coordinator"),
+    ),
+    "online": Family(
+        command=("online", "--rounds", "400", "--voters", "2000", "--peers", "50", "--budget", "1e6"),
+        size="--clients",
+        default=40,
+        far=kept_records,
+        whole=lambda result: int(result["clients"]),
+        lasting=("recommendations_sha256", "loss", "voter_loss", "refused", "peers_alive"),
+        kinds=("devices", "coordinator"),
+    ),
+    "two-tier": Family(
+        command=(
+            *("two-tier", "--planted", "700,500,100000", "--public", "300", "--rank", "5", "--regularisation", "3"),
+            *("--mechanism", "pmd", "--batch", "5"),
+        ),
+        size="--private",
+        default=200,
+        far=kept_records,
+        whole=lambda result: -(-int(result["private"]) // 5),
+        lasting=("releases_sha256", "model_digest", "rmse", "answered", "duplicates"),
+        kinds=("devices", "public", "coordinator"),
+    ),
+}
+"""The three, by their commands."""
