@@ -114,6 +114,10 @@ class Cohort(Embodied):
     def _coins(self, query: Query, first: int, stop: int) -> Coins:
         return Coins(self._master, first, stop - first, query.words)
 
+    def spent(self, device: int) -> Epsilon:
+        """Return what a device has spent [nats]; None if it has answered without noise."""
+        return self.ledger.spent(require_whole("device", device, self.first, self.stop - 1))
+
     def rehearse(self, query: Query) -> None:
         """Compile what ``query`` needs on one device and throw the bit away: nothing is charged, nothing leaves."""
         check(query, self._ratings)

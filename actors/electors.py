@@ -14,7 +14,7 @@ from actors.voters import Voters
 from coordinator.protocol.arrays import Indices
 from coordinator.protocol.ballots import Ballot, Service, Votes, check_electors
 from coordinator.protocol.budget import Epsilon
-from coordinator.protocol.checked import require_block
+from coordinator.protocol.checked import require_block, require_whole
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.errors import BlockError, InputError, LedgerError
 
@@ -89,6 +89,10 @@ class VoterCohort(Embodied):
                 taking[low - self.first : high - self.first] = False
         others: Indices = found[taking & (found != service.own_device)]
         return others
+
+    def spent(self, device: int) -> Epsilon:
+        """Return what clients may have learned of a voter [nats]; None if something was not proved."""
+        return self.ledger.spent(require_whole("device", device, self.first, self.stop - 1))
 
     def _others(self, own: int | None) -> list[tuple[int, int]]:
         """Return this cohort's devices, without one, as stretches."""

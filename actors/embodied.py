@@ -35,6 +35,16 @@ class Embodied:
         """
         raise NotImplementedError
 
+    def spent(self, device: int) -> Any:
+        """Return what a device has booked for good: what it spent, or what it answered.
+
+        Raises
+        ------
+        InputError
+            If these devices book nothing.
+        """
+        raise InputError(f"{type(self).__name__} books nothing of device {device}")
+
     def rehearse(self, question: Query) -> None:
         """Compile what a question will need; nothing is answered, charged or let out.
 

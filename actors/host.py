@@ -11,7 +11,7 @@ import ray
 from actors.embodied import Embodied, Kind
 from actors.keeper import Books
 from coordinator.protocol.admitted import Own, admit
-from coordinator.protocol.checked import MOST_DEVICES, require_whole
+from coordinator.protocol.checked import MOST_DEVICES, require_block, require_whole
 from coordinator.protocol.coins import derive
 from coordinator.protocol.errors import PermitError
 from coordinator.protocol.messages import Query
@@ -52,14 +52,30 @@ class DeviceHost:
         require_whole("first device", device, 0, MOST_DEVICES)
         return self.cohorts[bisect_right(self._firsts, device) - 1]
 
+    def _cohort_of(self, first: int, stop: int) -> Embodied:
+        """Return the cohort that devices ``first`` to ``stop - 1`` are all of; refuse where there is none."""
+        cohort = self._cohort(first)
+        require_block(first, stop, cohort.first, cohort.stop)
+        return cohort
+
     def warm_up(self, question: Query | None) -> None:
         """Compile what a question will need, if there is one. Nothing is answered, charged or let out."""
         if question is not None:
             self.cohorts[0].rehearse(question)
 
     def ask(self, question: Any, first: int, stop: int, *public: Any) -> Any:
-        """Answer for devices of one cohort; see `actors.embodied.Embodied.ask`."""
-        return self._cohort(first).ask(question, first, stop, *public)
+        """Answer for devices of one cohort; see `actors.embodied.Embodied.ask`.
+
+        Raises
+        ------
+        BlockError
+            If these are no devices of one cohort here.
+        """
+        return self._cohort_of(first, stop).ask(question, first, stop, *public)
+
+    def spent(self, device: int) -> Any:
+        """Return what a device has spent; see `actors.embodied.Embodied.spent`."""
+        return self._cohort(device).spent(device)
 
     def see(self, permit: bytes, question: Any, first: int, stop: int) -> Any:
         """Let the experimenter look at devices of one cohort; see `actors.embodied.Embodied.see`.
@@ -74,7 +90,7 @@ class DeviceHost:
         """
         if type(permit) is not bytes or not hmac.compare_digest(permit, permit_of(self._secret)):
             raise PermitError("what devices hold stays there; only the experimenter may look at it")
-        return self._cohort(first).see(question, first, stop)
+        return self._cohort_of(first, stop).see(question, first, stop)
 
 
 def permit_of(secret: bytes) -> bytes:

@@ -118,6 +118,7 @@ def device_targets(ratings: Ratings, budget: Epsilon) -> list[Target]:
     return [
         Target("DeviceHost.warm_up", host.warm_up, [(query,) for query in known], *looks),
         Target("DeviceHost.ask, Raters", host.ask, blocks, *looks),
+        Target("DeviceHost.spent, Raters", host.spent, [(2,), (7,)], *looks),
         Target("DeviceHost.see, Raters", host.see, [(permit, Wish(MODEL, 5), 4, 9)], *looks),
         Target("Device.answer", alone.answer, [(query,) for query in known], own, lambda: {3: alone.spent}, budget),
         Target("Device.recommend", alone.recommend, [(MODEL, 4)], own),
@@ -195,7 +196,7 @@ def private_targets() -> list[Target]:
         Target("DeviceHost.ask to take a model", host.ask, [(Announcement(model=FEATURES.digest), 5, 9)], books),
         Target("DeviceHost.ask, PrivateDevices", answer, good, lambda: None),
         Target("DeviceHost.ask, PrivateDevices, as it is", host.ask, good, books),
-        Target("PrivateCohort.ledger", host.cohorts[0].ledger, [(2,)], books),
+        Target("DeviceHost.spent, PrivateDevices", host.spent, [(2,)], books),
     ]
 
 

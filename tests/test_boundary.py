@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import pickle
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -61,6 +63,21 @@ def test_devices_load_of_the_server_what_is_public_and_of_experiments_nothing() 
 def all_of(run: Run, tap: Wire) -> list[object]:
     """What crossed, and what the server holds at the end."""
     return [*tap.crossed, run.outcome]
+
+
+def test_ray_is_known_in_its_rooms_only() -> None:
+    """Its edge: the fleet, the actors of devices and of their keeper, places, and submission."""
+    root, found = Path(__file__).parents[1], set[str]()
+    for package in ("actors", "blindrec", "coordinator", "scenarios"):
+        for path in sorted((root / package).rglob("*.py")):
+            for node in ast.walk(ast.parse(path.read_text())):
+                named = [one.name for one in node.names] if isinstance(node, ast.Import) else []
+                named += [str(node.module)] if isinstance(node, ast.ImportFrom) else []
+                if any(one.partition(".")[0] == "ray" for one in named):
+                    found.add(str(path.relative_to(root)))
+    rooms = ("coordinator/server/fleet/", "actors/host.py", "actors/hosted_keeper.py", "scenarios/places/")
+    assert [path for path in found if not path.startswith((*rooms, "scenarios/submission/"))] == []
+    assert len(found) <= 14, sorted(found)
 
 
 @pytest.mark.parametrize("scenario", [small(seed=SEED, like="0.9,0.2;0.1,0.7"), small(seed=SEED, epsilon="inf")])

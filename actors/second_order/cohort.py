@@ -174,7 +174,7 @@ class PrivateCohort(Embodied):
         blocks = list(self._silent(first, stop, public_half_of(query.mechanism).numbers(features)))
         return all(self._answers.keep(self._answer_block(query, features, start, end)) for start, end in blocks)
 
-    def ledger(self, device: int) -> Spent | None:
+    def spent(self, device: int) -> Spent | None:
         """Return what a device of this cohort has released, and under which guarantee; None before it has."""
         require_whole("device", device, self.first, self.stop - 1)
         self._answers.look()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,6 +35,8 @@ from scenarios.two_tier.split import UserSplit, split_users
 from scenarios.two_tier.validation import choose_fitting, folds_of
 
 TRUST_MODEL = "two-tier"
+Watched = Callable[[int], AbstractContextManager[Progress]]
+"""Shows how many private devices were asked, of how many."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,7 +148,7 @@ def run(
     session: Session,
     table: RatingTable | None = None,
     kept: KeptBatches | None = None,
-    progress: Progress = silent,
+    watched: Watched = lambda _: nullcontext(silent),
 ) -> dict[str, Any]:
     """Run one experiment and return its result as JSON values.
 
@@ -156,8 +160,8 @@ def run(
         What ``wanted`` names, where it was read already.
     kept : KeptBatches, optional
         Batches of an interrupted run; see `scenarios.two_tier.course.follow`. Models are fitted again.
-    progress : callable
-        Told how many private devices were asked.
+    watched : callable
+        Given the number of private devices, opens what is told how many of them were asked.
 
     Returns
     -------
@@ -168,7 +172,9 @@ def run(
     with peak_memory() as peak:
         world = world_of(wanted, table or read_table(wanted))
         fitting, tried = settle(world, session)
-        done = follow(plan_of(world, fitting, beside=wanted.mechanism != NONE), session, kept, progress)
+        plan = plan_of(world, fitting, beside=wanted.mechanism != NONE)
+        with watched(plan.server.private) as progress:
+            done = follow(plan, session, kept, progress)
         told = result_of(world, fitting, session, done.outcome)
     return {
         **told,

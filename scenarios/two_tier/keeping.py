@@ -15,10 +15,14 @@ from scenarios.mark import TWO_TIER, Mark
 from scenarios.places.session import Session
 from scenarios.policies import code_digest
 from scenarios.records import versions
+from scenarios.report import progress
 from scenarios.taking import same_source, scenario_in, take, values_of
 from scenarios.two_tier.config import TwoTier
 from scenarios.two_tier.experiment import read_table, run
 from scenarios.two_tier.kept_batches import KeptBatches
+
+ASKED = "private devices were asked"
+"""What progress counts."""
 
 
 @contextmanager
@@ -33,7 +37,7 @@ def taught_in(
     opening : context manager
         Opens the backend, once ratings are read and the folder is known to be free.
     console : Console
-        Told if something that was kept is damaged.
+        For progress, and told if something that was kept is damaged.
     out : Path or None
         New folder, or that of the same run, which goes on after the last batch that it kept.
 
@@ -52,7 +56,8 @@ def taught_in(
     table = read_table(wanted)
 
     def work(session: Session) -> dict[str, Any]:
-        return run(wanted, session, table, None if out is None else _kept(out, wanted.seed, console))
+        kept = None if out is None else _kept(out, wanted.seed, console)
+        return run(wanted, session, table, kept, watched=lambda devices: progress(console, devices, "batches", ASKED))
 
     def write(folder: Path, result: dict[str, Any]) -> None:
         write_json(folder / "scenario.json", wanted.model_dump(mode="json"))

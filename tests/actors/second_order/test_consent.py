@@ -39,7 +39,7 @@ def pinned(consent: Consent, model: ItemFeatures = MODEL, keeper: Keeper | None 
 
 def untouched(cohort: PrivateCohort) -> bool:
     """Whether no device has let anything out."""
-    return all(cohort.ledger(device) is None for device in range(DEVICES))
+    return all(cohort.spent(device) is None for device in range(DEVICES))
 
 
 @pytest.mark.parametrize("mechanism", found())

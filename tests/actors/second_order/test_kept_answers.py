@@ -56,7 +56,7 @@ def test_a_restart_answers_for_those_only_that_had_not(tmp_path: Path) -> None:
 def test_the_folder_remembers_the_model_and_the_ledger(tmp_path: Path) -> None:
     answered(tmp_path, 0, DEVICES)
     again = tiers.cohort(OF, 3, 5, keeper=Keeper(tmp_path))
-    spent = again.ledger(4)
+    spent = again.spent(4)
     assert spent is not None
     assert (spent.query_id, spent.model, spent.mechanism) == (QUERY.id, MODEL.digest, "pmc")
     other = tiers.features(unseen=58, seed=1)
@@ -264,6 +264,6 @@ def test_an_answer_that_cannot_be_kept_is_not_sent(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr("os.fsync", full)
     with pytest.raises(LedgerError, match="No space left on device"):
         cohort.answer(QUERY, MODEL, 0, DEVICES)
-    assert cohort.ledger(0) is None
+    assert cohort.spent(0) is None
     with pytest.raises(LedgerError, match="No space left on device"):
         cohort.answer(QUERY, MODEL, 0, DEVICES)

@@ -92,7 +92,7 @@ def test_the_devices_own_h_comes_behind_the_signs_where_it_is_asked_for() -> Non
     cohort = pinned(model)
     for row, one in zip(rows, cohort.answer(query, model, 0, DEVICES), strict=True):
         np.testing.assert_allclose(np.abs(one.as_vector(model, query)), np.abs(row).mean())
-    spent = cohort.ledger(3)
+    spent = cohort.spent(3)
     assert spent is not None
     assert spent.guarantee.startswith("none: ")
 
@@ -100,11 +100,11 @@ def test_the_devices_own_h_comes_behind_the_signs_where_it_is_asked_for() -> Non
 def test_a_device_asked_twice_repeats_and_spends_nothing() -> None:
     model = tiers.features()
     query, cohort = tiers.query(model, "pmc-rr", epsilon=Fraction(1, 3)), pinned(model)
-    assert cohort.ledger(4) is None
+    assert cohort.spent(4) is None
     one = cohort.answer(query, model, 0, DEVICES)
-    spent = cohort.ledger(4)
+    spent = cohort.spent(4)
     assert cohort.answer(query, model, 4, 5) == one[4:5]
-    assert cohort.ledger(4) == spent
+    assert cohort.spent(4) == spent
     assert spent is not None
     assert (spent.query_id, spent.model, spent.epsilon) == (query.id, model.digest, "1/3")
     assert spent.guarantee == found()["pmc-rr"].promise
@@ -133,7 +133,7 @@ def test_a_model_that_was_not_announced_is_refused() -> None:
     cohort.pin(model.digest, 0, 5)
     with pytest.raises(InputError, match=f"device 5 was told of no model.*{model.digest.hex()[:8]}"):
         cohort.answer(tiers.query(model, "pmc"), model, 0, 6)
-    assert cohort.ledger(0) is None
+    assert cohort.spent(0) is None
 
 
 @pytest.mark.parametrize(("part", "value"), [("mean", np.nan), ("vectors", np.inf), ("kappa", 0.0)])
@@ -152,7 +152,7 @@ def test_a_second_question_about_the_same_model_is_refused() -> None:
     for again in (tiers.query(model, "exact"), tiers.query(model, "pmd", batch=1)):
         with pytest.raises(InputError, match=f"{first.id.hex()[:8]} \\(pmd\\).*once.*{again.id.hex()[:8]}"):
             cohort.answer(again, model, 1, 6)
-    assert cohort.ledger(5) is None
+    assert cohort.spent(5) is None
 
 
 @pytest.mark.parametrize(
@@ -205,7 +205,7 @@ def test_a_model_of_another_catalogue_is_refused_whatever_was_rated(items: int) 
         with pytest.raises(InputError, match=f"model has {items} items; .* catalogue of 70") as caught:
             cohort.answer(tiers.query(model, "sslp"), model, 0, DEVICES)
         texts.add(str(caught.value))
-        assert cohort.ledger(0) is None
+        assert cohort.spent(0) is None
     assert len(texts) == 1
 
 

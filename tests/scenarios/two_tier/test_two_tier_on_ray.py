@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import psutil
@@ -44,7 +45,9 @@ def test_ray_gives_the_result_of_this_process_though_actors_die(
                     return
 
     def told(session: Session, mechanism: str = "pmd", progress: Progress = silent) -> dict[str, Any]:
-        found = run(wanted.model_copy(update={"mechanism": mechanism}), session, progress=progress)
+        found = run(
+            wanted.model_copy(update={"mechanism": mechanism}), session, watched=lambda _: nullcontext(progress)
+        )
         return {name: value for name, value in found.items() if name not in VARIES}
 
     before, here = set(below(psutil.Process())), told(InProcess(1))
