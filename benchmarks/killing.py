@@ -23,7 +23,7 @@ from actors.charges import read_entry
 from actors.keeper import read_book
 from benchmarks.victims import actors_below
 from coordinator.protocol.errors import LedgerError
-from scenarios.journal import Journal
+from scenarios.store.journal import Journal
 
 LOOK = 0.01
 """Seconds between two looks at how far a run is."""

@@ -17,7 +17,7 @@ import typer
 from scenarios.cluster import on_ray
 from scenarios.config import Scenario
 from scenarios.experiment import run
-from scenarios.journal import Journal
+from scenarios.store.journal import Journal
 
 LOOK = 10
 """Times that a run is looked at."""

@@ -9,18 +9,18 @@ from typing import Any
 from coordinator.protocol.errors import InputError, PolicyError
 from scenarios.config import Scenario
 from scenarios.given import file_sha256
-from scenarios.mark import FOLDER, MARK, RUN, Mark
 from scenarios.policies import code_digest
-from scenarios.taking import same_source, take
+from scenarios.store.mark import FOLDER, MARK, RUN, Mark
+from scenarios.store.taking import same_source, take
 
 
 def claim(out: Path, scenario: Scenario, repeat: int = 1) -> None:
-    """Make a folder the place of a run, or of the rest of one that was interrupted; see `scenarios.taking.take`.
+    """Make a folder the place of a run, or of the rest of one that was interrupted; see `scenarios.store.taking.take`.
 
     Parameters
     ----------
     out : Path
-        Held by `scenarios.locking.sole`.
+        Held by `scenarios.store.locking.sole`.
     scenario : Scenario
         As asked for.
     repeat : int

@@ -21,8 +21,8 @@ from scenarios.own.admitting import of_run
 from scenarios.own.checking import Checked
 from scenarios.policies import asked_epsilon, policy_of
 from scenarios.populations import Population, populate
-from scenarios.round_store import Kept, Nowhere
 from scenarios.session import Job, Progress, Ran, Session
+from scenarios.store.round_store import Kept, Nowhere
 
 TOP = 10
 """Length of a device's recommendation."""

@@ -11,12 +11,12 @@ from rich.console import Console
 from coordinator.protocol.errors import InputError, PolicyError
 from scenarios.claiming import claim
 from scenarios.config import Scenario
-from scenarios.holding import Experiment, done_in
 from scenarios.policies import import_policy
 from scenarios.records import write_out
 from scenarios.repeat import Finished, run_seeds
 from scenarios.separability import warning
 from scenarios.session import Session
+from scenarios.store.holding import Experiment, done_in
 
 
 @contextmanager

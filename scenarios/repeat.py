@@ -14,10 +14,10 @@ from rich.console import Console
 from scenarios import report
 from scenarios.config import Scenario
 from scenarios.experiment import Run, own_of, run
-from scenarios.journal import Journal
 from scenarios.populations import populate
 from scenarios.results import record, summarize
 from scenarios.session import InProcess, Session
+from scenarios.store.journal import Journal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,13 +15,13 @@ from rich.console import Console
 from coordinator.protocol.errors import InputError
 from scenarios import report
 from scenarios.backends import check_backend, open_session
-from scenarios.chain import drop
 from scenarios.claiming import Named, claimed
 from scenarios.keeping import finished_run
-from scenarios.locking import sole
-from scenarios.mark import FOLDER, MARK, ONLINE, RUN, TWO_TIER, Mark, read_mark
 from scenarios.records import check_targets
 from scenarios.session import Session
+from scenarios.store.chain import drop
+from scenarios.store.locking import sole
+from scenarios.store.mark import FOLDER, MARK, ONLINE, RUN, TWO_TIER, Mark, read_mark
 
 With = Annotated[
     list[str] | None, typer.Option("--with", help="Your own design: a package that it imports, which travels with it.")

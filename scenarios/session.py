@@ -31,8 +31,8 @@ from coordinator.server.rounds.conductor import Learner, Outcome, Round, conduct
 from coordinator.server.rounds.state import Ask, Policy, ServerState
 from coordinator.server.server_half import MOST_ROUNDS
 from coordinator.server.statistics.statistic import Statistic, merge
-from scenarios.round_store import Kept, Nowhere
 from scenarios.shared_sets import answer, rehearse
+from scenarios.store.round_store import Kept, Nowhere
 from scenarios.worker_threads import A, R, work
 
 Progress = Callable[[int], None]

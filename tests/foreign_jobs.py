@@ -18,8 +18,8 @@ from coordinator.server.rounds.schedules import Fixed
 from coordinator.server.rounds.setting import Setting
 from coordinator.server.server_half import POSTERIOR
 from scenarios.own.admitting import admitted_for
-from scenarios.round_store import Kept, Nowhere
 from scenarios.session import Job
+from scenarios.store.round_store import Kept, Nowhere
 
 ITEMS, RATED, USERS = 20, 5, 20_000
 EPSILON = Fraction(2)

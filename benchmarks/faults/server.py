@@ -16,7 +16,7 @@ from coordinator.server.fleet.panel import Block, Panel, Question
 from coordinator.server.rounds.conductor import Conductor, Outcome, Round
 from coordinator.server.rounds.state import Ask
 from coordinator.server.statistics.statistic import Statistic, merge
-from scenarios.journal import Journal
+from scenarios.store.journal import Journal
 
 
 class DriverFailed(Fault):

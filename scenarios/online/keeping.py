@@ -11,8 +11,6 @@ from rich.console import Console
 
 from coordinator.protocol.errors import InputError
 from scenarios.files import write_bytes, write_json
-from scenarios.holding import Experiment, done_in
-from scenarios.mark import ONLINE, Mark
 from scenarios.online.config import OnlineScenario
 from scenarios.online.repeat import run_online_seeds
 from scenarios.online.results import clients_table, rounds_table, voters_table
@@ -20,7 +18,9 @@ from scenarios.online.run import OnlineRun
 from scenarios.policies import code_digest
 from scenarios.records import versions
 from scenarios.session import Session
-from scenarios.taking import same_source, scenario_in, take, values_of
+from scenarios.store.holding import Experiment, done_in
+from scenarios.store.mark import ONLINE, Mark
+from scenarios.store.taking import same_source, scenario_in, take, values_of
 
 FILES = ("ratings", "world")
 """Values of a scenario that name a file."""

@@ -14,8 +14,8 @@ from coordinator.protocol.ballots import Service
 from coordinator.protocol.checked import MOST_DEVICES
 from coordinator.protocol.errors import InputError
 from coordinator.server.online.service import Served
-from scenarios.chain import Chain, Codec, Numbers
 from scenarios.spending import Answered, require_booked
+from scenarios.store.chain import Chain, Codec, Numbers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +39,7 @@ class KeptClient:
 
 
 class KeptClients(Chain[KeptClient]):
-    """The clients of one seed, a file each; see `scenarios.chain.Chain`.
+    """The clients of one seed, a file each; see `scenarios.store.chain.Chain`.
 
     Parameters
     ----------

@@ -14,8 +14,8 @@ from scenarios.config import Scenario
 from scenarios.experiment import learner_of, run
 from scenarios.metrics import clustering_scores
 from scenarios.populations import populate
-from scenarios.round_store import Held, Kept, Nowhere
 from scenarios.session import InProcess
+from scenarios.store.round_store import Held, Kept, Nowhere
 from scenarios.sweep.adaptive_settings import DEVICES
 from scenarios.sweep.course import Standing, steps
 from scenarios.sweep.emulated import EmulatedPrefixes, emulate

@@ -16,7 +16,7 @@ from scenarios.experiment import learner_of
 from scenarios.metrics import ClusteringScores, clustering_scores
 from scenarios.policies import asked_epsilon, policy_of
 from scenarios.populations import Population, class_shares, populate
-from scenarios.round_store import Kept, Nowhere
+from scenarios.store.round_store import Kept, Nowhere
 from scenarios.sweep.prefixes import learned, only_query
 from scenarios.worker_threads import stop_if_abandoned
 

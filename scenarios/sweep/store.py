@@ -15,10 +15,10 @@ from actors.durable import add, naming, sync_folder
 from coordinator.protocol.errors import InputError
 from scenarios.endings import kept
 from scenarios.files import write_json
-from scenarios.locking import sole
-from scenarios.mark import digest
 from scenarios.records import check_targets
 from scenarios.session import Session
+from scenarios.store.locking import sole
+from scenarios.store.mark import digest
 from scenarios.sweep.progress import counted
 
 UNITS = "units.jsonl"

@@ -10,12 +10,12 @@ from typing import Any
 from rich.console import Console
 
 from scenarios.files import write_json
-from scenarios.holding import Experiment, done_in
-from scenarios.mark import TWO_TIER, Mark
 from scenarios.policies import code_digest
 from scenarios.records import versions
 from scenarios.session import Session
-from scenarios.taking import same_source, scenario_in, take, values_of
+from scenarios.store.holding import Experiment, done_in
+from scenarios.store.mark import TWO_TIER, Mark
+from scenarios.store.taking import same_source, scenario_in, take, values_of
 from scenarios.two_tier.config import TwoTier
 from scenarios.two_tier.experiment import read_table, run
 from scenarios.two_tier.kept_batches import KeptBatches

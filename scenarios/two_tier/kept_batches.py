@@ -14,7 +14,7 @@ from actors.second_order.answers import Answers
 from coordinator.protocol.checked import MOST_DEVICES
 from coordinator.protocol.errors import InputError, LedgerError
 from coordinator.protocol.second_order import SecondOrderQuery, SecondOrderRelease
-from scenarios.chain import Chain, Codec, Numbers
+from scenarios.store.chain import Chain, Codec, Numbers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +83,7 @@ def batch_of(query: SecondOrderQuery, releases: Sequence[SecondOrderRelease], we
 
 
 class KeptBatches(Chain[KeptBatch]):
-    """The batches of a run, a file each; see `scenarios.chain.Chain`.
+    """The batches of a run, a file each; see `scenarios.store.chain.Chain`.
 
     Parameters
     ----------

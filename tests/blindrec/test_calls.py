@@ -17,9 +17,9 @@ from runs import Command, planted_ratings, write_movielens
 
 import blindrec
 from coordinator.server.rounds.conductor import Round
-from scenarios.chain import kept_records
-from scenarios.journal import Journal
 from scenarios.planner.asking import Asked
+from scenarios.store.chain import kept_records
+from scenarios.store.journal import Journal
 
 HERE = blindrec.InProcess(workers=1)
 SMALL = blindrec.Scenario(items=12, rated=4, epsilon=3, users=600)

@@ -16,15 +16,16 @@ from runs import Command, holds_within, planted_ratings, write_movielens
 from actors import durable
 from actors.durable import PART
 from coordinator.protocol.errors import InputError, LostError
-from scenarios.chain import kept_records
 from scenarios.endings import BAD_INPUT, RESUMABLE, ended_by_signals, ending, kept, same_handlers
+from scenarios.store.chain import kept_records
 
 HERE = ["--backend", "inprocess"]
 RUN = ["run", "--items", "40", "--rated", "5", "--users", "500", "--design", "sign", "--policy", "fixed", *HERE]
 RUN += ["--rounds", "4", "--json", "-"]
 WAITING = """
 import sys, time
-from scenarios import endings, journal
+from scenarios import endings
+from scenarios.store import journal
 from scenarios.cli import main
 keep, stubborn = journal.Journal.keep, sys.argv.pop(1) == "stubborn"
 endings.LONGEST = 0.2 if stubborn else endings.LONGEST

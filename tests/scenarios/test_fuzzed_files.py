@@ -16,9 +16,9 @@ import pytest
 from malformed import begin_no_run, fault, ratings_file
 from runs import Command, refused
 
-from scenarios.mark import KINDS, Mark
 from scenarios.online.config import OnlineScenario
 from scenarios.online.keeping import mark_of as mark_of_online
+from scenarios.store.mark import KINDS, Mark
 from scenarios.two_tier.config import TwoTier
 from scenarios.two_tier.keeping import mark_of as mark_of_two_tier
 

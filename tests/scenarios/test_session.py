@@ -28,8 +28,8 @@ from scenarios.config import Scenario
 from scenarios.experiment import Run, silent
 from scenarios.policies import asked_epsilon
 from scenarios.populations import populate
-from scenarios.round_store import Held
 from scenarios.session import InProcess, Job
+from scenarios.store.round_store import Held
 from scenarios.worker_threads import stop_if_abandoned
 
 TWO_CLASSES = small(like="0.9,0.1;0.3,0.6", class_shares="0.3,0.7", users=1201, seed=11)

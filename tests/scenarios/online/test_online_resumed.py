@@ -14,11 +14,11 @@ from runs import Command, planted_ratings, refused, tree, write_movielens
 from actors.keeper import Keeper
 from coordinator.protocol.ballots import Service
 from coordinator.server.online.service import Served
-from scenarios.chain import kept_records
-from scenarios.mark import FOLDER, MARK
 from scenarios.online.kept_clients import KeptClients
 from scenarios.online.stage import InProcessStage
 from scenarios.spending import spent_by
+from scenarios.store.chain import kept_records
+from scenarios.store.mark import FOLDER, MARK
 
 CLIENTS = 4
 SERVED = ["online", "--rounds", "20", "--voters", "30", "--clients", str(CLIENTS), "--peers", "5", "--budget", "900"]
@@ -107,7 +107,7 @@ def test_a_repeat_goes_on_with_the_seed_it_was_at(blindrec: Command, served: lis
 def test_a_resumed_run_charges_voters_what_an_undisturbed_one_does(
     blindrec: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("scenarios.holding.drop", lambda _: None)
+    monkeypatch.setattr("scenarios.store.holding.drop", lambda _: None)
     books = []
     for name in ("whole", "resumed"):
         out = tmp_path / name

@@ -21,9 +21,9 @@ from coordinator.server.fleet.coordinator import start_coordinator
 from coordinator.server.rounds.conductor import Outcome, Round
 from scenarios import cluster
 from scenarios.cluster import OnRay, on_ray
-from scenarios.journal import Journal
-from scenarios.round_store import Held
 from scenarios.session import InProcess, Job
+from scenarios.store.journal import Journal
+from scenarios.store.round_store import Held
 
 pytestmark = pytest.mark.cluster
 

@@ -11,10 +11,10 @@ from foreign_jobs import TRUE, job
 
 from coordinator.protocol.own import Mechanism
 from coordinator.server.rounds.conductor import Outcome
-from scenarios.chain import from_bytes, to_bytes
-from scenarios.journal import ROUNDS
-from scenarios.round_store import Held
 from scenarios.session import InProcess, Job
+from scenarios.store.chain import from_bytes, to_bytes
+from scenarios.store.journal import ROUNDS
+from scenarios.store.round_store import Held
 
 HONEST = (foreign.OUE, foreign.GRR, foreign.LocalHashing)
 

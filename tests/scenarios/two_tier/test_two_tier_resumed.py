@@ -18,8 +18,8 @@ from actors.second_order.answers import Answer, Answers
 from actors.second_order.cohort import PrivateCohort
 from coordinator.protocol.errors import LedgerError
 from coordinator.protocol.second_order import SecondOrderRelease
-from scenarios.chain import kept_records
-from scenarios.mark import FOLDER
+from scenarios.store.chain import kept_records
+from scenarios.store.mark import FOLDER
 from scenarios.two_tier.kept_batches import KeptBatches
 from scenarios.two_tier.places import Retried
 
@@ -108,7 +108,7 @@ def test_a_run_that_stops_while_a_batch_answers_goes_on_with_that_batch(
 
 def test_a_resumed_run_draws_no_fresh_noise(blindrec: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """What every device has answered, and to what, is what it answered before, and what an undisturbed run asks."""
-    monkeypatch.setattr("scenarios.holding.drop", lambda _: None)
+    monkeypatch.setattr("scenarios.store.holding.drop", lambda _: None)
     answers: dict[str, list[Answer | None]] = {}
     for name in ("whole", "resumed"):
         out = tmp_path / name

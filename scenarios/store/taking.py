@@ -10,10 +10,10 @@ from pydantic import BaseModel
 
 from actors.durable import make_folder
 from coordinator.protocol.errors import InputError, LostError
-from scenarios.chain import kept_records
 from scenarios.files import left_over, try_folder
 from scenarios.given import file_sha256
-from scenarios.mark import FOLDER, MARK, RUN, Mark, read_mark
+from scenarios.store.chain import kept_records
+from scenarios.store.mark import FOLDER, MARK, RUN, Mark, read_mark
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -26,7 +26,7 @@ def take(out: Path, wanted: Mark) -> None:
     Parameters
     ----------
     out : Path
-        Held by `scenarios.locking.sole`.
+        Held by `scenarios.store.locking.sole`.
     wanted : Mark
         As asked for.
 

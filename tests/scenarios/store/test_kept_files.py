@@ -14,12 +14,12 @@ import pytest
 from runs import Command, refused, small, tree
 
 from actors.keeper import SUFFIX
-from scenarios.chain import kept_records, to_bytes
 from scenarios.claiming import claim
 from scenarios.experiment import run
-from scenarios.journal import ROUNDS, Journal
-from scenarios.mark import FOLDER, MARK, digest, read_mark
 from scenarios.session import InProcess
+from scenarios.store.chain import kept_records, to_bytes
+from scenarios.store.journal import ROUNDS, Journal
+from scenarios.store.mark import FOLDER, MARK, digest, read_mark
 
 SCENARIO = small(users=90, design="sign", policy="fixed", rounds=4, seed=3)
 FLAGS = ["--backend", "inprocess", "--json", "-"]
@@ -249,7 +249,7 @@ def test_a_run_that_was_over_but_for_its_rounds_is_cleared_up(
     blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It was killed after it had written its result."""
-    monkeypatch.setattr("scenarios.holding.drop", lambda _: None)
+    monkeypatch.setattr("scenarios.store.holding.drop", lambda _: None)
     whole = blindrec(*WHOLE, "--out", tmp_path / "out").result
     monkeypatch.undo()
     assert kept_records(tmp_path / "out") == 4

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from coordinator.protocol.errors import InputError, LostError
-from scenarios.chain import drop, kept_records
 from scenarios.endings import kept
-from scenarios.locking import sole
-from scenarios.mark import read_mark
 from scenarios.session import Session
-from scenarios.taking import used
+from scenarios.store.chain import drop, kept_records
+from scenarios.store.locking import sole
+from scenarios.store.mark import read_mark
+from scenarios.store.taking import used
 
 T = TypeVar("T")
 
@@ -26,7 +26,7 @@ class Experiment(Generic[T]):
     Attributes
     ----------
     claim : callable
-        Makes the folder its own, or refuses it; see `scenarios.taking.take`.
+        Makes the folder its own, or refuses it; see `scenarios.store.taking.take`.
     work : callable
         Does it all on a backend, and keeps in the folder, if there is one, what is over.
     write : callable

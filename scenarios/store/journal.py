@@ -17,15 +17,15 @@ from coordinator.server.statistics.counts import CountStatistic
 from coordinator.server.statistics.pairs import PairStatistic
 from coordinator.server.statistics.scores import ScoreStatistic
 from coordinator.server.statistics.statistic import Statistic
-from scenarios.chain import Chain, Codec, Numbers
 from scenarios.policies import code_digest
 from scenarios.spending import Answered, require_booked
+from scenarios.store.chain import Chain, Codec, Numbers
 
 _STATISTICS = {kind.__name__: kind for kind in (ScoreStatistic, PairStatistic, CountStatistic)}
 
 
 class Journal(Chain[Round]):
-    """The rounds of one seed, a file each; see `scenarios.chain.Chain`.
+    """The rounds of one seed, a file each; see `scenarios.store.chain.Chain`.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ class Journal(Chain[Round]):
 
     @property
     def trusted(self) -> bool:
-        """Whether the code that is here is the one that the run began with; see `scenarios.round_store.Kept`."""
+        """Whether the code that is here is the one that the run began with; see `scenarios.store.round_store.Kept`."""
         mark = self._mark
         return mark is None or mark.code_sha256 == code_digest(mark.scenario.get("policy", ""))
 

@@ -21,7 +21,7 @@ from actors.durable import make_folder
 from actors.keeper import Keeper
 from coordinator.protocol.errors import InputError, LedgerError, LostError
 from scenarios.files import write_bytes
-from scenarios.mark import FOLDER, FORMAT, MARK, UNCLAIMED, digest, read_mark
+from scenarios.store.mark import FOLDER, FORMAT, MARK, UNCLAIMED, digest, read_mark
 
 T = TypeVar("T")
 Numbers = tuple[dict[str, Any], dict[str, Any]]
