@@ -11,7 +11,7 @@ from scenarios.config import Scenario
 from scenarios.given import file_sha256
 from scenarios.policies import code_digest
 from scenarios.store.mark import FOLDER, MARK, RUN, Mark
-from scenarios.store.taking import same_source, take
+from scenarios.store.taking import require_source, take
 
 
 def claim(out: Path, scenario: Scenario, repeat: int = 1) -> None:
@@ -127,5 +127,5 @@ def claimed(out: Path, mark: Mark, named: Named = Named()) -> Scenario:
             f"design {named.design} is {found}, the run in {out} began with {mark.scenario['design']}: its source, its "
             "settings or what travels with it has changed; go on with those, or start in a new folder"
         )
-    same_source(out, mark, _identity(scenario)[1], scenario.ratings)
+    require_source(out, mark, _identity(scenario)[1], scenario.ratings)
     return scenario

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from coordinator.protocol.errors import InputError, PolicyError
+from coordinator.protocol.errors import PolicyError
 from scenarios.claiming import claim
 from scenarios.config import Scenario
 from scenarios.policies import import_policy
@@ -16,7 +16,7 @@ from scenarios.records import write_out
 from scenarios.repeat import Finished, run_seeds
 from scenarios.separability import warning
 from scenarios.session import Session
-from scenarios.store.holding import Experiment, done_in
+from scenarios.store.holding import done_in, require_counts
 
 
 @contextmanager
@@ -60,22 +60,20 @@ def finished_run(
     PolicyError
         If the policy cannot be used, or went astray; where some rounds were over, after they were reported.
     """
-    if repeat < 1:
-        raise InputError(f"repeat is {repeat}; it must be at least 1")
-    if devices_per_actor is not None and devices_per_actor < 1:
-        raise InputError(f"devices_per_actor is {devices_per_actor}; it must be at least 1")
+    require_counts(repeat, devices_per_actor)
     if ":" in wanted.policy:
         import_policy(wanted.policy)  # what cannot be imported is told before Ray starts
     if line := warning(wanted):  # and so is what cannot be asked
         console.print(line, highlight=False, soft_wrap=True)
-    experiment = Experiment(
+    with done_in(
+        out,
+        opening,
         claim=lambda folder: claim(folder, wanted, repeat),
         work=lambda session: run_seeds(
             wanted, session, repeat=repeat, devices_per_actor=devices_per_actor, console=console, out=out
         ),
         write=lambda folder, finished: write_out(folder, finished.scenario, finished.result, finished.first),
-    )
-    with done_in(out, opening, experiment) as finished:
+    ) as finished:
         yield finished
         if finished.failure:
             reported = f"what earlier rounds learned is reported{f' in {out}' if out else ''}"

@@ -104,11 +104,17 @@ def write_out(out: Path, scenario: Scenario, result: dict[str, Any], first: Run)
     first : Run
         Whose items are written: that of the scenario's own seed.
     """
-    write_json(out / "scenario.json", scenario.flat())
-    write_json(out / "versions.json", versions())
     for name, table in (("items", items_table(first)), ("rounds", rounds_table(first))):
         table.attrs["releases_sha256"] = first.outcome.releases_sha256  # which run's table this is
         write_bytes(out / f"{name}.parquet", table.to_parquet(index=False))
+    write_result(out, result, scenario.flat())
+
+
+def write_result(out: Path, result: dict[str, Any], scenario: dict[str, Any] | None = None) -> None:
+    """Write what every finished folder holds beside its tables: the scenario, the versions, and last the result."""
+    if scenario is not None:
+        write_json(out / "scenario.json", scenario)
+    write_json(out / "versions.json", versions())
     write_json(out / "result.json", result)
 
 

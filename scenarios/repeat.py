@@ -101,8 +101,8 @@ def _one(
     if (own := own_of(filled)) and own[1].warning:
         console.print(own[1].warning, highlight=False, soft_wrap=True)
     answers = population.ratings.users * scenario.answers_per_device
-    if journal and (damaged := journal.check()):
-        console.print(f"{damaged} is damaged; going on from the round before it", soft_wrap=True)
+    if journal:
+        journal.check(console)
     with (
         report.progress(console, answers, f"seed {filled.seed}") as progress,
         _kept(journal, session, filled.seed) as rounds,

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from actors.keeper import Keeper
+from actors.keeper import Books
 from coordinator.protocol.ballots import Service
 from coordinator.protocol.checked import MOST_DEVICES
 from coordinator.protocol.errors import InputError
 from coordinator.server.online.service import Served
-from scenarios.spending import Answered, require_booked
+from scenarios.store.booked import Answered, require_booked
 from scenarios.store.chain import Chain, Codec, Numbers
 
 
@@ -38,46 +37,9 @@ class KeptClient:
     seconds: float
 
 
-class KeptClients(Chain[KeptClient]):
-    """The clients of one seed, a file each; see `scenarios.store.chain.Chain`.
-
-    Parameters
-    ----------
-    out : Path
-        The run's folder.
-    seed : int
-        Whose clients these are.
-
-    Raises
-    ------
-    InputError
-        If the folder's mark cannot be read.
-    """
-
-    def __init__(self, out: Path, seed: int) -> None:
-        super().__init__(out, seed, CLIENTS)
-
-    def _read_books(self) -> None:
-        """Read the ledger; refuse clients whose voters have not all booked what they entered."""
-        require_booked(map(_answered, self), Keeper(self.ledger))
-
-    def of(self, services: Sequence[Service]) -> list[KeptClient]:
-        """Return those that were served, in order.
-
-        Raises
-        ------
-        InputError
-            If one of them was served otherwise than it would be now.
-        """
-        kept = list(self)
-        for one, service in zip(kept, services, strict=False):
-            if one.service != service.id:
-                raise InputError(
-                    f"{self.folder} keeps client {one.number} of another service than {service}, which it would get "
-                    "here: it was computed by other code, or on another kind of processor; go on there, or start in a "
-                    "new folder"
-                )
-        return kept
+def _require_booked(kept: Iterable[KeptClient], book: Books) -> None:
+    """Refuse clients whose voters have not all booked what they entered."""
+    require_booked(map(_answered, kept), book)
 
 
 def _answered(one: KeptClient) -> Answered:
@@ -99,5 +61,31 @@ def _read(told: dict[str, Any], arrays: dict[str, Any]) -> KeptClient:
     )
 
 
-CLIENTS: Codec[KeptClient] = Codec(noun="client", number=lambda one: one.number, tell=_tell, read=_read)
+CLIENTS: Codec[KeptClient] = Codec(
+    noun="client", number=lambda one: one.number, tell=_tell, read=_read, require_booked=_require_booked
+)
 """How a client that was served is kept."""
+
+
+class KeptClients(Chain[KeptClient]):
+    """The clients of one seed; see `scenarios.store.chain.Chain`."""
+
+    codec = CLIENTS
+
+    def of(self, services: Sequence[Service]) -> list[KeptClient]:
+        """Return those that were served, in order.
+
+        Raises
+        ------
+        InputError
+            If one of them was served otherwise than it would be now.
+        """
+        kept = list(self)
+        for one, service in zip(kept, services, strict=False):
+            if one.service != service.id:
+                raise InputError(
+                    f"{self.folder} keeps client {one.number} of another service than {service}, which it would get "
+                    "here: it was computed by other code, or on another kind of processor; go on there, or start in a "
+                    "new folder"
+                )
+        return kept

@@ -4,43 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 from coordinator.protocol.errors import InputError, LostError
 from scenarios.endings import kept
-from scenarios.session import Session
 from scenarios.store.chain import drop, kept_records
 from scenarios.store.locking import sole
 from scenarios.store.mark import read_mark
 from scenarios.store.taking import used
 
+S = TypeVar("S")
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Experiment(Generic[T]):
-    """What is done in a folder.
-
-    Attributes
-    ----------
-    claim : callable
-        Makes the folder its own, or refuses it; see `scenarios.store.taking.take`.
-    work : callable
-        Does it all on a backend, and keeps in the folder, if there is one, what is over.
-    write : callable
-        Writes what came of it into the folder, the result last.
-    """
-
-    claim: Callable[[Path], None]
-    work: Callable[[Session], T]
-    write: Callable[[Path, T], None]
-
-
 @contextmanager
-def done_in(out: Path | None, opening: AbstractContextManager[Session], experiment: Experiment[T]) -> Iterator[T]:
-    """Do an experiment and write its folder; let the caller report, then remove what was kept to go on from.
+def held_in(
+    out: Path | None, opening: AbstractContextManager[S], *, claim: Callable[[Path], None], work: Callable[[S], T]
+) -> Iterator[T]:
+    """Do an experiment in its folder; let the caller write there what came of it. What is kept to go on from stays.
 
     Parameters
     ----------
@@ -48,12 +30,15 @@ def done_in(out: Path | None, opening: AbstractContextManager[Session], experime
         New folder, or that of the same experiment, which goes on there; None: nothing is kept.
     opening : context manager
         Opens the backend, once the folder is known to be free; see `scenarios.backends.opened`.
-    experiment : Experiment
+    claim : callable
+        Makes the folder its own, or refuses it; see `scenarios.store.taking.take`.
+    work : callable
+        Does it all on a backend, and keeps in the folder, if there is one, what is over.
 
     Yields
     ------
     object
-        What came of it. What the folder keeps stays if the caller raises.
+        What came of it.
 
     Raises
     ------
@@ -66,11 +51,46 @@ def done_in(out: Path | None, opening: AbstractContextManager[Session], experime
         with opening as session:
             new = out is not None and read_mark(out) is None
             if out is not None:
-                experiment.claim(out)
+                claim(out)
             with _left_empty(out, new=new):
-                done = experiment.work(session)
+                done = work(session)
+        yield done
+
+
+@contextmanager
+def done_in(
+    out: Path | None,
+    opening: AbstractContextManager[S],
+    *,
+    claim: Callable[[Path], None],
+    work: Callable[[S], T],
+    write: Callable[[Path, T], None],
+) -> Iterator[T]:
+    """Do an experiment and write its folder; let the caller report, then remove what was kept to go on from.
+
+    Parameters
+    ----------
+    out, opening, claim, work
+        As `held_in` takes them.
+    write : callable
+        Writes what came of it into the folder, the result last.
+
+    Yields
+    ------
+    object
+        What came of it. What the folder keeps stays if the caller raises.
+
+    Raises
+    ------
+    InputError, InterruptedRunError, ResumableError
+        As `held_in` does.
+    """
+    with held_in(out, opening, claim=claim, work=work) as done:
         if out is not None:
-            _write(experiment, out, done)
+            try:
+                write(out, done)
+            except OSError as error:
+                raise LostError(f"results cannot be written to {out} ({error.strerror})") from None
         yield done
         if out is not None:
             drop(out)
@@ -94,17 +114,21 @@ def _left_empty(out: Path | None, *, new: bool) -> Iterator[None]:
         raise
 
 
-def _write(experiment: Experiment[T], out: Path, done: T) -> None:
-    try:
-        experiment.write(out, done)
-    except OSError as error:
-        raise LostError(f"results cannot be written to {out} ({error.strerror})") from None
+def require_counts(repeat: int, devices_per_actor: int | None) -> None:
+    """Refuse an experiment without a seed, or with cohorts of nobody.
+
+    Raises
+    ------
+    InputError
+    """
+    if repeat < 1:
+        raise InputError(f"repeat is {repeat}; it must be at least 1")
+    if devices_per_actor is not None and devices_per_actor < 1:
+        raise InputError(f"devices_per_actor is {devices_per_actor}; it must be at least 1")
 
 
 def _kept(out: Path | None) -> str | None:
     """Tell what can be gone on with; None where that is nothing."""
-    if out is None or not (records := kept_records(out)):
+    if out is None or not (records := kept_records(out)) or not (mark := read_mark(out)):
         return None
-    mark = read_mark(out)
-    told = "what is over is kept" if mark is None else mark.told(records)
-    return f"{told} in {out}, the same command or blindrec resume {out} goes on"
+    return mark.told(records, out)

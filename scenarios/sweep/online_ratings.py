@@ -17,9 +17,8 @@ from scenarios.online.results import client_record
 from scenarios.online.run import build_world, proved, run_online
 from scenarios.online.worlds import World
 from scenarios.session import InProcess, Session
+from scenarios.sweep.folder import measure_units
 from scenarios.sweep.online_checks import check_seeds
-from scenarios.sweep.online_settings import digest_of
-from scenarios.sweep.store import measure_units
 from scenarios.validation import validated
 from scenarios.worker_threads import stop_if_abandoned
 
@@ -74,11 +73,6 @@ class RatingsSweep:
         columns = None if self.columns is None else list(self.columns)
         return {"sweep": "online ratings", "ratings_sha256": self.sha256, "columns": columns, **shared}
 
-    @property
-    def digest(self) -> str:
-        """Digest of `content`: sweeps with the same one share their finished units."""
-        return digest_of(self.content())
-
 
 class Key(NamedTuple):
     """A unit's name."""
@@ -129,7 +123,7 @@ def measure(scenario: OnlineScenario) -> Measured:
 
 
 def run_sweep(wanted: RatingsSweep, session: Session, out: Path, console: Console) -> Units:
-    """Measure every unit that the folder does not hold yet; see `store.measure_units`."""
+    """Measure every unit that the folder does not hold yet; see `folder.measure_units`."""
     units = {Key(name, seed): wanted.scenario(name, seed) for seed in range(wanted.seeds) for name in wanted.names}
     return measure_units(units, measure, session, out, console, read=_read, write=_written)
 

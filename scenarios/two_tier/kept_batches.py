@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from actors.keeper import Keeper
+from actors.keeper import Books
 from actors.second_order.answers import Answers
 from coordinator.protocol.checked import MOST_DEVICES
 from coordinator.protocol.errors import InputError, LedgerError
@@ -82,36 +81,17 @@ def batch_of(query: SecondOrderQuery, releases: Sequence[SecondOrderRelease], we
     )
 
 
-class KeptBatches(Chain[KeptBatch]):
-    """The batches of a run, a file each; see `scenarios.store.chain.Chain`.
-
-    Parameters
-    ----------
-    out : Path
-        The run's folder.
-    seed : int
-        The run's seed.
-
-    Raises
-    ------
-    InputError
-        If the folder's mark cannot be read.
-    """
-
-    def __init__(self, out: Path, seed: int) -> None:
-        super().__init__(out, seed, BATCHES)
-
-    def _read_books(self) -> None:
-        """Read what private devices have answered; refuse batches whose releases are not all there."""
-        answers = Answers(0, MOST_DEVICES, Keeper(self.ledger))
-        answers.look()
-        for one in self:
-            for device, payload in zip(one.devices, one.payloads, strict=True):
-                if (told := answers.get(device)) is None or told.payload != payload:
-                    raise LedgerError(
-                        f"batch {one.batch} was answered by private device {device}, whose ledger does not tell so; a "
-                        "part of it is missing: put its files back as they were, or start in a new folder"
-                    )
+def _require_booked(kept: Iterable[KeptBatch], book: Books) -> None:
+    """Refuse batches whose releases private devices have not all booked."""
+    answers = Answers(0, MOST_DEVICES, book)
+    answers.look()
+    for one in kept:
+        for device, payload in zip(one.devices, one.payloads, strict=True):
+            if (told := answers.get(device)) is None or told.payload != payload:
+                raise LedgerError(
+                    f"batch {one.batch} was answered by private device {device}, whose ledger does not tell so; a "
+                    "part of it is missing: put its files back as they were, or start in a new folder"
+                )
 
 
 def _tell(one: KeptBatch) -> Numbers:
@@ -143,5 +123,13 @@ def _read(told: dict[str, Any], arrays: dict[str, Any]) -> KeptBatch:
     )
 
 
-BATCHES: Codec[KeptBatch] = Codec(noun="batch", number=lambda one: one.batch, tell=_tell, read=_read)
+BATCHES: Codec[KeptBatch] = Codec(
+    noun="batch", number=lambda one: one.batch, tell=_tell, read=_read, require_booked=_require_booked
+)
 """How a batch that has answered is kept."""
+
+
+class KeptBatches(Chain[KeptBatch]):
+    """The batches of a run; see `scenarios.store.chain.Chain`."""
+
+    codec = BATCHES

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from runs import Command, refused, small, tree
 
-from actors.keeper import SUFFIX
+from actors.keeper import LEDGER
 from scenarios.claiming import claim
 from scenarios.experiment import run
 from scenarios.session import InProcess
@@ -173,7 +173,7 @@ def test_rounds_behind_one_that_was_removed_are_asked_again(blindrec: Command, t
 
 
 def ledgers_of(journal: Journal) -> list[Path]:
-    return sorted(journal.ledger.glob(f"*{SUFFIX}"))
+    return LEDGER.files(journal.ledger)
 
 
 def ledger_of_another_run(journal: Journal, other: Path) -> str:

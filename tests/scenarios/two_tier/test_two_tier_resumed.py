@@ -13,7 +13,7 @@ from going_on import LAYOUT, TIMED, killed_on_ray, left, on_a_full_disk, stopped
 from ray.exceptions import RayTaskError
 from runs import Command, refused, tree
 
-from actors.keeper import SUFFIX, Keeper
+from actors.keeper import LEDGER, Keeper
 from actors.second_order.answers import Answer, Answers
 from actors.second_order.cohort import PrivateCohort
 from coordinator.protocol.errors import LedgerError
@@ -183,7 +183,7 @@ def test_damaged_answers_and_other_models_are_refused(
 ) -> None:
     """Devices must not answer again, nor can releases be folded into a model that they were not about."""
     stopped(blindrec, 2, *RUN, "--out", tmp_path)
-    file = next(KeptBatches(tmp_path, 0).ledger.rglob(f"*{SUFFIX}"))
+    file = next(KeptBatches(tmp_path, 0).ledger.rglob(f"*{LEDGER.suffix}"))
     good = file.read_bytes()
     file.write_bytes(good.replace(b'"pmd"', b'"pmc"', 1))
     line = good[: good.index(b'"pmd"')].count(b"\n") + 1
