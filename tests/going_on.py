@@ -29,7 +29,7 @@ from scenarios.cli import main
 keep = Chain.keep
 def waiting(self, record):
     keep(self, record)
-    if self._codec.number(record) == int(sys.argv[1]):
+    if self.codec.number(record) == int(sys.argv[1]):
         signal.pause()
 Chain.keep = waiting
 main(sys.argv[2:])

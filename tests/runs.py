@@ -16,6 +16,8 @@ from scenarios.datasets import RatingTable
 from scenarios.experiment import Run, run, silent
 from scenarios.rating_split import Split
 from scenarios.session import InProcess, Progress
+from scenarios.store.mark import FOLDER
+from scenarios.store.units import UNIT, UNITS
 
 Rating = tuple[int, int, float]
 """User, item, rating."""
@@ -106,6 +108,16 @@ def split_of(rows: Sequence[Sequence[tuple[int, bool]]], held: Sequence[Sequence
 def tree(folder: Path) -> dict[str, bytes]:
     """All files below a folder."""
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def files_of_units(out: Path) -> list[Path]:
+    """The files in which a sweep's folder keeps finished units, in order."""
+    return UNIT.files(out / FOLDER / UNITS)
+
+
+def lines_of_units(out: Path) -> list[str]:
+    """The lines of all finished units, in the order in which they were finished."""
+    return [line for path in files_of_units(out) for line in path.read_text().splitlines()[1:]]
 
 
 def holds_within(seconds: float, condition: Callable[[], bool]) -> bool:

@@ -159,8 +159,8 @@ COMMANDS = {
     "tiers": f"sweep two-tier {TIERS} --figures 2 --seeds 1 --every 10 --mechanisms none,full --out {{}}/out",
 }
 """All commands that keep or write something; each ends on a full disk at its first, a middle and its last operation."""
-TOLD = {"run": "rounds are kept in", "users": "units are done and kept in", "adaptive": "units are done and kept in"}
-TOLD |= {"votes": "units are done and kept in", "tiers": "units are done and kept in"}
+TOLD = {"run": "rounds are kept in", "users": "unit is kept in", "adaptive": "units are kept in"}
+TOLD |= {"votes": "unit is kept in", "tiers": "units are kept in"}
 
 
 @pytest.mark.parametrize("name", COMMANDS)
