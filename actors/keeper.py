@@ -15,7 +15,7 @@ from typing import Protocol
 
 import numpy as np
 
-from actors.log import Kind, Log, read_log
+from actors.log import Kind, Log
 from coordinator.protocol.checked import MOST_DEVICES, require_whole
 from coordinator.protocol.errors import InputError, LedgerError
 
@@ -73,7 +73,8 @@ class Keeper:
         if folder is not None:
             self._folder = folder = folder.absolute()
             self._log = Log(folder, LEDGER, owner_of(folder))
-            for first, stop, line in self._log.take_over(_parsed):
+            self._log.settle()
+            for first, stop, line in self._log.read(_parsed):
                 self._hold(first, stop, [line])
 
     def read(self, first: int, stop: int, since: int = 0) -> tuple[int, list[str]]:
@@ -189,7 +190,7 @@ def read_book(folder: Path) -> Iterator[tuple[int, int, str]]:
     LedgerError
         If a file cannot be read, belongs to another run, or a line other than a torn last one is damaged.
     """
-    return read_log(folder, LEDGER, owner_of(folder), _parsed)
+    return Log(folder, LEDGER, owner_of(folder)).read(_parsed)
 
 
 def _parsed(told: bytes) -> tuple[int, int, str]:

@@ -52,10 +52,6 @@ class Kind:
     remedy: str
     error: type[BlindrecError]
 
-    def files(self, folder: Path) -> list[Path]:
-        """Return the logs of a folder, in the order in which they were begun."""
-        return sorted(folder.glob(f"*{self.suffix}"))
-
 
 class Log:
     """The lines of a folder: those that earlier processes wrote, and those that this one adds in a file of its own.
@@ -76,13 +72,13 @@ class Log:
         self._path: Path | None = None
         self._before = b""
 
-    def take_over(self, parse: Callable[[bytes], T]) -> Iterator[T]:
-        """Yield what earlier processes wrote, once the disk holds it; see `read_log`.
+    def settle(self) -> None:
+        """Wait until the disk holds what earlier processes wrote, before anybody acts on it.
 
         Raises
         ------
         BlindrecError
-            Of the kind's type: as `read_log`, and where the disk cannot be waited for.
+            Of the kind's type, if it cannot be waited for.
         """
         try:
             if self._folder.exists():
@@ -91,10 +87,30 @@ class Log:
             raise self._kind.error(
                 f"{self._kind.noun} in {self._folder} cannot be synchronized ({error.strerror}); look after its disk"
             ) from None
+
+    def read(self, parse: Callable[[bytes], T]) -> Iterator[T]:
+        """Yield the lines in order; a file's last one that was torn is left out, one that lacks its end is not.
+
+        Parameters
+        ----------
+        parse : callable
+            Takes a line, and fails where it is none of these.
+
+        Raises
+        ------
+        BlindrecError
+            Of the kind's type: if a file cannot be read, belongs to somebody else or has another format; if a line is
+            damaged, missing before others or not in its place.
+        """
         self._count = 0
-        for one in read_log(self._folder, self._kind, self._owner, parse):
-            self._count += 1
-            yield one
+        for path in files_of(self._folder, self._kind):
+            for number, told in self._lines(path):
+                try:
+                    one = parse(told)
+                except _NO_LINE:
+                    raise self._damaged(path, number) from None
+                self._count += 1
+                yield one
 
     def append(self, lines: Sequence[str]) -> None:
         """Write lines and wait until the disk holds them.
@@ -125,70 +141,41 @@ class Log:
         self._path, self._before = place, before
         self._count += len(lines)
 
-
-def read_log(folder: Path, kind: Kind, owner: str, parse: Callable[[bytes], T]) -> Iterator[T]:
-    """Yield what is kept in a folder, in order; a file's last line that was torn is left out, one without its end not.
-
-    Parameters
-    ----------
-    folder : Path
-        Nothing is kept where there is none.
-    kind : Kind
-        What it is about.
-    owner : str
-        Whom it belongs to.
-    parse : callable
-        Takes a line, and fails where it is none of these.
-
-    Raises
-    ------
-    BlindrecError
-        Of the kind's type: if a file cannot be read, belongs to somebody else or has another format; if a line is
-        damaged, missing before others or not in its place.
-    """
-    for path in kind.files(folder):
+    def _lines(self, path: Path) -> Iterator[tuple[int, bytes]]:
+        """Yield the lines of a file after its head, with their numbers."""
+        before, kind = b"", self._kind
         try:
-            content = path.read_bytes()
+            lines = path.read_bytes().split(b"\n")
         except OSError as error:
             raise kind.error(f"{kind.noun} {path} cannot be read ({error.strerror}); make it readable") from None
-        for number, told in _lines(content, path, kind, owner):
-            try:
-                one = parse(told)
-            except _NO_LINE:
-                raise _damaged(path, number, kind) from None
-            yield one
+        for number, line in enumerate(lines, start=1):
+            check, _, told = line.partition(b" ")
+            before = _digest(before, told)
+            if check != before.hex().encode():
+                if number == len(lines) and _torn(line):
+                    return
+                raise self._damaged(path, number)
+            if number > 1:
+                yield number, told
+            elif told != _head(self._owner).encode():
+                raise kind.error(
+                    f"{kind.noun} {path} says that it is {told.decode(errors='replace')[:200]}, its folder is that of "
+                    f"{self._owner}, format {FORMAT}; move it to where it belongs, or start in a new folder"
+                )
+
+    def _damaged(self, path: Path, number: int) -> BlindrecError:
+        kind, line = self._kind, f"{path} is damaged on line {number}, or of another version of blindrec"
+        return kind.error(f"{kind.noun} {line}; {kind.remedy}")
+
+
+def files_of(folder: Path, kind: Kind) -> list[Path]:
+    """Return the files of a log, in the order in which they were begun."""
+    return sorted(folder.glob(f"*{kind.suffix}"))
 
 
 def count_lines(folder: Path, kind: Kind) -> int:
     """Return how many lines are kept in a folder, without a look at what they say."""
-    return sum(max(path.read_bytes().count(b"\n") - 1, 0) for path in kind.files(folder))
-
-
-def _lines(content: bytes, path: Path, kind: Kind, owner: str) -> Iterator[tuple[int, bytes]]:
-    """Yield the lines of a file after its head, with their numbers."""
-    before = b""
-    lines = content.split(b"\n")
-    for number, line in enumerate(lines, start=1):
-        check, _, told = line.partition(b" ")
-        before = _digest(before, told)
-        if check != before.hex().encode():
-            if number == len(lines) and _torn(line):
-                return
-            raise _damaged(path, number, kind)
-        if number > 1:
-            yield number, told
-        elif told != _head(owner).encode():
-            raise kind.error(
-                f"{kind.noun} {path} says that it is {told.decode(errors='replace')[:200]}, its folder is that of "
-                f"{owner}, format {FORMAT}; move it to where it belongs, or start in a new folder"
-            )
-
-
-def _damaged(path: Path, number: int, kind: Kind) -> BlindrecError:
-    """Return the error that names a line which cannot be right."""
-    return kind.error(
-        f"{kind.noun} {path} is damaged on line {number}, or of another version of blindrec; {kind.remedy}"
-    )
+    return sum(max(path.read_bytes().count(b"\n") - 1, 0) for path in files_of(folder, kind))
 
 
 def _torn(tail: bytes) -> bool:

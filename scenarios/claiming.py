@@ -15,24 +15,7 @@ from scenarios.store.taking import require_source, take
 
 
 def claim(out: Path, scenario: Scenario, repeat: int = 1) -> None:
-    """Make a folder the place of a run, or of the rest of one that was interrupted; see `scenarios.store.taking.take`.
-
-    Parameters
-    ----------
-    out : Path
-        Held by `scenarios.store.locking.sole`.
-    scenario : Scenario
-        As asked for.
-    repeat : int
-        Seeds; kept for whoever resumes.
-
-    Raises
-    ------
-    InputError
-        If the folder holds anything else, or its mark was changed.
-    LostError
-        If it cannot be written, as on a full disk.
-    """
+    """Make a folder the place of a run, or of the rest of one; see `scenarios.store.taking.take`, also for errors."""
     given, source = _identity(scenario)
     code = code_digest(scenario.policy)
     take(out, Mark(kind=RUN, scenario=given, source_sha256=source, code_sha256=code, repeat=repeat))

@@ -35,16 +35,14 @@ def finished_run(
     ----------
     wanted : Scenario
         Its seed is the first.
-    opening : context manager
-        Opens the backend, once the folder is known to be free; see `scenarios.backends.opened`.
+    opening, out
+        See `scenarios.store.holding.done_in`; it goes on after the last round that the folder keeps.
     repeat : int
         Number of seeds.
     devices_per_actor : int or None
         Size of a cohort.
     console : Console
         For progress.
-    out : Path or None
-        New folder, or that of the same run, which goes on after the last round that it kept.
 
     Yields
     ------
@@ -53,10 +51,8 @@ def finished_run(
 
     Raises
     ------
-    InputError
-        If something cannot be used; no device was asked.
-    InterruptedRunError, ResumableError
-        On Ctrl-C, or where something was lost, if the folder keeps rounds that the run can go on from.
+    InputError, InterruptedRunError, ResumableError
+        As `scenarios.store.holding.done_in` does.
     PolicyError
         If the policy cannot be used, or went astray; where some rounds were over, after they were reported.
     """

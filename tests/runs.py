@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
+from actors.log import files_of
 from scenarios.config import Scenario
 from scenarios.datasets import RatingTable
 from scenarios.experiment import Run, run, silent
@@ -112,7 +113,7 @@ def tree(folder: Path) -> dict[str, bytes]:
 
 def files_of_units(out: Path) -> list[Path]:
     """The files in which a sweep's folder keeps finished units, in order."""
-    return UNIT.files(out / FOLDER / UNITS)
+    return files_of(out / FOLDER / UNITS, UNIT)
 
 
 def lines_of_units(out: Path) -> list[str]:

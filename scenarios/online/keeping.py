@@ -40,16 +40,14 @@ def served_in(
     ----------
     wanted : OnlineScenario
         Its seed is the first.
-    opening : context manager
-        Opens the backend, once the folder is known to be free.
+    opening, out
+        See `scenarios.store.holding.done_in`; it goes on after the last client that the folder keeps.
     repeat : int
         Number of seeds.
     devices_per_actor : int or None
         Size of a cohort of voters.
     console : Console
         For progress.
-    out : Path or None
-        New folder, or that of the same run, which goes on after the last client that it kept.
 
     Yields
     ------
@@ -60,10 +58,8 @@ def served_in(
 
     Raises
     ------
-    InputError
-        If something cannot be used; nobody voted.
-    InterruptedRunError, ResumableError
-        On Ctrl-C, or where something was lost, if the folder keeps clients that the run can go on from.
+    InputError, InterruptedRunError, ResumableError
+        As `scenarios.store.holding.done_in` does.
     """
     require_counts(repeat, devices_per_actor)
     with done_in(

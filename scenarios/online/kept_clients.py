@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 
-from actors.keeper import Books
 from coordinator.protocol.ballots import Service
 from coordinator.protocol.checked import MOST_DEVICES
 from coordinator.protocol.errors import InputError
@@ -37,11 +36,6 @@ class KeptClient:
     seconds: float
 
 
-def _require_booked(kept: Iterable[KeptClient], book: Books) -> None:
-    """Refuse clients whose voters have not all booked what they entered."""
-    require_booked(map(_answered, kept), book)
-
-
 def _answered(one: KeptClient) -> Answered:
     return Answered(f"client {one.number}", one.service, 0, MOST_DEVICES, one.served.electors.size)
 
@@ -62,7 +56,11 @@ def _read(told: dict[str, Any], arrays: dict[str, Any]) -> KeptClient:
 
 
 CLIENTS: Codec[KeptClient] = Codec(
-    noun="client", number=lambda one: one.number, tell=_tell, read=_read, require_booked=_require_booked
+    noun="client",
+    number=lambda one: one.number,
+    tell=_tell,
+    read=_read,
+    require_booked=lambda kept, book: require_booked(map(_answered, kept), book),
 )
 """How a client that was served is kept."""
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import fields
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from actors.keeper import Books
 from coordinator.protocol.messages import Query
 from coordinator.server.rounds.conductor import Round
 from coordinator.server.rounds.state import Ask
@@ -22,11 +20,6 @@ from scenarios.store.booked import Answered, require_booked
 from scenarios.store.chain import Chain, Codec, Numbers
 
 _STATISTICS = {kind.__name__: kind for kind in (ScoreStatistic, PairStatistic, CountStatistic)}
-
-
-def _require_booked(kept: Iterable[Round], book: Books) -> None:
-    """Refuse rounds whose charges are not all in the ledger."""
-    require_booked(map(_answered, kept), book)
 
 
 def _answered(over: Round) -> Answered:
@@ -83,7 +76,13 @@ def _read(told: dict[str, Any], arrays: dict[str, Any]) -> Round:
     return Round(ask=ask, statistic=statistic, digest=bytes.fromhex(told["digest"]), size=told["size"])
 
 
-ROUNDS = Codec(noun="round", number=_number, tell=_tell, read=_read, require_booked=_require_booked)
+ROUNDS: Codec[Round] = Codec(
+    noun="round",
+    number=_number,
+    tell=_tell,
+    read=_read,
+    require_booked=lambda kept, book: require_booked(map(_answered, kept), book),
+)
 """How a round is kept."""
 
 

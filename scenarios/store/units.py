@@ -54,7 +54,8 @@ class Units(Generic[K, M]):
         InputError
             If a file cannot be read, belongs to another sweep, or is damaged otherwise than by a crash.
         """
-        return self._log.take_over(lambda told: self._read(json.loads(told)))
+        self._log.settle()
+        return self._log.read(lambda told: self._read(json.loads(told)))
 
     def keep(self, key: K, measured: M) -> None:
         """Write a unit, and wait until the disk holds it.

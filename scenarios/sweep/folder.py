@@ -60,20 +60,7 @@ def swept_in(
 
 
 def claim(out: Path, content: Mapping[str, Any]) -> None:
-    """Make a folder a sweep's own, or find that it is already; see `scenarios.store.taking.take`.
-
-    Parameters
-    ----------
-    out : Path
-        Held by `scenarios.store.locking.sole`.
-    content : dict
-        As `swept_in` takes it.
-
-    Raises
-    ------
-    InputError
-        If it holds something else, or another sweep.
-    """
+    """Make a folder a sweep's own, or find that it is already; see `scenarios.store.taking.take`, also for errors."""
     if (out / EARLIER).is_file():
         raise InputError(
             f"output folder {out} holds a sweep that an earlier version of blindrec kept, in another format; go on "

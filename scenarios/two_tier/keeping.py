@@ -31,12 +31,10 @@ def taught_in(
     Parameters
     ----------
     wanted : TwoTier
-    opening : context manager
-        Opens the backend, once ratings are read and the folder is known to be free.
+    opening, out
+        See `scenarios.store.holding.done_in`; ratings are read first. It goes on after the last batch that is kept.
     console : Console
         Told if something that was kept is damaged.
-    out : Path or None
-        New folder, or that of the same run, which goes on after the last batch that it kept.
 
     Yields
     ------
@@ -45,10 +43,8 @@ def taught_in(
 
     Raises
     ------
-    InputError
-        If something cannot be used; no private device was asked.
-    InterruptedRunError, ResumableError
-        On Ctrl-C, or where something was lost, if the folder keeps batches that the run can go on from.
+    InputError, InterruptedRunError, ResumableError
+        As `scenarios.store.holding.done_in` does.
     """
     table = read_table(wanted)
 

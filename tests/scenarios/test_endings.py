@@ -160,7 +160,7 @@ COMMANDS = {
 }
 """All commands that keep or write something; each ends on a full disk at its first, a middle and its last operation."""
 TOLD = {"run": "rounds are kept in", "users": "unit is kept in", "adaptive": "units are kept in"}
-TOLD |= {"votes": "unit is kept in", "tiers": "units are kept in"}
+TOLD |= {"votes": "units are kept in", "tiers": "units are kept in"}
 
 
 @pytest.mark.parametrize("name", COMMANDS)

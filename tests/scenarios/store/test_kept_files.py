@@ -14,6 +14,7 @@ import pytest
 from runs import Command, refused, small, tree
 
 from actors.keeper import LEDGER
+from actors.log import files_of
 from scenarios.claiming import claim
 from scenarios.experiment import run
 from scenarios.session import InProcess
@@ -173,7 +174,7 @@ def test_rounds_behind_one_that_was_removed_are_asked_again(blindrec: Command, t
 
 
 def ledgers_of(journal: Journal) -> list[Path]:
-    return LEDGER.files(journal.ledger)
+    return files_of(journal.ledger, LEDGER)
 
 
 def ledger_of_another_run(journal: Journal, other: Path) -> str:
