@@ -1,4 +1,4 @@
-"""Records: a run's folder and its JSON, checked before the run and written after it, whole or not at all."""
+"""Records: a run's folder and its JSON, written after the run, whole or not at all."""
 
 from __future__ import annotations
 
@@ -14,27 +14,21 @@ from coordinator.protocol.budget import as_json
 from coordinator.protocol.errors import InputError
 from scenarios.config import Scenario
 from scenarios.experiment import Run
-from scenarios.files import left_over, to_json, try_file, try_folder, write_bytes, write_json
+from scenarios.files import to_json, try_file, write_bytes, write_json
 from scenarios.popularity import liked_share, ranks
 
 STDOUT = "-"
 _PACKAGES = ("blindrec", "ray", "numpy", "numba", "scipy", "scikit-learn", "pandas", "pyarrow")
 
 
-def check_targets(out: Path | None, json_target: str | None) -> None:
-    """Make sure that results will have a place, before anything runs.
+def check_target(json_target: str | None) -> None:
+    """Make sure that a result can be written as JSON where it is wanted, before anything runs.
 
     Raises
     ------
     InputError
-        If the folder holds something, or a path cannot be written.
+        If it cannot.
     """
-    if out is not None:
-        if out.exists() and not out.is_dir():
-            raise InputError(f"output folder {out} is a file; name another one")
-        if out.is_dir() and not all(map(left_over, out.iterdir())):
-            raise InputError(f"output folder {out} holds another run; name a new one")
-        try_folder(out)
     if json_target not in (None, STDOUT):
         target = Path(str(json_target))
         if target.is_dir():

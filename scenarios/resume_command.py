@@ -17,7 +17,7 @@ from scenarios import report
 from scenarios.backends import check_backend, open_session
 from scenarios.claiming import Named, claimed
 from scenarios.keeping import finished_run
-from scenarios.records import check_targets
+from scenarios.records import check_target
 from scenarios.session import Session
 from scenarios.store.chain import drop
 from scenarios.store.locking import sole
@@ -54,7 +54,7 @@ def resume(
     nothing is imported because a folder says so. Where all was over, its result is told again, and nobody is asked.
     """
     check_backend(backend, workers)
-    check_targets(None, json)
+    check_target(json)
     mark = read_mark(folder)
     if mark is not None and mark.kind == SWEEP:
         raise InputError(f"output folder {folder} holds a sweep, which goes on by its own command; give that again")

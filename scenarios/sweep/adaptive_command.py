@@ -12,7 +12,7 @@ from rich.console import Console
 from coordinator.protocol.errors import InputError
 from scenarios.backends import check_backend, open_session
 from scenarios.files import write_table
-from scenarios.records import STDOUT, check_targets, deliver, write_result
+from scenarios.records import STDOUT, check_target, deliver, write_result
 from scenarios.session import Session
 from scenarios.sweep.adaptive_settings import Comparison, check_comparison
 from scenarios.sweep.adaptive_summary import summarize, units_table
@@ -85,7 +85,7 @@ def adaptive(
         world={**world, "confidence": confidence},
     )
     check_comparison(wanted)
-    check_targets(None, json)
+    check_target(json)
     opening = open_session(backend, address=address, workers=workers)
 
     def work(session: Session) -> Units:

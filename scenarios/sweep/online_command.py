@@ -12,7 +12,7 @@ from rich.console import Console
 from coordinator.server.online.recommenders import compared_in, still_names
 from scenarios.backends import check_backend, open_session
 from scenarios.files import write_table
-from scenarios.records import STDOUT, check_targets, deliver, write_result
+from scenarios.records import STDOUT, check_target, deliver, write_result
 from scenarios.session import Session
 from scenarios.sweep.folder import swept_in
 
@@ -88,7 +88,7 @@ def online(
     of_file = {"clients": clients, "columns": columns, "like_from": like_from}
     shared = {"recommenders": recommenders, "seeds": seeds, "rounds": rounds, "objects": objects}
     kind = sweep_of(ratings, planted=planted, of_file=of_file, shared=shared)
-    check_targets(None, json)
+    check_target(json)
     opening = open_session(backend, address=address, workers=workers)
 
     def work(session: Session) -> Any:

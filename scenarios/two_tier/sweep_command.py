@@ -15,7 +15,7 @@ from rich.table import Table
 from scenarios.backends import open_session
 from scenarios.datasets import three_columns
 from scenarios.files import write_json, write_table
-from scenarios.records import STDOUT, check_targets, deliver, versions
+from scenarios.records import STDOUT, check_target, deliver, versions
 from scenarios.session import Session
 from scenarios.sweep.folder import measure_units, swept_in
 from scenarios.two_tier.config import NONE, TwoTier, needs_scale, two_tier_of
@@ -66,7 +66,7 @@ def two_tier_sweep(
     """See `HELP`."""
     flags = {name: value for name, value in locals().items() if name in TwoTier.model_fields}
     base = two_tier_of({**flags, "columns": three_columns(columns), "mechanism": NONE})
-    check_targets(None, json)
+    check_target(json)
     wanted = _plan(base, figures=figures, seeds=seeds, curves=mechanisms.split(","), every=every)
     content = {"sweep": "two-tier", "base": base.model_dump(mode="json", exclude={"seed"})}
     opening = open_session(backend, address=address, workers=workers)

@@ -194,7 +194,7 @@ def test_what_has_changed_since_is_refused(blindrec: Command, monkeypatch: pytes
     assert f"{ratings} has changed since the run in {out} began" in refused(blindrec, "resume", out, *HERE)
     ratings.write_text(good)
     with monkeypatch.context() as patch:
-        patch.setattr("scenarios.online.keeping.code_digest", lambda _: "ab" * 32)
+        patch.setattr("scenarios.store.taking.code_digest", lambda _: "ab" * 32)
         for again in (["resume", out, *HERE], [*run, "--out", out]):
             assert "the code of blindrec has changed since" in refused(blindrec, *again)
     assert blindrec("resume", out, *HERE).code == 0

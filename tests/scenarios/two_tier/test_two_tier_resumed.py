@@ -190,7 +190,7 @@ def test_damaged_answers_and_other_models_are_refused(
     assert f"is damaged on line {line}" in refused(blindrec, "resume", tmp_path, *HERE)
     file.write_bytes(good)
     with monkeypatch.context() as patch:
-        patch.setattr("scenarios.two_tier.keeping.code_digest", lambda _: "ab" * 32)
+        patch.setattr("scenarios.store.taking.code_digest", lambda _: "ab" * 32)
         assert "the code of blindrec has changed since" in refused(blindrec, "resume", tmp_path, *HERE)
     with monkeypatch.context() as patch:
         patch.setattr("coordinator.server.completion.fitting.SHRINK", 4.0)
