@@ -16,9 +16,11 @@ import pytest
 from runs import Command, Ended, files_of_units, holds_within, refused
 from runs import lines_of_units as lines
 
+from coordinator.protocol.errors import InputError
 from scenarios import cli
 from scenarios.cluster import OnRay
 from scenarios.session import InProcess
+from scenarios.store.locking import sole
 from scenarios.store.mark import FOLDER, MARK
 from scenarios.sweep.folder import EARLIER, claim
 from scenarios.sweep.grid import load_grid
@@ -156,6 +158,22 @@ def test_more_seeds_go_on_where_fewer_stopped(swept: Callable[..., Ended], out: 
     assert more.err.startswith("4 of 6 units")
     assert more.result["settings"][0]["seeds"] == 3
     assert len(lines(out)) == 6
+
+
+def test_a_folder_is_held_until_all_is_written(
+    swept: Callable[..., Ended], out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def drawn(*_: object) -> None:
+        with pytest.raises(InputError, match="is in use by another blindrec"):
+            sole(out).__enter__()
+        drawings.append(out)
+
+    drawings = list[Path]()
+    monkeypatch.setattr("scenarios.sweep.measuring.draw", drawn)
+    assert swept("--out", out).code == 0
+    assert drawings == [out]
+    with sole(out):
+        assert (out / "result.json").exists()
 
 
 def test_progress_is_told_in_lines(

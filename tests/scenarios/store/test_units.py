@@ -22,6 +22,7 @@ from scenarios.session import InProcess
 from scenarios.store.chain import kept_records
 from scenarios.store.locking import sole
 from scenarios.store.mark import FOLDER, MARK, read_mark
+from scenarios.store.units import UNITS
 from scenarios.sweep.folder import claim, measure_units
 
 CONTENT = {"base": {"items": 3}, "shares": (0.5, 0.25)}
@@ -151,6 +152,20 @@ def test_a_unit_costs_one_wait_for_the_disk(tmp_path: Path, monkeypatch: pytest.
             swept(tmp_path / str(units), units)
         waits.append(disk.done.count("fsync"))
     assert waits[1] - waits[0] == 200
+
+
+def test_what_a_dead_process_left_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may have died before it could; results are made of its units now."""
+    swept(tmp_path)
+    waited, fsync = list[Path](), os.fsync
+
+    def noticed(held: int) -> None:
+        waited.append(Path(f"/proc/self/fd/{held}").readlink())
+        fsync(held)
+
+    monkeypatch.setattr(os, "fsync", noticed)
+    assert swept(tmp_path) == []
+    assert {*files_of_units(tmp_path), tmp_path / FOLDER / UNITS} <= set(waited)
 
 
 def test_more_units_go_on_and_fewer_are_there(tmp_path: Path) -> None:
