@@ -15,12 +15,16 @@ from typing import Protocol
 
 import numpy as np
 
-from actors.durable import make_folder, settle
-from actors.log import Log, damaged, read_log
+from actors.log import Kind, Log
 from coordinator.protocol.checked import MOST_DEVICES, require_whole
 from coordinator.protocol.errors import InputError, LedgerError
 
-SUFFIX = ".ledger"
+LEDGER = Kind(
+    noun="ledger",
+    suffix=".ledger",
+    remedy="what devices spent is not known: put the file back as it was, or start in a new folder",
+    error=LedgerError,
+)
 _ABOUT = re.compile(r"\[(\d{1,13}), (\d{1,13}), ([\[{].*)\]")
 """A line of the log: the first device, the one after the last, and what is booked about them."""
 
@@ -66,13 +70,12 @@ class Keeper:
         self._bounds = np.empty((2, 64), np.int64)
         self._log: Log | None = None
         self._failed: LedgerError | None = None
-        self._made = False
         if folder is not None:
             self._folder = folder = folder.absolute()
-            _settled(folder)
-            for first, stop, line in read_book(folder):
+            self._log = Log(folder, LEDGER, owner_of(folder))
+            self._log.settle()
+            for first, stop, line in self._log.read(_parsed):
                 self._hold(first, stop, [line])
-            self._log = Log(folder, f"{len(self._lines):012d}", SUFFIX, owner_of(folder))
 
     def read(self, first: int, stop: int, since: int = 0) -> tuple[int, list[str]]:
         """Return how many entries there are, and which of them devices ``first`` to ``stop - 1`` should know.
@@ -152,9 +155,6 @@ class Keeper:
         if self._log is None:
             return
         try:
-            if not self._made:
-                make_folder(self._folder)
-                self._made = True
             self._log.append(told)
         except OSError as error:
             self._failed = LedgerError(
@@ -177,44 +177,25 @@ def _require_line(line: str) -> str:
     return line
 
 
-def _settled(folder: Path) -> None:
-    """Wait until the disk holds what an earlier process wrote there, before anybody is told that it is booked."""
-    try:
-        if folder.exists():
-            settle(folder, SUFFIX)
-    except OSError as error:
-        raise LedgerError(
-            f"ledger in {folder} cannot be synchronized ({error.strerror}); look after its disk"
-        ) from None
-
-
 def owner_of(folder: Path) -> str:
     """Return the run and the seed that a folder of ledgers belongs to, as its name tells them."""
     return "/".join(folder.parts[-2:])
 
 
 def read_book(folder: Path) -> Iterator[tuple[int, int, str]]:
-    """Yield what is kept in a folder, in order: the first device, the one after the last, and the line about them.
+    """Return what is kept in a folder, in order: the first device, the one after the last, and the line about them.
 
     Raises
     ------
     LedgerError
         If a file cannot be read, belongs to another run, or a line other than a torn last one is damaged.
     """
-    for path in sorted(folder.glob(f"*{SUFFIX}")):
-        try:
-            for number, told in enumerate(read_log(path, owner_of(folder)), start=2):
-                yield _parsed(told, path, number)
-        except OSError as error:
-            raise LedgerError(f"ledger {path} cannot be read ({error.strerror}); make it readable") from None
+    return Log(folder, LEDGER, owner_of(folder)).read(_parsed)
 
 
-def _parsed(told: bytes, path: Path, number: int) -> tuple[int, int, str]:
-    try:
-        text = told.decode("ascii")
-        json.loads(text)
-    except (ValueError, RecursionError):
-        raise damaged(path, number) from None
+def _parsed(told: bytes) -> tuple[int, int, str]:
+    text = told.decode("ascii")
+    json.loads(text)
     if not (match := _ABOUT.fullmatch(text)) or int(match[1]) > int(match[2]):
-        raise damaged(path, number)
+        raise ValueError("this is about no devices")
     return int(match[1]), int(match[2]), match[3]

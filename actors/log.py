@@ -1,7 +1,8 @@
 """A log: lines that are on the disk before anybody acts on them, bound to whom they belong and to all lines before.
 
-A log is written by one process only, which makes the file with its first lines; a later process makes another one. So
-a line that a crash tore off is always the last one, and nothing is ever cut off or written over.
+A folder holds a file for each process that wrote there, which makes it with its first lines; a later process makes
+another one. So a line that a crash tore off is always the last one of its file, and nothing is ever cut off or written
+over.
 
 What is damaged or taken out before the last line is noticed, and so is a last line that was changed. A file that ends
 early, after any line or within one, looks as a crash leaves it: what was cut off there cannot be noticed.
@@ -13,38 +14,103 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
-from actors.durable import add, sync_folder
-from coordinator.protocol.errors import LedgerError
+from actors.durable import add, make_folder, settle, sync_folder
+from coordinator.protocol.errors import BlindrecError
 
+T = TypeVar("T")
 FORMAT = 4
-"""Changes when a line of a log means something else; the rounds and the mark of a run have a format of their own."""
+"""Changes when something that is kept means something else: a line of a log, a record, or the mark of a folder."""
 _DIGEST = 8
 _BEGUN = re.compile(rb"[0-9a-f]{0,15}|[0-9a-f]{16}(?: (?:[\[{][ -~]*)?)?")
 """How every line begins, wherever it is torn: its digest, then JSON in ASCII."""
+_NO_LINE = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """What the logs of a folder are about.
+
+    Attributes
+    ----------
+    noun : str
+        What one is called.
+    suffix : str
+        How the name of its file ends.
+    remedy : str
+        What to do about a line that is damaged.
+    error : type
+        Raised where a log cannot be right, or not be read.
+    """
+
+    noun: str
+    suffix: str
+    remedy: str
+    error: type[BlindrecError]
 
 
 class Log:
-    """A log that this process writes.
+    """The lines of a folder: those that earlier processes wrote, and those that this one adds in a file of its own.
 
     Parameters
     ----------
     folder : Path
-        Where its file will be.
-    name : str
-        How the file's name begins.
-    suffix : str
-        How it ends.
+        Made with the first line.
+    kind : Kind
+        What they are about.
     owner : str
-        Whom the lines belong to, which the file's head tells.
+        Whom they belong to, which the head of every file tells.
     """
 
-    def __init__(self, folder: Path, name: str, suffix: str, owner: str) -> None:
-        self._folder, self._name, self._suffix, self._owner = folder, name, suffix, owner
+    def __init__(self, folder: Path, kind: Kind, owner: str) -> None:
+        self._folder, self._kind, self._owner = folder, kind, owner
+        self._count = 0
         self._path: Path | None = None
         self._before = b""
+
+    def settle(self) -> None:
+        """Wait until the disk holds what earlier processes wrote, before anybody acts on it.
+
+        Raises
+        ------
+        BlindrecError
+            Of the kind's type, if it cannot be waited for.
+        """
+        try:
+            if self._folder.exists():
+                settle(self._folder, self._kind.suffix)
+        except OSError as error:
+            raise self._kind.error(
+                f"{self._kind.noun} in {self._folder} cannot be synchronized ({error.strerror}); look after its disk"
+            ) from None
+
+    def read(self, parse: Callable[[bytes], T]) -> Iterator[T]:
+        """Yield the lines in order; a file's last one that was torn is left out, one that lacks its end is not.
+
+        Parameters
+        ----------
+        parse : callable
+            Takes a line, and fails where it is none of these.
+
+        Raises
+        ------
+        BlindrecError
+            Of the kind's type: if a file cannot be read, belongs to somebody else or has another format; if a line is
+            damaged, missing before others or not in its place.
+        """
+        self._count = 0
+        for path in files_of(self._folder, self._kind):
+            for number, told in self._lines(path):
+                try:
+                    one = parse(told)
+                except _NO_LINE:
+                    raise self._damaged(path, number) from None
+                self._count += 1
+                yield one
 
     def append(self, lines: Sequence[str]) -> None:
         """Write lines and wait until the disk holds them.
@@ -61,52 +127,55 @@ class Log:
         """
         before, told, path = self._before, list(lines), self._path
         if path is None:
+            make_folder(self._folder)
             before, told = b"", [_head(self._owner), *lines]
         content = bytearray()
         for one in told:
             before = _digest(before, one.encode())
             content += f"{before.hex()} {one}\n".encode()
         self._path = None
-        place = path or self._folder / f"{self._name}-{os.urandom(4).hex()}{self._suffix}"
+        place = path or self._folder / f"{self._count:012d}-{os.urandom(4).hex()}{self._kind.suffix}"
         add(place, bytes(content), new=path is None)
         if path is None:
             sync_folder(self._folder)
         self._path, self._before = place, before
+        self._count += len(lines)
+
+    def _lines(self, path: Path) -> Iterator[tuple[int, bytes]]:
+        """Yield the lines of a file after its head, with their numbers."""
+        before, kind = b"", self._kind
+        try:
+            lines = path.read_bytes().split(b"\n")
+        except OSError as error:
+            raise kind.error(f"{kind.noun} {path} cannot be read ({error.strerror}); make it readable") from None
+        for number, line in enumerate(lines, start=1):
+            check, _, told = line.partition(b" ")
+            before = _digest(before, told)
+            if check != before.hex().encode():
+                if number == len(lines) and _torn(line):
+                    return
+                raise self._damaged(path, number)
+            if number > 1:
+                yield number, told
+            elif told != _head(self._owner).encode():
+                raise kind.error(
+                    f"{kind.noun} {path} says that it is {told.decode(errors='replace')[:200]}, its folder is that of "
+                    f"{self._owner}, format {FORMAT}; move it to where it belongs, or start in a new folder"
+                )
+
+    def _damaged(self, path: Path, number: int) -> BlindrecError:
+        kind, line = self._kind, f"{path} is damaged on line {number}, or of another version of blindrec"
+        return kind.error(f"{kind.noun} {line}; {kind.remedy}")
 
 
-def read_log(path: Path, owner: str) -> Iterator[bytes]:
-    """Yield the lines of a log without its head; a last one that was torn is left out, one that lacks its end is not.
-
-    Raises
-    ------
-    LedgerError
-        If it belongs to somebody else, has another format, or a line is damaged, missing before others or not in its
-        place.
-    """
-    before = b""
-    lines = path.read_bytes().split(b"\n")
-    for number, line in enumerate(lines, start=1):
-        check, _, told = line.partition(b" ")
-        before = _digest(before, told)
-        if check != before.hex().encode():
-            if number == len(lines) and _torn(line):
-                return
-            raise damaged(path, number)
-        if number > 1:
-            yield told
-        elif told != _head(owner).encode():
-            raise LedgerError(
-                f"ledger {path} says that it is {told.decode(errors='replace')[:200]}, its folder is that of {owner}, "
-                f"format {FORMAT}; move it to where it belongs, or start in a new folder"
-            )
+def files_of(folder: Path, kind: Kind) -> list[Path]:
+    """Return the files of a log, in the order in which they were begun."""
+    return sorted(folder.glob(f"*{kind.suffix}"))
 
 
-def damaged(path: Path, number: int) -> LedgerError:
-    """Return the error that names a line which cannot be right."""
-    return LedgerError(
-        f"ledger {path} is damaged on line {number}, or of another version of blindrec; what devices spent is not "
-        "known: put the file back as it was, or start in a new folder"
-    )
+def count_lines(folder: Path, kind: Kind) -> int:
+    """Return how many lines are kept in a folder, without a look at what they say."""
+    return sum(max(path.read_bytes().count(b"\n") - 1, 0) for path in files_of(folder, kind))
 
 
 def _torn(tail: bytes) -> bool:

@@ -12,8 +12,8 @@ from typing import Any, Final
 from actors.charges import read_entry
 from actors.keeper import read_book
 from coordinator.protocol.errors import LedgerError
-from scenarios.chain import kept_records
-from scenarios.journal import Journal
+from scenarios.store.chain import kept_records
+from scenarios.store.journal import Journal
 
 End = dict[str, Any]
 """What a run ends with, as far as nothing that is killed may change it."""

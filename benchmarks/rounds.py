@@ -16,8 +16,8 @@ import typer
 
 from scenarios.config import Scenario
 from scenarios.experiment import run
-from scenarios.journal import Journal
 from scenarios.places.cluster import on_ray
+from scenarios.store.journal import Journal
 
 LOOK = 10
 """Times that a run is looked at."""

@@ -16,7 +16,7 @@ from coordinator.protocol.errors import InputError
 from scenarios.conformance.checks import check as check_all
 from scenarios.conformance.verdicts import FAILED, HELD, Conformance
 from scenarios.endings import BAD_INPUT
-from scenarios.records import STDOUT, check_targets, deliver
+from scenarios.records import STDOUT, check_target, deliver
 
 STYLES = {HELD: "green", FAILED: "bold red"}
 
@@ -36,7 +36,7 @@ def check(
     Its exact channel is enumerated over all that a device of a tiny catalogue can have rated, its sampler counted, its
     queries asked on several layouts, its ledger read, and wrong queries tried.
     """
-    check_targets(None, json)
+    check_target(json)
     found = check_all(mechanism, settings=named(setting or []), epsilon=_given(epsilon))
     deliver(json, found.as_json())
     if json != STDOUT:

@@ -9,30 +9,13 @@ from typing import Any
 from coordinator.protocol.errors import InputError, PolicyError
 from scenarios.config import Scenario
 from scenarios.given import file_sha256
-from scenarios.mark import FOLDER, MARK, RUN, Mark
 from scenarios.policies import code_digest
-from scenarios.taking import same_source, take
+from scenarios.store.mark import FOLDER, MARK, RUN, Mark
+from scenarios.store.taking import require_source, take
 
 
 def claim(out: Path, scenario: Scenario, repeat: int = 1) -> None:
-    """Make a folder the place of a run, or of the rest of one that was interrupted; see `scenarios.taking.take`.
-
-    Parameters
-    ----------
-    out : Path
-        Held by `scenarios.locking.sole`.
-    scenario : Scenario
-        As asked for.
-    repeat : int
-        Seeds; kept for whoever resumes.
-
-    Raises
-    ------
-    InputError
-        If the folder holds anything else, or its mark was changed.
-    LostError
-        If it cannot be written, as on a full disk.
-    """
+    """Make a folder the place of a run, or of the rest of one; see `scenarios.store.taking.take`, also for errors."""
     given, source = _identity(scenario)
     code = code_digest(scenario.policy)
     take(out, Mark(kind=RUN, scenario=given, source_sha256=source, code_sha256=code, repeat=repeat))
@@ -127,5 +110,5 @@ def claimed(out: Path, mark: Mark, named: Named = Named()) -> Scenario:
             f"design {named.design} is {found}, the run in {out} began with {mark.scenario['design']}: its source, its "
             "settings or what travels with it has changed; go on with those, or start in a new folder"
         )
-    same_source(out, mark, _identity(scenario)[1], scenario.ratings)
+    require_source(out, mark, _identity(scenario)[1], scenario.ratings)
     return scenario

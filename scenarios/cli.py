@@ -30,7 +30,7 @@ from scenarios.planner.plan_command import plan
 from scenarios.planner.shape import learnable_of
 from scenarios.planner.tables import show_learnable
 from scenarios.rating_split import describe
-from scenarios.records import STDOUT, check_targets, deliver
+from scenarios.records import STDOUT, check_target, deliver
 from scenarios.resume_command import With, resume
 from scenarios.submission import job_commands as submission
 from scenarios.sweep.threshold_command import sweep
@@ -111,7 +111,7 @@ def run(
     flags = {name: value for name, value in locals().items() if name in names}
     own = {**read_settings(setting or ()), "helpers": tuple(helpers) if helpers else None}
     wanted = load_scenario(scenario, {**flags, **settings, **own, "columns": three_columns(columns)})
-    check_targets(None, json)
+    check_target(json)
     opening = open_session(backend, address=address, workers=workers)
     with finished_run(
         wanted, opening, repeat=repeat, devices_per_actor=devices_per_actor, console=_stderr(), out=out
@@ -128,7 +128,7 @@ def demo(
     json: Annotated[str | None, typer.Option(help="File for the JSON result, or - for standard output.")] = None,
 ) -> None:
     """Run the main job on an embedded default: 2 million devices, 200 items, two clusters, epsilon 1."""
-    check_targets(None, json)
+    check_target(json)
     opening = open_session(backend, address=None, workers=None)
     with finished_run(DEMO, opening, repeat=1, devices_per_actor=None, console=_stderr(), out=None) as finished:
         report.report_run(finished.result, json, "demo")
@@ -142,7 +142,7 @@ def data(
     json: Annotated[str | None, typer.Option(help="File for the JSON result, or - for standard output.")] = None,
 ) -> None:
     """Tell what is in a file of ratings, and what its users could let a server learn at epsilon 1, 2, 4 and 8."""
-    check_targets(None, json)
+    check_target(json)
     table = read_ratings(file, columns=three_columns(columns))
     described = describe(table, like_from)
     rows = learnable_of(table, like_from)
@@ -164,7 +164,7 @@ def bounds(
     json: Annotated[str | None, typer.Option(help="File for the JSON result, or - for standard output.")] = None,
 ) -> None:
     """Tell how many users any epsilon-LDP learner needs: all lower bounds of the Price of Privacy, and which binds."""
-    check_targets(None, json)
+    check_target(json)
     found = all_bounds(
         items=items,
         rated=rated,

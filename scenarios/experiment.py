@@ -23,7 +23,7 @@ from scenarios.own.checking import Checked
 from scenarios.places.session import Progress, Session, silent
 from scenarios.policies import asked_epsilon, policy_of
 from scenarios.populations import Population, populate
-from scenarios.round_store import KeptRounds, Nowhere
+from scenarios.store.round_store import KeptRounds, Nowhere
 
 TOP = 10
 """Length of a device's recommendation."""

@@ -24,8 +24,8 @@ from coordinator.server.server_half import MOST_ROUNDS
 from scenarios.own.halves import packages_of
 from scenarios.places.session import Backstage, Crew, Progress, Session, Work
 from scenarios.policies import packages_of_policy
-from scenarios.round_store import KeptRounds, Nowhere
 from scenarios.spending import Spent, spent_by
+from scenarios.store.round_store import KeptRounds, Nowhere
 
 RATERS = "devices"
 """The kind of devices of the main job."""

@@ -8,15 +8,15 @@ from pathlib import Path
 
 from rich.console import Console
 
-from coordinator.protocol.errors import InputError, PolicyError
+from coordinator.protocol.errors import PolicyError
 from scenarios.claiming import claim
 from scenarios.config import Scenario
-from scenarios.holding import Experiment, done_in
 from scenarios.places.session import Session
 from scenarios.policies import import_policy
 from scenarios.records import write_out
 from scenarios.repeat import Finished, run_seeds
 from scenarios.separability import warning
+from scenarios.store.holding import done_in, require_counts
 
 
 @contextmanager
@@ -35,16 +35,14 @@ def finished_run(
     ----------
     wanted : Scenario
         Its seed is the first.
-    opening : context manager
-        Opens the backend, once the folder is known to be free; see `scenarios.places.backends.opened`.
+    opening, out
+        See `scenarios.store.holding.done_in`; it goes on after the last round that the folder keeps.
     repeat : int
         Number of seeds.
     devices_per_actor : int or None
         Size of a cohort.
     console : Console
         For progress.
-    out : Path or None
-        New folder, or that of the same run, which goes on after the last round that it kept.
 
     Yields
     ------
@@ -53,29 +51,25 @@ def finished_run(
 
     Raises
     ------
-    InputError
-        If something cannot be used; no device was asked.
-    InterruptedRunError, ResumableError
-        On Ctrl-C, or where something was lost, if the folder keeps rounds that the run can go on from.
+    InputError, InterruptedRunError, ResumableError
+        As `scenarios.store.holding.done_in` does.
     PolicyError
         If the policy cannot be used, or went astray; where some rounds were over, after they were reported.
     """
-    if repeat < 1:
-        raise InputError(f"repeat is {repeat}; it must be at least 1")
-    if devices_per_actor is not None and devices_per_actor < 1:
-        raise InputError(f"devices_per_actor is {devices_per_actor}; it must be at least 1")
+    require_counts(repeat, devices_per_actor)
     if ":" in wanted.policy:
         import_policy(wanted.policy)  # what cannot be imported is told before Ray starts
     if line := warning(wanted):  # and so is what cannot be asked
         console.print(line, highlight=False, soft_wrap=True)
-    experiment = Experiment(
+    with done_in(
+        out,
+        opening,
         claim=lambda folder: claim(folder, wanted, repeat),
         work=lambda session: run_seeds(
             wanted, session, repeat=repeat, devices_per_actor=devices_per_actor, console=console, out=out
         ),
         write=lambda folder, finished: write_out(folder, finished.scenario, finished.result, finished.first),
-    )
-    with done_in(out, opening, experiment) as finished:
+    ) as finished:
         yield finished
         if finished.failure:
             reported = f"what earlier rounds learned is reported{f' in {out}' if out else ''}"

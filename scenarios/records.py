@@ -1,4 +1,4 @@
-"""Records: a run's folder and its JSON, checked before the run and written after it, whole or not at all."""
+"""Records: a run's folder and its JSON, written after the run, whole or not at all."""
 
 from __future__ import annotations
 
@@ -14,27 +14,21 @@ from coordinator.protocol.budget import as_json
 from coordinator.protocol.errors import InputError
 from scenarios.config import Scenario
 from scenarios.experiment import Run
-from scenarios.files import left_over, to_json, try_file, try_folder, write_bytes, write_json
+from scenarios.files import to_json, try_file, write_bytes, write_json
 from scenarios.popularity import liked_share, ranks
 
 STDOUT = "-"
 _PACKAGES = ("blindrec", "ray", "numpy", "numba", "scipy", "scikit-learn", "pandas", "pyarrow")
 
 
-def check_targets(out: Path | None, json_target: str | None) -> None:
-    """Make sure that results will have a place, before anything runs.
+def check_target(json_target: str | None) -> None:
+    """Make sure that a result can be written as JSON where it is wanted, before anything runs.
 
     Raises
     ------
     InputError
-        If the folder holds something, or a path cannot be written.
+        If it cannot.
     """
-    if out is not None:
-        if out.exists() and not out.is_dir():
-            raise InputError(f"output folder {out} is a file; name another one")
-        if out.is_dir() and not all(map(left_over, out.iterdir())):
-            raise InputError(f"output folder {out} holds another run; name a new one")
-        try_folder(out)
     if json_target not in (None, STDOUT):
         target = Path(str(json_target))
         if target.is_dir():
@@ -104,11 +98,17 @@ def write_out(out: Path, scenario: Scenario, result: dict[str, Any], first: Run)
     first : Run
         Whose items are written: that of the scenario's own seed.
     """
-    write_json(out / "scenario.json", scenario.flat())
-    write_json(out / "versions.json", versions())
     for name, table in (("items", items_table(first)), ("rounds", rounds_table(first))):
         table.attrs["releases_sha256"] = first.outcome.releases_sha256  # which run's table this is
         write_bytes(out / f"{name}.parquet", table.to_parquet(index=False))
+    write_result(out, result, scenario.flat())
+
+
+def write_result(out: Path, result: dict[str, Any], scenario: dict[str, Any] | None = None) -> None:
+    """Write what every finished folder holds beside its tables: the scenario, the versions, and last the result."""
+    if scenario is not None:
+        write_json(out / "scenario.json", scenario)
+    write_json(out / "versions.json", versions())
     write_json(out / "result.json", result)
 
 

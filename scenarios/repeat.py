@@ -14,11 +14,11 @@ from rich.console import Console
 from scenarios import report
 from scenarios.config import Scenario
 from scenarios.experiment import Run, own_of, run
-from scenarios.journal import Journal
 from scenarios.places.in_process import InProcess
 from scenarios.places.session import Session
 from scenarios.populations import populate
 from scenarios.results import record, summarize
+from scenarios.store.journal import Journal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,8 +102,8 @@ def _one(
     if (own := own_of(filled)) and own[1].warning:
         console.print(own[1].warning, highlight=False, soft_wrap=True)
     answers = population.ratings.users * scenario.answers_per_device
-    if journal and (damaged := journal.check()):
-        console.print(f"{damaged} is damaged; going on from the round before it", soft_wrap=True)
+    if journal:
+        journal.check(console)
     with (
         report.progress(console, answers, f"seed {filled.seed}") as progress,
         _kept(journal, session, filled.seed) as rounds,

@@ -14,14 +14,15 @@ from rich.console import Console
 
 from coordinator.protocol.errors import InputError
 from scenarios import report
-from scenarios.chain import drop
 from scenarios.claiming import Named, claimed
 from scenarios.keeping import finished_run
-from scenarios.locking import sole
-from scenarios.mark import FOLDER, MARK, ONLINE, RUN, TWO_TIER, Mark, read_mark
 from scenarios.places.backends import check_backend, open_session
 from scenarios.places.session import Session
-from scenarios.records import check_targets
+from scenarios.records import check_target
+from scenarios.store.chain import drop
+from scenarios.store.locking import sole
+from scenarios.store.mark import FOLDER, MARK, ONLINE, RUN, SWEEP, TWO_TIER, Mark, read_mark
+from scenarios.store.taking import scenario_of
 
 With = Annotated[
     list[str] | None, typer.Option("--with", help="Your own design: a package that it imports, which travels with it.")
@@ -53,11 +54,13 @@ def resume(
     nothing is imported because a folder says so. Where all was over, its result is told again, and nobody is asked.
     """
     check_backend(backend, workers)
-    check_targets(None, json)
+    check_target(json)
+    mark = read_mark(folder)
+    if mark is not None and mark.kind == SWEEP:
+        raise InputError(f"output folder {folder} holds a sweep, which goes on by its own command; give that again")
     if (result := finished(folder)) is not None:
         _TOLD[kind_of(folder, result)](result, json)
         return
-    mark = read_mark(folder)
     if mark is None:
         raise InputError(
             f"output folder {folder} holds no interrupted run: nothing was kept there; blindrec run ... --out {folder} "
@@ -144,9 +147,10 @@ def _run(rest: _Rest, json: str | None) -> None:
 
 def _online(rest: _Rest, json: str | None) -> None:
     # other commands need not wait for what this one loads
-    from scenarios.online.keeping import claimed_online, served_in  # noqa: PLC0415
+    from scenarios.online.config import OnlineScenario  # noqa: PLC0415
+    from scenarios.online.keeping import FILES, served_in  # noqa: PLC0415
 
-    wanted = claimed_online(rest.folder, rest.mark)
+    wanted = scenario_of(rest.folder, rest.mark, OnlineScenario, *FILES)
     with served_in(
         wanted,
         rest.opening,
@@ -159,14 +163,15 @@ def _online(rest: _Rest, json: str | None) -> None:
 
 
 def _two_tier(rest: _Rest, json: str | None) -> None:
-    from scenarios.two_tier.keeping import claimed_two_tier, taught_in  # noqa: PLC0415 (as above)
+    from scenarios.two_tier.config import TwoTier  # noqa: PLC0415 (as above)
+    from scenarios.two_tier.keeping import FILES, taught_in  # noqa: PLC0415 (as above)
 
     if rest.devices_per_actor is not None:
         raise InputError(
             f"devices_per_actor is {rest.devices_per_actor}, but {rest.folder} holds blindrec two-tier, whose cohorts "
             "have one size; leave it out"
         )
-    wanted = claimed_two_tier(rest.folder, rest.mark)
+    wanted = scenario_of(rest.folder, rest.mark, TwoTier, *FILES)
     with taught_in(wanted, rest.opening, console=Console(stderr=True), out=rest.folder) as result:
         _tell_two_tier(result, json)
 

@@ -22,7 +22,10 @@ from typer.main import get_command
 from actors import durable
 from scenarios import cli, files
 from scenarios.places.in_process import InProcess
-from scenarios.sweep.store import claim_folder, measure_units
+from scenarios.store.locking import sole
+from scenarios.store.mark import FOLDER, MARK, read_mark
+from scenarios.store.units import UNIT, UNITS, Units
+from scenarios.sweep.folder import claim, measure_units
 
 SCENARIO = ["--items", "12", "--rated", "4", "--users", "60", "--design", "sign", "--policy", "fixed", "--rounds", "3"]
 SCENARIO += ["--answers-per-device", "3", "--epsilon", "3", "--backend", "inprocess", "--workers", "1"]
@@ -65,8 +68,16 @@ def lasting(value: Any) -> Any:
 
 
 def left(folder: Path) -> dict[str, Any]:
-    """Return all files and folders below a folder: results and tables as far as they last, others byte by byte."""
-    return {str(path.relative_to(folder)): content(path) for path in folder.rglob("*")}
+    """Return all files and folders below a folder: results and tables as far as they last, others byte by byte.
+
+    Of a sweep's units it is told which there are, not in which files; of its mark, which sweep it is.
+    """
+    found = {str(path.relative_to(folder)): content(path) for path in folder.rglob("*") if path.suffix != UNIT.suffix}
+    if (folder / FOLDER / UNITS).exists():
+        mark = read_mark(folder)
+        found[f"{FOLDER}/{MARK}"] = mark and mark.identity
+        found["units"] = sorted(Units(folder, read_square, write_square))
+    return found
 
 
 def content(path: Path) -> Any:
@@ -76,6 +87,16 @@ def content(path: Path) -> Any:
     if path.suffix == ".parquet":
         return repr(pd.read_parquet(path).drop(columns="seconds", errors="ignore").to_dict("list"))
     return lasting(json.loads(path.read_text())) if path.name == "result.json" else path.read_bytes()
+
+
+def read_square(line: dict[str, int]) -> tuple[int, int]:
+    """Read a line of the sweep."""
+    return line["unit"], line["found"]
+
+
+def write_square(unit: int, found: int) -> dict[str, int]:
+    """Return a line of the sweep."""
+    return {"unit": unit, "found": found}
 
 
 def cuts(operations: list[str]) -> Iterator[tuple[int, bool]]:
@@ -193,17 +214,18 @@ def sweep(family: Family) -> None:
     from rich.console import Console  # noqa: PLC0415 (this family only)
 
     def act() -> int:
-        claim_folder(family.out, "ab" * 32, {"base": {}})
         units = {number: number for number in range(5)}
-        found = measure_units(
-            units,
-            lambda unit: unit * unit,
-            InProcess(1),
-            family.out,
-            Console(quiet=True),
-            read=lambda line: (line["unit"], line["found"]),
-            write=lambda unit, found: {"unit": unit, "found": found},
-        )
+        with sole(family.out):
+            claim(family.out, {"base": {}})
+            found = measure_units(
+                units,
+                lambda unit: unit * unit,
+                InProcess(1),
+                family.out,
+                Console(quiet=True),
+                read=read_square,
+                write=write_square,
+            )
         return 0 if found == {unit: unit * unit for unit in units} else 1
 
     family.undisturbed(act)

@@ -19,7 +19,7 @@ from coordinator.server.rounds.setting import Setting
 from coordinator.server.server_half import POSTERIOR
 from scenarios.job import Job
 from scenarios.own.admitting import admitted_for
-from scenarios.round_store import KeptRounds, Nowhere
+from scenarios.store.round_store import KeptRounds, Nowhere
 
 ITEMS, RATED, USERS = 20, 5, 20_000
 EPSILON = Fraction(2)

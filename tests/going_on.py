@@ -16,19 +16,20 @@ import pytest
 from runs import Command, Ended, holds_within
 
 from benchmarks.victims import alive, below
-from scenarios import chain, files
-from scenarios.chain import Chain, kept_records
+from scenarios import files
+from scenarios.store import chain
+from scenarios.store.chain import Chain, kept_records
 
 TIMED = {"seconds", "seconds_per_iteration", "peak_memory_mb"}
 LAYOUT = TIMED | {"backend", "workers", "actors", "devices_per_actor"}
 _WAITING = """
 import signal, sys
-from scenarios.chain import Chain
+from scenarios.store.chain import Chain
 from scenarios.cli import main
 keep = Chain.keep
 def waiting(self, record):
     keep(self, record)
-    if self._codec.number(record) == int(sys.argv[1]):
+    if self.codec.number(record) == int(sys.argv[1]):
         signal.pause()
 Chain.keep = waiting
 main(sys.argv[2:])

@@ -11,12 +11,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
+from actors.log import files_of
 from scenarios.config import Scenario
 from scenarios.datasets import RatingTable
 from scenarios.experiment import Run, run
 from scenarios.places.in_process import InProcess
 from scenarios.places.session import Progress, silent
 from scenarios.rating_split import Split
+from scenarios.store.mark import FOLDER
+from scenarios.store.units import UNIT, UNITS
 
 Rating = tuple[int, int, float]
 """User, item, rating."""
@@ -107,6 +110,16 @@ def split_of(rows: Sequence[Sequence[tuple[int, bool]]], held: Sequence[Sequence
 def tree(folder: Path) -> dict[str, bytes]:
     """All files below a folder."""
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def files_of_units(out: Path) -> list[Path]:
+    """The files in which a sweep's folder keeps finished units, in order."""
+    return files_of(out / FOLDER / UNITS, UNIT)
+
+
+def lines_of_units(out: Path) -> list[str]:
+    """The lines of all finished units, in the order in which they were finished."""
+    return [line for path in files_of_units(out) for line in path.read_text().splitlines()[1:]]
 
 
 def holds_within(seconds: float, condition: Callable[[], bool]) -> bool:

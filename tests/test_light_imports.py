@@ -32,7 +32,7 @@ LIGHT = {
     "scenarios.entrance": NUMERICAL,
     "scenarios.files": NUMERICAL,
     "scenarios.given": NUMERICAL,
-    "scenarios.mark": NUMERICAL,
+    "scenarios.store.mark": NUMERICAL,
     "scenarios.submission.request": NUMERICAL,
     "scenarios.places.sending": NUMERICAL,
     "scenarios.validation": NUMERICAL,

@@ -13,7 +13,7 @@ from typing import Any
 
 from actors import durable, log
 from benchmarks.faults.scheduler import Fault, KeeperDiedError, Killed, PowerCut, Scheduler
-from scenarios import mark
+from scenarios.store import mark
 
 Image = dict[Path, bytes | None]
 """What lies on a disk: the content of each file, None for a folder; folders come before what is in them."""

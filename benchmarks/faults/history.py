@@ -21,11 +21,11 @@ from benchmarks.faults.worlds import SCENARIO, WORLDS
 from coordinator.protocol.errors import BlindrecError, InputError, LedgerError, LostError
 from coordinator.server.rounds.query_rounds import Outcome
 from scenarios import claiming
-from scenarios import journal as journals
 from scenarios.claiming import claim
-from scenarios.journal import Journal
-from scenarios.locking import sole
 from scenarios.policies import code_digest
+from scenarios.store import journal as journals
+from scenarios.store.journal import Journal
+from scenarios.store.locking import sole
 
 DISTURBED = 3
 """Attempts that are disturbed; after them nothing happens any more."""

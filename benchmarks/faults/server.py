@@ -18,7 +18,7 @@ from coordinator.server.rounds.conductor import Block, Conductor
 from coordinator.server.rounds.query_rounds import Outcome, QueryRounds, Round
 from coordinator.server.rounds.state import Ask
 from coordinator.server.statistics.statistic import Statistic, merge
-from scenarios.journal import Journal
+from scenarios.store.journal import Journal
 
 
 class DriverFailed(Fault):

@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 
 from scenarios.places.in_process import InProcess
-from scenarios.records import STDOUT, check_targets, deliver
+from scenarios.records import STDOUT, check_target, deliver
 
 HELP = """Set an adversary of the p-REC paper against recommenders; print the bound beside the measurement.
 
@@ -48,7 +48,7 @@ def adversary(
     from scenarios.online.adversary_rows import rows_against  # noqa: PLC0415
     from scenarios.online.report import show_rows  # noqa: PLC0415
 
-    check_targets(None, json)
+    check_target(json)
     names = None if recommender is None else tuple(part.strip() for part in recommender.split(","))
     given = {
         "rounds": rounds,

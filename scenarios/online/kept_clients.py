@@ -3,41 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from actors.keeper import Keeper
 from coordinator.protocol.checked import MOST_DEVICES
 from coordinator.server.online.service import Served
 from coordinator.server.online.serving import ServedClient
-from scenarios.chain import Chain, Codec, Numbers
-from scenarios.spending import Answered, require_booked
-
-
-class KeptClients(Chain[ServedClient]):
-    """The clients of one seed, a file each; see `scenarios.chain.Chain`.
-
-    Parameters
-    ----------
-    out : Path
-        The run's folder.
-    seed : int
-        Whose clients these are.
-
-    Raises
-    ------
-    InputError
-        If the folder's mark cannot be read.
-    """
-
-    def __init__(self, out: Path, seed: int) -> None:
-        super().__init__(out, seed, CLIENTS)
-
-    def _read_books(self) -> None:
-        """Read the ledger; refuse clients whose voters have not all booked what they entered."""
-        require_booked(map(_answered, self), Keeper(self.ledger))
+from scenarios.store.booked import Answered, require_booked
+from scenarios.store.chain import Chain, Codec, Numbers
 
 
 def _answered(one: ServedClient) -> Answered:
@@ -59,5 +33,17 @@ def _read(told: dict[str, Any], arrays: dict[str, Any]) -> ServedClient:
     )
 
 
-CLIENTS: Codec[ServedClient] = Codec(noun="client", number=lambda one: one.number, tell=_tell, read=_read)
+CLIENTS: Codec[ServedClient] = Codec(
+    noun="client",
+    number=lambda one: one.number,
+    tell=_tell,
+    read=_read,
+    require_booked=lambda kept, book: require_booked(map(_answered, kept), book),
+)
 """How a client that was served is kept."""
+
+
+class KeptClients(Chain[ServedClient]):
+    """The clients of one seed; see `scenarios.store.chain.Chain`."""
+
+    codec = CLIENTS

@@ -11,7 +11,7 @@ from rich.console import Console
 from coordinator.server.online.recommenders import found
 from scenarios.datasets import three_columns
 from scenarios.places.backends import check_backend, open_session
-from scenarios.records import check_targets
+from scenarios.records import check_target
 from scenarios.validation import validated
 
 HELP = """Serve clients online: each round voters vote, one of m new objects is recommended, the client likes it or not.
@@ -82,7 +82,7 @@ def online(
     flags = {name: value for name, value in locals().items() if name in OnlineScenario.model_fields}
     wanted = validated(OnlineScenario, scenario, {**flags, "columns": three_columns(columns)})
     check_backend(backend, workers)
-    check_targets(None, json)
+    check_target(json)
     opening = open_session(backend, address=address, workers=workers)
     with served_in(
         wanted, opening, repeat=repeat, devices_per_actor=devices_per_actor, console=Console(stderr=True), out=out

@@ -52,7 +52,9 @@ def run_online_seeds(
     records: list[dict[str, Any]] = []
     for seed in range(scenario.seed, scenario.seed + repeat):
         world = build_world(scenario.model_copy(update={"seed": seed}))
-        kept = None if out is None else _kept(out, seed, console)
+        kept = None if out is None else KeptClients(out, seed)
+        if kept:
+            kept.check(console)
         rounds = sum(client.rounds for client in world.clients)
         with report.progress(console, rounds, f"seed {seed}", "rounds over") as over:
             run = run_online(
@@ -62,10 +64,3 @@ def run_online_seeds(
         first = first or run
     assert first is not None
     return first, records[0] if repeat == 1 else summarize(records)
-
-
-def _kept(out: Path, seed: int, console: Console) -> KeptClients:
-    kept = KeptClients(out, seed)
-    if damaged := kept.check():
-        console.print(f"{damaged} is damaged; going on from the client before it", soft_wrap=True)
-    return kept

@@ -24,7 +24,7 @@ from scenarios.online.rating_world import world_of_ratings
 from scenarios.online.world_file import world_from_file
 from scenarios.online.worlds import ClientWorld, World, planted_world
 from scenarios.places.session import Crew, Progress, Session, Work, silent
-from scenarios.round_store import Nowhere
+from scenarios.store.round_store import Nowhere
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,7 +25,7 @@ _DATA = (
 EXCLUDES = (*_TOOLS, *_DATA, *SECRETS, "runs/")
 """Patterns, as in `.gitignore`, of what is never sent; `.gitignore` and `.rayignore` of the folder count as well."""
 _NOT_WALKED = {".git", ".venv", "venv", "node_modules", "__pycache__"}
-_RUN = ("versions.json", "rounds/scenario.json", "grid.json")
+_RUN = ("versions.json", "rounds/scenario.json")
 """One of these is in the folder of every run and sweep, finished or not."""
 _DEEP = 6
 _GRACE = 20

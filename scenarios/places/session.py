@@ -14,7 +14,7 @@ from coordinator.protocol.errors import InputError
 from coordinator.server.fleet.layout import Layout
 from coordinator.server.rounds.conductor import Plan
 from scenarios.places.worker_threads import A
-from scenarios.round_store import Kept, Nowhere
+from scenarios.store.round_store import Kept, Nowhere
 
 R = TypeVar("R")
 """What is kept of a round."""

@@ -21,7 +21,7 @@ from scenarios.planner.asking import Asked, planned_for
 from scenarios.planner.check import check_plan
 from scenarios.planner.cost import measure_cost
 from scenarios.planner.tables import show_check, show_cost, show_plan
-from scenarios.records import STDOUT, check_targets, deliver
+from scenarios.records import STDOUT, check_target, deliver
 
 
 @with_settings(*shared_settings())
@@ -57,7 +57,7 @@ def plan(
     """
     _check_counts(repeat, seed)
     check_backend(backend, workers)
-    check_targets(None, json)
+    check_target(json)
     asked = Asked(
         success=success,
         accuracy=accuracy,

@@ -12,7 +12,7 @@ from coordinator.protocol.errors import InputError
 from scenarios.files import write_bytes
 from scenarios.places.sending import check_folder, entrypoint, environment, left_out
 from scenarios.places.withheld import told
-from scenarios.records import STDOUT, check_targets
+from scenarios.records import STDOUT, check_target
 from scenarios.submission.parcel import DamagedError
 from scenarios.submission.request import check_request
 
@@ -50,7 +50,7 @@ def submit(
     folder = Path.cwd()
     check_folder(folder)
     request = check_request(context.find_root().command, context.args, folder)
-    check_targets(None, json)
+    check_target(json)
     if detach and json is not None:
         raise InputError(
             f"json is {json}, but --detach does not wait for it; fetch it by blindrec status ID --json {json}"
@@ -75,7 +75,7 @@ def status(
     json: Json = None,
 ) -> None:
     """Tell how a submitted job stands; --json fetches the result of one that is over."""
-    check_targets(None, json)
+    check_target(json)
     head = _head(address)
     if follow:
         _follow(head, job, json)

@@ -10,15 +10,16 @@ import typer
 from rich.console import Console
 
 from coordinator.protocol.errors import InputError
-from scenarios.files import write_json, write_table
+from scenarios.files import write_table
 from scenarios.places.backends import check_backend, open_session
-from scenarios.records import STDOUT, check_targets, deliver, versions
+from scenarios.places.session import Session
+from scenarios.records import STDOUT, check_target, deliver, write_result
 from scenarios.sweep.adaptive_settings import Comparison, check_comparison
 from scenarios.sweep.adaptive_summary import summarize, units_table
 from scenarios.sweep.adaptive_tables import rows_table, show
-from scenarios.sweep.adaptive_units import run_comparison
+from scenarios.sweep.adaptive_units import Units, run_comparison
+from scenarios.sweep.folder import swept_in
 from scenarios.sweep.schemes import SCHEMES
-from scenarios.sweep.store import all_kept, claim_folder
 
 WIDTH = 150
 """Columns of tables that no terminal limits."""
@@ -84,23 +85,23 @@ def adaptive(
         world={**world, "confidence": confidence},
     )
     check_comparison(wanted)
-    check_targets(None, json)
-    with open_session(backend, address=address, workers=workers) as session:
-        claim_folder(out, wanted.digest, wanted.content())
-        units = run_comparison(wanted, session, out, Console(stderr=True))
+    check_target(json)
+    opening = open_session(backend, address=address, workers=workers)
 
-    from scenarios.sweep.adaptive_figure import draw  # noqa: PLC0415 (the plotting library, only where it draws)
+    def work(session: Session) -> Units:
+        return run_comparison(wanted, session, out, Console(stderr=True))
 
-    with all_kept(out, units):
+    with swept_in(out, wanted.content(), opening, work) as units:
+        from scenarios.sweep.adaptive_figure import draw  # noqa: PLC0415 (the plotting library, only where it draws)
+
         result = summarize(wanted, units)
         write_table(out / "units.parquet", units_table(units))
         write_table(out / "table.csv", rows_table(result))
         draw(result, out)
-        write_json(out / "versions.json", versions())
-        write_json(out / "result.json", result)
+        write_result(out, result)
     deliver(json, result)
     if json != STDOUT:
-        show(Console(width=None if sys.stdout.isatty() else WIDTH), result, f"sweep adaptive, {session.name}")
+        show(Console(width=None if sys.stdout.isatty() else WIDTH), result, f"sweep adaptive, {backend}")
 
 
 def _items(told: str) -> tuple[int, ...]:

@@ -16,7 +16,7 @@ from scenarios.metrics import clustering_scores
 from scenarios.places.in_process import InProcess
 from scenarios.places.worker_threads import stop_if_abandoned
 from scenarios.populations import populate
-from scenarios.round_store import Held, KeptRounds, Nowhere
+from scenarios.store.round_store import Held, KeptRounds, Nowhere
 from scenarios.sweep.adaptive_settings import DEVICES
 from scenarios.sweep.course import Standing, steps
 from scenarios.sweep.emulated import EmulatedPrefixes, emulate

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -86,11 +84,6 @@ class Comparison:
         told = {name: getattr(one, name) for name in names} | {"like": [list(row) for row in one.like]}
         mine = {"rated": self.rated, "epsilon": as_json(one.epsilon), "exact_epsilon": str(one.epsilon)}
         return {"sweep": "adaptive", "statistic": self.statistic, "vectors": self.vectors, **mine, **told}
-
-    @property
-    def digest(self) -> str:
-        """Digest of `content`: sweeps with the same one share their finished units."""
-        return hashlib.sha256(json.dumps(self.content(), sort_keys=True).encode()).hexdigest()
 
 
 def check_comparison(wanted: Comparison) -> None:

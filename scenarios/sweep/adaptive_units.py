@@ -13,8 +13,8 @@ from scenarios.places.session import Session
 from scenarios.sweep.adaptive_measure import Measured, Unit, measure
 from scenarios.sweep.adaptive_settings import GENEROUS, Comparison
 from scenarios.sweep.course import Standing
+from scenarios.sweep.folder import measure_units
 from scenarios.sweep.schemes import SCHEMES
-from scenarios.sweep.store import measure_units
 
 Key = tuple[str, int, int]
 """A unit: scheme, items and seed."""
@@ -41,7 +41,7 @@ def _first(wanted: Comparison, name: str, items: int) -> Unit:
 
 
 def run_comparison(wanted: Comparison, session: Session, out: Path, console: Console) -> Units:
-    """Measure every unit that the folder does not hold yet; see `store.measure_units`."""
+    """Measure every unit that the folder does not hold yet; see `folder.measure_units`."""
     return measure_units(units_of(wanted), measure, session, out, console, read=_read, write=_written)
 
 

@@ -17,7 +17,7 @@ from scenarios.metrics import ClusteringScores, clustering_scores
 from scenarios.places.worker_threads import stop_if_abandoned
 from scenarios.policies import asked_epsilon, policy_of
 from scenarios.populations import Population, class_shares, populate
-from scenarios.round_store import KeptRounds, Nowhere
+from scenarios.store.round_store import KeptRounds, Nowhere
 from scenarios.sweep.prefixes import learned, only_query
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -118,11 +116,6 @@ class Grid:
             **({} if self.criteria == LABELS else {"criteria": list(self.criteria)}),
             "settings": settings,
         }
-
-    @property
-    def digest(self) -> str:
-        """Digest of `content`: sweeps with the same one share their finished units."""
-        return hashlib.sha256(json.dumps(self.content(), sort_keys=True).encode()).hexdigest()
 
 
 def built_in_grids() -> list[str]:

@@ -10,15 +10,16 @@ from typing import Any
 import pandas as pd
 from rich.console import Console
 
-from scenarios.files import write_json, write_table
+from scenarios.files import write_table
 from scenarios.places.session import Session
-from scenarios.records import versions
+from scenarios.records import write_result
 from scenarios.sweep.figure import draw
+from scenarios.sweep.folder import swept_in
 from scenarios.sweep.grid import Grid
 from scenarios.sweep.planned import add_plans
-from scenarios.sweep.runner import claim, run_units
-from scenarios.sweep.store import all_kept
+from scenarios.sweep.runner import Key, run_units
 from scenarios.sweep.summary import settings_table, summarize, thresholds
+from scenarios.sweep.threshold import Measured
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,16 +66,16 @@ def measured(grid: Grid, opening: AbstractContextManager[Session], out: Path, co
     InterruptedRunError, ResumableError
         On Ctrl-C, on a full disk, or where something was lost. What is finished is on disk.
     """
-    with opening as session:
-        claim(out, grid)
-        units = run_units(grid, session, out, console)
-    with all_kept(out, units):
+
+    def work(session: Session) -> dict[Key, Measured]:
+        return run_units(grid, session, out, console)
+
+    with swept_in(out, grid.content(), opening, work) as units:
         table = thresholds(grid, units)
         result = summarize(grid, table)
         add_plans(result, grid, units)
         write_table(out / "thresholds.parquet", table)
         write_table(out / "settings.csv", settings_table(result))
         draw(grid, result, out)
-        write_json(out / "versions.json", versions())
-        write_json(out / "result.json", result)
+        write_result(out, result)
     return Swept(grid=grid, result=result, table=table)

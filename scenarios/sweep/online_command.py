@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
 from coordinator.server.online.recommenders import compared_in, still_names
-from scenarios.files import write_json, write_table
+from scenarios.files import write_table
 from scenarios.places.backends import check_backend, open_session
-from scenarios.records import STDOUT, check_targets, deliver, versions
-from scenarios.sweep.store import all_kept, claim_folder
+from scenarios.places.session import Session
+from scenarios.records import STDOUT, check_target, deliver, write_result
+from scenarios.sweep.folder import swept_in
 
 WIDTH = 170
 """Columns of tables that no terminal limits."""
@@ -87,17 +88,18 @@ def online(
     of_file = {"clients": clients, "columns": columns, "like_from": like_from}
     shared = {"recommenders": recommenders, "seeds": seeds, "rounds": rounds, "objects": objects}
     kind = sweep_of(ratings, planted=planted, of_file=of_file, shared=shared)
-    check_targets(None, json)
-    with open_session(backend, address=address, workers=workers) as session:
-        claim_folder(out, kind.wanted.digest, kind.wanted.content())
-        units = kind.run(kind.wanted, session, out, Console(stderr=True))
-    with all_kept(out, units):
+    check_target(json)
+    opening = open_session(backend, address=address, workers=workers)
+
+    def work(session: Session) -> Any:
+        return kind.run(kind.wanted, session, out, Console(stderr=True))
+
+    with swept_in(out, kind.wanted.content(), opening, work) as units:
         result = kind.summarize(kind.wanted, units)
         write_table(out / "units.parquet", kind.units_table(units))
         write_table(out / "table.csv", kind.rows_table(result))
         kind.draw(result, out)
-        write_json(out / "versions.json", versions())
-        write_json(out / "result.json", result)
+        write_result(out, result)
     deliver(json, result)
     if json != STDOUT:
-        kind.show(Console(width=None if sys.stdout.isatty() else WIDTH), result, f"sweep online, {session.name}")
+        kind.show(Console(width=None if sys.stdout.isatty() else WIDTH), result, f"sweep online, {backend}")

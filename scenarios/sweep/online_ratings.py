@@ -19,9 +19,8 @@ from scenarios.online.worlds import World
 from scenarios.places.in_process import InProcess
 from scenarios.places.session import Session
 from scenarios.places.worker_threads import stop_if_abandoned
+from scenarios.sweep.folder import measure_units
 from scenarios.sweep.online_checks import check_seeds
-from scenarios.sweep.online_settings import digest_of
-from scenarios.sweep.store import measure_units
 from scenarios.validation import validated
 
 RATINGS = "ratings"
@@ -75,11 +74,6 @@ class RatingsSweep:
         columns = None if self.columns is None else list(self.columns)
         return {"sweep": "online ratings", "ratings_sha256": self.sha256, "columns": columns, **shared}
 
-    @property
-    def digest(self) -> str:
-        """Digest of `content`: sweeps with the same one share their finished units."""
-        return digest_of(self.content())
-
 
 class Key(NamedTuple):
     """A unit's name."""
@@ -130,7 +124,7 @@ def measure(scenario: OnlineScenario) -> Measured:
 
 
 def run_sweep(wanted: RatingsSweep, session: Session, out: Path, console: Console) -> Units:
-    """Measure every unit that the folder does not hold yet; see `store.measure_units`."""
+    """Measure every unit that the folder does not hold yet; see `folder.measure_units`."""
     units = {Key(name, seed): wanted.scenario(name, seed) for seed in range(wanted.seeds) for name in wanted.names}
     return measure_units(units, measure, session, out, console, read=_read, write=_written)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -69,16 +67,6 @@ class OnlineSweep:
     def content(self) -> dict[str, Any]:
         """Return what makes it another sweep, as JSON values: its base, not which units there are."""
         return {"sweep": "online", **self.base._asdict()}
-
-    @property
-    def digest(self) -> str:
-        """Digest of `content`: sweeps with the same one share their finished units."""
-        return digest_of(self.content())
-
-
-def digest_of(content: dict[str, Any]) -> str:
-    """Return SHA-256 of JSON values, whatever the order of their keys."""
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def _settings(base: OnlineSetting, axis: str, value: int, recommender: str) -> Iterator[OnlineSetting]:

@@ -19,9 +19,9 @@ from scenarios.online.worlds import World
 from scenarios.places.in_process import InProcess
 from scenarios.places.session import Session
 from scenarios.places.worker_threads import stop_if_abandoned
+from scenarios.sweep.folder import measure_units
 from scenarios.sweep.online_axes import HALVING, RANDOM, OnlineSetting
 from scenarios.sweep.online_settings import OnlineSweep
-from scenarios.sweep.store import measure_units
 
 WORLDS: dict[str, Callable[[OnlineScenario], World]] = {RANDOM: build_world, HALVING: halving_world}
 
@@ -99,7 +99,7 @@ def units_of(wanted: OnlineSweep) -> dict[Key, Unit]:
 
 
 def run_sweep(wanted: OnlineSweep, session: Session, out: Path, console: Console) -> Units:
-    """Measure every unit that the folder does not hold yet; see `store.measure_units`."""
+    """Measure every unit that the folder does not hold yet; see `folder.measure_units`."""
     return measure_units(units_of(wanted), measure, session, out, console, read=_read, write=_written)
 
 

@@ -8,11 +8,10 @@ from typing import Any
 
 from rich.console import Console
 
-from scenarios.endings import kept
 from scenarios.places.session import Session
+from scenarios.sweep.folder import measure_units
 from scenarios.sweep.grid import Grid
 from scenarios.sweep.planned import probes_of
-from scenarios.sweep.store import claim_folder, measure_units, read_units, units_kept
 from scenarios.sweep.threshold import Measured, Unit, guess, measure
 
 Key = tuple[int, int]
@@ -35,16 +34,6 @@ def units_of(grid: Grid) -> dict[Key, Unit]:
         for turn in range(grid.seeds)
         for place, setting in enumerate(grid.settings)
     }
-
-
-def claim(out: Path, grid: Grid) -> None:
-    """Make a folder the sweep's own, or find that it is already; see `store.claim_folder`."""
-    claim_folder(out, grid.digest, grid.content())
-
-
-def finished(out: Path) -> dict[Key, Measured]:
-    """Return the units that a folder holds; see `store.read_units`."""
-    return read_units(out, _read)
 
 
 def _read(line: dict[str, Any]) -> tuple[Key, Measured]:
@@ -75,7 +64,7 @@ def run_units(grid: Grid, session: Session, out: Path, console: Console) -> dict
     session : Session
         Where; a unit is one process' or one thread's work.
     out : Path
-        A folder that `claim` passed.
+        A folder that `scenarios.sweep.folder.claim` passed.
     console : Console
         For progress.
 
@@ -86,14 +75,13 @@ def run_units(grid: Grid, session: Session, out: Path, console: Console) -> dict
 
     Raises
     ------
-    InterruptedRunError, ResumableError
-        On Ctrl-C, on a full disk, or where something was lost. What is finished is on disk.
+    InputError, LostError
+        As `scenarios.sweep.folder.measure_units` does.
     """
-    plain = units_of(grid)
-    with kept(lambda: units_kept(out, plain.keys(), _read)):
-        starts = [
-            guess(setting.model_copy(update={"decoder": grid.decoders_of(setting)[0]})) for setting in grid.settings
-        ]
-        probes = [probes_of(grid, setting) for setting in grid.settings]
-    units = {key: replace(unit, start=starts[unit.setting], probes=probes[unit.setting]) for key, unit in plain.items()}
+    starts = [guess(setting.model_copy(update={"decoder": grid.decoders_of(setting)[0]})) for setting in grid.settings]
+    probes = [probes_of(grid, setting) for setting in grid.settings]
+    units = {
+        key: replace(unit, start=starts[unit.setting], probes=probes[unit.setting])
+        for key, unit in units_of(grid).items()
+    }
     return measure_units(units, measure, session, out, console, read=_read, write=_written)

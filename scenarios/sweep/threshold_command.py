@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 
 from scenarios.places.backends import open_session
-from scenarios.records import STDOUT, check_targets, deliver
+from scenarios.records import STDOUT, check_target, deliver
 from scenarios.sweep.adaptive_command import HELP as ADAPTIVE_HELP
 from scenarios.sweep.adaptive_command import adaptive
 from scenarios.sweep.online_command import HELP as ONLINE_HELP
@@ -84,7 +84,7 @@ def sample_complexity(
     from scenarios.sweep.tables import show  # noqa: PLC0415 (same)
 
     wanted = load_grid(grid, seeds=seeds)
-    check_targets(None, json)
+    check_target(json)
     opening = open_session(backend, address=address, workers=workers)
     result = measured(wanted, opening, out, Console(stderr=True)).result
     deliver(json, result)

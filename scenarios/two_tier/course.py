@@ -20,7 +20,7 @@ from coordinator.server.completion.fitting import FittedModel, centre, iterate
 from coordinator.server.completion.rows import Rows
 from coordinator.server.fleet.layout import plan_layout
 from scenarios.places.session import Crew, Done, Progress, Session, Work, silent
-from scenarios.round_store import Nowhere
+from scenarios.store.round_store import Nowhere
 from scenarios.two_tier.kept_batches import KeptBatches
 
 Score = Callable[[ItemFeatures], float]

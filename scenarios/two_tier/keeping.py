@@ -9,18 +9,18 @@ from typing import Any
 
 from rich.console import Console
 
-from scenarios.files import write_json
-from scenarios.holding import Experiment, done_in
-from scenarios.mark import TWO_TIER, Mark
 from scenarios.places.session import Session
-from scenarios.policies import code_digest
-from scenarios.records import versions
+from scenarios.records import write_result
 from scenarios.report import progress
-from scenarios.taking import same_source, scenario_in, take, values_of
+from scenarios.store.holding import done_in
+from scenarios.store.mark import TWO_TIER
+from scenarios.store.taking import mark_of, take
 from scenarios.two_tier.config import TwoTier
 from scenarios.two_tier.experiment import read_table, run
 from scenarios.two_tier.kept_batches import KeptBatches
 
+FILES = ("ratings",)
+"""Values of a scenario that name a file."""
 ASKED = "private devices were asked"
 """What progress counts."""
 
@@ -34,12 +34,10 @@ def taught_in(
     Parameters
     ----------
     wanted : TwoTier
-    opening : context manager
-        Opens the backend, once ratings are read and the folder is known to be free.
+    opening, out
+        See `scenarios.store.holding.done_in`; ratings are read first. It goes on after the last batch that is kept.
     console : Console
         For progress, and told if something that was kept is damaged.
-    out : Path or None
-        New folder, or that of the same run, which goes on after the last batch that it kept.
 
     Yields
     ------
@@ -48,48 +46,22 @@ def taught_in(
 
     Raises
     ------
-    InputError
-        If something cannot be used; no private device was asked.
-    InterruptedRunError, ResumableError
-        On Ctrl-C, or where something was lost, if the folder keeps batches that the run can go on from.
+    InputError, InterruptedRunError, ResumableError
+        As `scenarios.store.holding.done_in` does.
     """
     table = read_table(wanted)
 
     def work(session: Session) -> dict[str, Any]:
-        kept = None if out is None else _kept(out, wanted.seed, console)
+        kept = None if out is None else KeptBatches(out, wanted.seed)
+        if kept:
+            kept.check(console)
         return run(wanted, session, table, kept, watched=lambda devices: progress(console, devices, "batches", ASKED))
 
-    def write(folder: Path, result: dict[str, Any]) -> None:
-        write_json(folder / "scenario.json", wanted.model_dump(mode="json"))
-        write_json(folder / "versions.json", versions())
-        write_json(folder / "result.json", result)
-
-    experiment = Experiment(claim=lambda folder: take(folder, mark_of(wanted)), work=work, write=write)
-    with done_in(out, opening, experiment) as result:
+    with done_in(
+        out,
+        opening,
+        claim=lambda folder: take(folder, mark_of(TWO_TIER, wanted, *FILES)),
+        work=work,
+        write=lambda folder, result: write_result(folder, result, wanted.model_dump(mode="json")),
+    ) as result:
         yield result
-
-
-def mark_of(wanted: TwoTier) -> Mark:
-    """Return the mark of a new run."""
-    values, source = values_of(wanted, "ratings")
-    return Mark(kind=TWO_TIER, scenario=values, source_sha256=source, code_sha256=code_digest(""))
-
-
-def claimed_two_tier(out: Path, mark: Mark) -> TwoTier:
-    """Return the scenario of a two-tier run that was interrupted.
-
-    Raises
-    ------
-    InputError
-        If it cannot be run any more, or the file that it reads has changed since.
-    """
-    wanted = scenario_in(out, mark, TwoTier)
-    same_source(out, mark, values_of(wanted, "ratings")[1], wanted.ratings)
-    return wanted
-
-
-def _kept(out: Path, seed: int, console: Console) -> KeptBatches:
-    kept = KeptBatches(out, seed)
-    if damaged := kept.check():
-        console.print(f"{damaged} is damaged; going on from the batch before it", soft_wrap=True)
-    return kept

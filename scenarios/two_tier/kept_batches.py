@@ -2,49 +2,30 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
-from actors.keeper import Keeper
+from actors.keeper import Books
 from actors.second_order.answers import Answers
 from coordinator.protocol.checked import MOST_DEVICES
 from coordinator.protocol.errors import LedgerError
 from coordinator.server.completion.course import Batch
-from scenarios.chain import Chain, Codec, Numbers
+from scenarios.store.chain import Chain, Codec, Numbers
 
 
-class KeptBatches(Chain[Batch]):
-    """The batches of a run, a file each; see `scenarios.chain.Chain`.
-
-    Parameters
-    ----------
-    out : Path
-        The run's folder.
-    seed : int
-        The run's seed.
-
-    Raises
-    ------
-    InputError
-        If the folder's mark cannot be read.
-    """
-
-    def __init__(self, out: Path, seed: int) -> None:
-        super().__init__(out, seed, BATCHES)
-
-    def _read_books(self) -> None:
-        """Read what private devices have answered; refuse batches whose releases are not all there."""
-        answers = Answers(0, MOST_DEVICES, Keeper(self.ledger))
-        answers.look()
-        for one in self:
-            for device, payload in zip(one.devices, one.payloads, strict=True):
-                if (told := answers.get(device)) is None or told.payload != payload:
-                    raise LedgerError(
-                        f"batch {one.batch} was answered by private device {device}, whose ledger does not tell so; a "
-                        "part of it is missing: put its files back as they were, or start in a new folder"
-                    )
+def _require_booked(kept: Iterable[Batch], book: Books) -> None:
+    """Refuse batches whose releases private devices have not all booked."""
+    answers = Answers(0, MOST_DEVICES, book)
+    answers.look()
+    for one in kept:
+        for device, payload in zip(one.devices, one.payloads, strict=True):
+            if (told := answers.get(device)) is None or told.payload != payload:
+                raise LedgerError(
+                    f"batch {one.batch} was answered by private device {device}, whose ledger does not tell so; a "
+                    "part of it is missing: put its files back as they were, or start in a new folder"
+                )
 
 
 def _tell(one: Batch) -> Numbers:
@@ -76,5 +57,13 @@ def _read(told: dict[str, Any], arrays: dict[str, Any]) -> Batch:
     )
 
 
-BATCHES: Codec[Batch] = Codec(noun="batch", number=lambda one: one.batch, tell=_tell, read=_read)
+BATCHES: Codec[Batch] = Codec(
+    noun="batch", number=lambda one: one.batch, tell=_tell, read=_read, require_booked=_require_booked
+)
 """How a batch that has answered is kept."""
+
+
+class KeptBatches(Chain[Batch]):
+    """The batches of a run; see `scenarios.store.chain.Chain`."""
+
+    codec = BATCHES

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-import json as json_format
 import sys
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,8 +16,8 @@ from scenarios.datasets import three_columns
 from scenarios.files import write_json, write_table
 from scenarios.places.backends import open_session
 from scenarios.places.session import Session
-from scenarios.records import STDOUT, check_targets, deliver, versions
-from scenarios.sweep.store import all_kept, claim_folder, measure_units
+from scenarios.records import STDOUT, check_target, deliver, versions
+from scenarios.sweep.folder import measure_units, swept_in
 from scenarios.two_tier.config import NONE, TwoTier, needs_scale, two_tier_of
 from scenarios.two_tier.experiment import read_table, world_of
 from scenarios.two_tier.sweep_plan import ASKED, SweepPlan, plan_sweep
@@ -69,19 +66,20 @@ def two_tier_sweep(
     """See `HELP`."""
     flags = {name: value for name, value in locals().items() if name in TwoTier.model_fields}
     base = two_tier_of({**flags, "columns": three_columns(columns), "mechanism": NONE})
-    check_targets(None, json)
+    check_target(json)
     wanted = _plan(base, figures=figures, seeds=seeds, curves=mechanisms.split(","), every=every)
     content = {"sweep": "two-tier", "base": base.model_dump(mode="json", exclude={"seed"})}
-    claim_folder(out, hashlib.sha256(json_format.dumps(content, sort_keys=True).encode()).hexdigest(), content)
-    attacked: list[dict[str, Any]] = []
-    with ExitStack() as keeping:
-        with open_session(backend, address=address, workers=workers) as session:
-            found = _measure(wanted, session, out)
-            keeping.enter_context(all_kept(out, found))
-            if ATTACK in wanted.figures:
-                from scenarios.two_tier.sweep_attack import attack_sweep  # noqa: PLC0415 (trees, only where they grow)
+    opening = open_session(backend, address=address, workers=workers)
 
-                attacked = attack_sweep(base, session)
+    def work(session: Session) -> tuple[dict[Key, Measured], list[dict[str, Any]]]:
+        found = _measure(wanted, session, out)
+        if ATTACK not in wanted.figures:
+            return found, []
+        from scenarios.two_tier.sweep_attack import attack_sweep  # noqa: PLC0415 (trees, only where they grow)
+
+        return found, attack_sweep(base, session)
+
+    with swept_in(out, content, opening, work) as (found, attacked):
         summary = _drawn(found, attacked, _title(base), out)
         result = {"trust_model": "two-tier", **content, "versions": versions(), "summary": summary, "attack": attacked}
         write_json(out / "result.json", result)

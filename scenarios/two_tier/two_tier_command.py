@@ -12,7 +12,7 @@ from coordinator.protocol.second_order_mechanisms import found
 from coordinator.protocol.second_order_public import A_RELEASE
 from scenarios.datasets import three_columns
 from scenarios.places.backends import open_session
-from scenarios.records import check_targets
+from scenarios.records import check_target
 from scenarios.two_tier.config import DEFAULT_EPSILON, DEFAULT_MECHANISM, GUARANTEES, TwoTier, two_tier_of
 from scenarios.two_tier.keeping import taught_in
 from scenarios.two_tier.tables import report_two_tier
@@ -66,7 +66,7 @@ def two_tier(
     """
     flags = {name: value for name, value in locals().items() if name in TwoTier.model_fields}
     wanted = two_tier_of({**flags, "columns": three_columns(columns)})
-    check_targets(None, json)
+    check_target(json)
     opening = open_session(backend, address=address, workers=workers)
     with taught_in(wanted, opening, console=Console(stderr=True), out=out) as result:
         report_two_tier(result, json)

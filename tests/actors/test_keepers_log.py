@@ -12,7 +12,7 @@ import worlds
 
 from actors.charges import Entry
 from actors.device import Cohort
-from actors.keeper import Keeper, owner_of, read_book
+from actors.keeper import LEDGER, Keeper, owner_of, read_book
 from actors.ledger import Ledger
 from actors.log import Log
 from actors.mechanisms import half_of
@@ -177,7 +177,7 @@ NO_ENTRIES = ['["zz", "1", 0, 9]', '["00", "1/0", 0, 9]', '["00", "1"]', "{}", "
 def test_a_line_that_holds_no_entry_is_told(line: str, tmp_path: Path) -> None:
     """Even with a digest that goes with it."""
     good = Entry(bytes(16), Fraction(1), 0, 9).line()
-    Log(tmp_path, "mine", ".ledger", owner_of(tmp_path)).append([f"[0, 9, {one}]" for one in (good, line)])
+    Log(tmp_path, LEDGER, owner_of(tmp_path)).append([f"[0, 9, {one}]" for one in (good, line)])
     with pytest.raises(LedgerError, match=r"is damaged on line 3|line is no charge.*what devices spent is not known"):
         cohort(tmp_path).ledger.stretches()
 
@@ -252,7 +252,7 @@ def test_a_line_of_the_book_is_a_line(line: Any, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("told", ["[0, 60]", '[60, 0, ["00"]]', '["0", 60, ["00"]]', "[0, 60, 5]", "[-1, 60, []]"])
 def test_a_line_that_is_about_no_devices_is_told(told: str, tmp_path: Path) -> None:
-    Log(tmp_path, "mine", ".ledger", owner_of(tmp_path)).append([told])
+    Log(tmp_path, LEDGER, owner_of(tmp_path)).append([told])
     with pytest.raises(LedgerError, match="is damaged on line 2"):
         Keeper(tmp_path)
 

@@ -78,7 +78,7 @@ def take_any_answer(patch: pytest.MonkeyPatch) -> None:
 
 
 def trust_what_a_dead_keeper_left(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("actors.keeper.settle", lambda *_: None)
+    patch.setattr("actors.log.settle", lambda *_: None)
 
 
 @pytest.mark.parametrize(

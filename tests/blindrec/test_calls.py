@@ -17,9 +17,10 @@ from runs import Command, planted_ratings, write_movielens
 
 import blindrec
 from coordinator.server.rounds.query_rounds import Round
-from scenarios.chain import kept_records
-from scenarios.journal import Journal
 from scenarios.planner.asking import Asked
+from scenarios.store.chain import kept_records
+from scenarios.store.journal import Journal
+from scenarios.sweep.threshold import Measured, Unit, measure
 
 HERE = blindrec.InProcess(workers=1)
 SMALL = blindrec.Scenario(items=12, rated=4, epsilon=3, users=600)
@@ -197,11 +198,13 @@ def test_rounds_that_cannot_be_kept_are_a_resumable_loss(tmp_path: Path, monkeyp
 
 
 def test_a_sweep_that_was_stopped_tells_what_it_keeps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(*_: object) -> None:
-        raise KeyboardInterrupt
+    def interrupted(unit: Unit) -> Measured:
+        if unit.scenario.seed:
+            raise KeyboardInterrupt
+        return measure(unit)
 
     monkeypatch.setattr("scenarios.sweep.runner.measure", interrupted)
-    with pytest.raises(KeyboardInterrupt, match=f"0 of 4 units are done and kept in {tmp_path}"):
+    with pytest.raises(KeyboardInterrupt, match=f"2 units are kept in {tmp_path / 'out'}, the same command goes on"):
         blindrec.sweep(GRID, HERE, out=tmp_path / "out", progress=False)
     with pytest.raises(KeyboardInterrupt, match=r"^interrupted$"):
         blindrec.sweep(GRID, HERE, progress=False)

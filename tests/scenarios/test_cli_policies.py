@@ -13,8 +13,8 @@ import pytest
 from runs import Command, refused
 
 from coordinator.server.rounds.query_rounds import Round
-from scenarios.chain import kept_records
-from scenarios.journal import Journal
+from scenarios.store.chain import kept_records
+from scenarios.store.journal import Journal
 
 SMALL = ["run", "--items", "12", "--rated", "4", "--epsilon", "3", "--workers", "1"]
 HERE = [*SMALL, "--backend", "inprocess"]

@@ -16,15 +16,16 @@ from runs import Command, holds_within, planted_ratings, write_movielens
 from actors import durable
 from actors.durable import PART
 from coordinator.protocol.errors import InputError, LostError
-from scenarios.chain import kept_records
 from scenarios.endings import BAD_INPUT, RESUMABLE, ended_by_signals, ending, kept, same_handlers
+from scenarios.store.chain import kept_records
 
 HERE = ["--backend", "inprocess"]
 RUN = ["run", "--items", "40", "--rated", "5", "--users", "500", "--design", "sign", "--policy", "fixed", *HERE]
 RUN += ["--rounds", "4", "--json", "-"]
 WAITING = """
 import sys, time
-from scenarios import endings, journal
+from scenarios import endings
+from scenarios.store import journal
 from scenarios.cli import main
 keep, stubborn = journal.Journal.keep, sys.argv.pop(1) == "stubborn"
 endings.LONGEST = 0.2 if stubborn else endings.LONGEST
@@ -158,8 +159,8 @@ COMMANDS = {
     "tiers": f"sweep two-tier {TIERS} --figures 2 --seeds 1 --every 10 --mechanisms none,full --out {{}}/out",
 }
 """All commands that keep or write something; each ends on a full disk at its first, a middle and its last operation."""
-TOLD = {"run": "rounds are kept in", "users": "units are done and kept in", "adaptive": "units are done and kept in"}
-TOLD |= {"votes": "units are done and kept in", "tiers": "units are done and kept in"}
+TOLD = {"run": "rounds are kept in", "users": "unit is kept in", "adaptive": "units are kept in"}
+TOLD |= {"votes": "units are kept in", "tiers": "units are kept in"}
 
 
 @pytest.mark.parametrize("name", COMMANDS)

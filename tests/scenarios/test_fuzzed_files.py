@@ -16,11 +16,12 @@ import pytest
 from malformed import begin_no_run, fault, ratings_file
 from runs import Command, refused
 
-from scenarios.mark import KINDS, Mark
 from scenarios.online.config import OnlineScenario
-from scenarios.online.keeping import mark_of as mark_of_online
+from scenarios.online.keeping import FILES
+from scenarios.store.mark import KINDS, ONLINE, SWEEP, TWO_TIER, Mark
+from scenarios.store.taking import mark_of
+from scenarios.sweep.grid import load_grid
 from scenarios.two_tier.config import TwoTier
-from scenarios.two_tier.keeping import mark_of as mark_of_two_tier
 
 TOMLS = {
     "scenario": 'items = 20\nrated = 5\nusers = 100\nlike = [[0.9, 0.1]]\nepsilon = "1/2"\ndesign = "maxsense"\n',
@@ -157,20 +158,24 @@ def test_folders_that_nobody_means_to_resume(
     kind: str, blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begin_no_run(monkeypatch, tmp_path)
-    mark = tmp_path / "kept" / "rounds" / "scenario.json"
+    mark, grid = tmp_path / "kept" / "rounds" / "scenario.json", tmp_path / "grid.toml"
+    grid.write_text(TOMLS["grid"])
+    begins = ["sweep", "sample-complexity", "grid.toml", "--out"] if kind == SWEEP else ["resume"]
+    begins += ["kept", "--backend", "inprocess"]
     mark.parent.mkdir(parents=True)
     {
         "run": Mark(scenario={"items": 20, "rated": 5, "users": 100}, source_sha256=None, code_sha256=""),
-        "online": mark_of_online(OnlineScenario(rounds=5, voters=16, seed=3), 2),
-        "two-tier": mark_of_two_tier(TwoTier(planted=(60, 30, 900), rank=2)),
+        "online": mark_of(ONLINE, OnlineScenario(rounds=5, voters=16, seed=3), *FILES, repeat=2),
+        "two-tier": mark_of(TWO_TIER, TwoTier(planted=(60, 30, 900), rank=2)),
+        "sweep": Mark(kind=SWEEP, scenario=load_grid(str(grid)).content(), source_sha256=None, code_sha256=""),
     }[kind].write(tmp_path / "kept")
     held = json.loads(mark.read_text())
-    assert "a run would begin" in refused(blindrec, "resume", "kept", "--backend", "inprocess")
+    assert "a run would begin" in refused(blindrec, *begins)
     faults = []
     for content in jsons(held, random.Random(14)):
         mark.parent.mkdir(parents=True, exist_ok=True)
         mark.write_bytes(content)
-        if told := fault(blindrec, ["resume", "kept", "--backend", "inprocess"]):
+        if told := fault(blindrec, begins):
             faults.append(f"{content[:300]!r}: {told}")
     assert not faults, "\n".join(faults)
 

@@ -10,11 +10,11 @@ import psutil
 import pytest
 from runs import Command, holds_within
 
-from scenarios.chain import kept_records
+from scenarios.store.chain import kept_records
 
 SLOWLY = """
 import sys, time
-from scenarios import journal
+from scenarios.store import journal
 from scenarios.cli import main
 keep = journal.Journal.keep
 def slowly(self, over):

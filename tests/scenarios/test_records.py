@@ -12,8 +12,8 @@ import pytest
 from runs import here, of_file, planted_ratings, small, write_movielens
 
 from coordinator.protocol.errors import InputError
-from scenarios.files import to_json, write_json
-from scenarios.records import check_targets, deliver, items_table, rounds_table, versions, write_out
+from scenarios.files import to_json, try_folder, write_json
+from scenarios.records import check_target, deliver, items_table, rounds_table, versions, write_out
 from scenarios.results import record
 
 COLUMNS = ["item", "score", "standard_error", "cluster"]
@@ -21,37 +21,35 @@ COLUMNS = ["item", "score", "standard_error", "cluster"]
 
 def test_a_new_folder_is_made_and_an_empty_one_taken(tmp_path: Path) -> None:
     out = tmp_path / "deep" / "new"
-    check_targets(out, str(out / "also.json"))
-    assert out.is_dir()
-    check_targets(out, None)
-    check_targets(None, "-")
-    check_targets(None, None)
+    for _ in range(2):
+        try_folder(out)
+        assert out.is_dir()
+    check_target(str(out / "also.json"))
+    check_target("-")
+    check_target(None)
     assert list(out.iterdir()) == []
 
 
 def test_trying_a_file_leaves_it_alone(tmp_path: Path) -> None:
     target = tmp_path / "old.json"
     target.write_text("old")
-    check_targets(None, str(target))
+    check_target(str(target))
     assert [path.name for path in tmp_path.iterdir()] == ["old.json"]
     assert target.read_text() == "old"
 
 
 def test_places_that_cannot_be_used_are_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
-    (tmp_path / "full").mkdir()
-    (tmp_path / "full" / "result.json").write_text("{}")
     places = {
-        "output folder": [tmp_path / "file", tmp_path / "full", tmp_path / "file" / "below", Path("/proc/none")],
+        "output folder": [tmp_path / "file", tmp_path / "file" / "below", Path("/proc/none")],
         "json file": [tmp_path, tmp_path / "none" / "x.json", tmp_path / "file" / "x.json", Path("/proc/none.json")],
     }
     for thing, paths in places.items():
         for path in paths:
             with pytest.raises(InputError, match=f"^{thing} {re.escape(str(path))} .*; name ") as raised:
-                check_targets(*((path, None) if thing == "output folder" else (None, str(path))))
+                try_folder(path) if thing == "output folder" else check_target(str(path))
             assert "\n" not in str(raised.value)
     assert (tmp_path / "file").read_text() == "mine"
-    assert (tmp_path / "full" / "result.json").read_text() == "{}"
 
 
 def test_the_folder_of_a_run(tmp_path: Path) -> None:
@@ -153,7 +151,7 @@ def test_a_link_is_followed_and_neighbours_are_left_alone(tmp_path: Path) -> Non
     aim.write_text("old", encoding="utf-8")
     neighbour.write_text("mine", encoding="utf-8")
     link.symlink_to(aim)
-    check_targets(None, str(link))
+    check_target(str(link))
     write_json(link, {"a": 1})
     assert link.is_symlink()
     assert json.loads(aim.read_text(encoding="utf-8")) == {"a": 1}
@@ -162,6 +160,6 @@ def test_a_link_is_followed_and_neighbours_are_left_alone(tmp_path: Path) -> Non
 
 
 def test_what_is_no_regular_file_stays_what_it_is() -> None:
-    check_targets(None, "/dev/null")
+    check_target("/dev/null")
     write_json(Path("/dev/null"), {"a": 1})
     assert Path("/dev/null").is_char_device()

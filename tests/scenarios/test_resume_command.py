@@ -12,9 +12,9 @@ from runs import Command, refused, small, tree
 from actors.keeper import owner_of, read_book
 from scenarios.claiming import claim
 from scenarios.experiment import run
-from scenarios.journal import Journal
-from scenarios.mark import FOLDER
 from scenarios.places.in_process import InProcess
+from scenarios.store.journal import Journal
+from scenarios.store.mark import FOLDER
 
 SCENARIO = small(users=500, design="sign", policy="fixed", rounds=4, seed=3)
 FLAGS = ["--backend", "inprocess", "--json", "-"]

@@ -11,7 +11,7 @@ import pytest
 from runs import Command, refused
 
 from coordinator.server.rounds.query_rounds import Round
-from scenarios.journal import Journal
+from scenarios.store.journal import Journal
 
 pytestmark = pytest.mark.usefixtures("interruptible")
 

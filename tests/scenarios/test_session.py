@@ -32,7 +32,7 @@ from scenarios.places.session import silent
 from scenarios.places.worker_threads import stop_if_abandoned
 from scenarios.policies import asked_epsilon
 from scenarios.populations import populate
-from scenarios.round_store import Held
+from scenarios.store.round_store import Held
 
 TWO_CLASSES = small(like="0.9,0.1;0.3,0.6", class_shares="0.3,0.7", users=1201, seed=11)
 

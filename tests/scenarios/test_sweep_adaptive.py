@@ -12,19 +12,21 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from runs import Command, Ended, here, refused
+from runs import Command, Ended, files_of_units, here, refused
+from runs import lines_of_units as lines
 
 from scenarios import cli
 from scenarios.config import Scenario
 from scenarios.experiment import Run
 from scenarios.metrics import clustering_scores
+from scenarios.store.mark import FOLDER
 from scenarios.sweep.adaptive_measure import Measured, Unit, measure
 from scenarios.sweep.schemes import DESIGNS, SCHEMES
 
 HERE = ("--backend", "inprocess", "--workers", 1)
 TINY = ("--items", 30, "--rated", 10, "--epsilon", 4)
 SHARED = {"items": 30, "rated": 10, "epsilon": 4}
-WRITTEN = {"grid.json", "units.jsonl", "result.json", "versions.json", "units.parquet", "table.csv"}
+WRITTEN = {FOLDER, "result.json", "versions.json", "units.parquet", "table.csv"}
 WRITTEN |= {"users.png", "users.csv", "trajectory.png", "trajectory.csv"}
 
 
@@ -53,14 +55,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def out(whole: Path, tmp_path: Path) -> Path:
     """A copy of that sweep's settings and units."""
-    (tmp_path / "sweep").mkdir()
-    for name in ("grid.json", "units.jsonl"):
-        shutil.copy(whole / name, tmp_path / "sweep" / name)
+    shutil.copytree(whole / FOLDER, tmp_path / "sweep" / FOLDER)
     return tmp_path / "sweep"
-
-
-def lines(out: Path) -> list[str]:
-    return (out / "units.jsonl").read_text().splitlines()
 
 
 def result_of(out: Path) -> dict[str, Any]:
@@ -168,14 +164,15 @@ def test_ctrl_c_keeps_what_is_finished_and_the_same_command_goes_on(
     swept: Callable[..., Ended], whole: Path, out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = lines(out)[:14]
-    (out / "units.jsonl").write_text("\n".join(before) + "\n")
+    (file,) = files_of_units(out)
+    file.write_text("\n".join([file.read_text().splitlines()[0], *before]) + "\n")
     with monkeypatch.context() as patch:
         interrupted_after(2, patch)
         stopped = swept("--seeds", 3, "--out", out, "--json", "-")
     assert (stopped.code, stopped.out) == (3, "")
     assert stopped.err == (
         "14 of 18 units were done before; going on\n"
-        f"blindrec: interrupted; 16 of 18 units are done and kept in {out}, the same command goes on from there\n"
+        f"blindrec: interrupted; 16 units are kept in {out}, the same command goes on\n"
     )
     assert len(lines(out)) == 16
     resumed = swept("--seeds", 3, "--out", out, "--json", "-")
@@ -242,7 +239,7 @@ def test_what_is_wrong_is_told_in_one_line_before_anything_runs(
     assert not new.exists()
     for other in (("--confidence", 0.9), ("--statistic", "moments"), ("--vectors", 4), ("--epsilon", "4.0001")):
         one = ("--schemes", "sign", "--out", out)
-        assert "another grid" in refused(blindrec, "sweep", "adaptive", *HERE, *TINY, *one, *other)
+        assert "another sweep" in refused(blindrec, "sweep", "adaptive", *HERE, *TINY, *one, *other)
     assert "--out" in refused(blindrec, "sweep", "adaptive", *HERE, *TINY)
 
 

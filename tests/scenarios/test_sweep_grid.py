@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -63,14 +64,14 @@ def test_where_chooses_settings() -> None:
         assert [place for place, setting in enumerate(read.settings) if concerns(fit, setting)] == chosen
 
 
-def test_the_digest_is_about_what_results_depend_on() -> None:
+def test_a_sweep_is_known_by_what_results_depend_on() -> None:
     same = [grid({"items": [40, 60]}, seeds=seeds, fit=fit) for seeds, fit in ((3, []), (9, [{"x": "items"}]))]
-    assert same[0].digest == same[1].digest
+    assert same[0].content() == same[1].content()
     others = [grid({"items": [40, 61]}), grid({"items": [40, 60]}, share=0.98), grid({"items": [40, 60]}, most_users=9)]
     others.append(grid({"items": [40, 60]}, decoders=["centred", "paper"]))
     others.append(grid({"items": [40, 60]}, criteria=["top"]))
     others.append(grid({"items": [40, 60], "epsilon": "1.0000000000000000001"}))
-    assert len({one.digest for one in [*same, *others]}) == 7
+    assert len({json.dumps(one.content()) for one in [*same, *others]}) == 7
 
 
 @pytest.mark.parametrize("name", built_in_grids())

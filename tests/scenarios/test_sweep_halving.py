@@ -9,12 +9,12 @@ from rich.console import Console
 from statistical import normal_radius, rate_fits
 
 from scenarios.places.in_process import InProcess
+from scenarios.sweep.folder import claim
 from scenarios.sweep.online_axes import HALVING, OnlineSetting, parse_axes
 from scenarios.sweep.online_checks import check_sweep
 from scenarios.sweep.online_settings import OnlineSweep
 from scenarios.sweep.online_summary import summarize
 from scenarios.sweep.online_units import run_sweep
-from scenarios.sweep.store import claim_folder
 
 
 def halved(tmp_path: Path, *, seeds: int) -> dict[str, Any]:
@@ -22,7 +22,7 @@ def halved(tmp_path: Path, *, seeds: int) -> dict[str, Any]:
     names = ("plurality", "p-rec-sim")
     wanted = OnlineSweep(base=base, axes=parse_axes("ratio=16"), recommenders=names, seeds=seeds)
     check_sweep(wanted)
-    claim_folder(tmp_path, wanted.digest, wanted.content())
+    claim(tmp_path, wanted.content())
     units = run_sweep(wanted, InProcess(1), tmp_path, Console(quiet=True))
     return {row["recommender"]: row for row in summarize(wanted, units)["points"]}
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 import pytest
-from runs import Command, Ended, planted_ratings, refused, write_movielens
+from runs import Command, Ended, files_of_units, lines_of_units, planted_ratings, refused, write_movielens
 
 from coordinator.server.online.recommenders import found
 from scenarios import cli
@@ -21,6 +21,7 @@ from scenarios.online.config import OnlineScenario
 from scenarios.online.results import record
 from scenarios.online.run import run_online
 from scenarios.places.in_process import InProcess
+from scenarios.store.mark import FOLDER
 from scenarios.sweep import online_figure, online_points, online_ratings_figure
 from scenarios.sweep.online_axes import AXES, OnlineSetting, compared_on, parse_axes
 from scenarios.sweep.online_settings import OnlineSweep
@@ -34,7 +35,7 @@ BASE = ("--rounds", 60, "--voters", 16, "--peers", 2, "--diversity", 1, "--radiu
 VALUES = "rounds=60,ratio=2,4,radius=0,1,diversity=0,4,epsilon-rounds=30,60,epsilon-peers=2"
 TINY = (*BASE, "--axes", VALUES)
 SHAPE: dict[str, Any] = {"rounds": 60, "objects": 2, "voters": 16, "peers": 2, "diversity": 1, "radius": 1}
-WRITTEN = {"grid.json", "units.jsonl", "result.json", "versions.json", "units.parquet", "table.csv"}
+WRITTEN = {FOLDER, "result.json", "versions.json", "units.parquet", "table.csv"}
 WRITTEN |= {"figure.png", "figure.csv"}
 COLUMNS = {"loss", "loss_se", "loss_low", "loss_high", "loss_bound", "loss_exact", "loss_lower_bound", "epsilon_proved"}
 COLUMNS |= {"epsilon_exact", "epsilon_lower", "epsilon_needed", "privacy_loss", "privacy_loss_most", "peers_alive"}
@@ -104,7 +105,7 @@ def test_a_sweep_from_end_to_end(whole: Path, swept: Callable[..., Ended]) -> No
     assert len(table) == len(result_of(whole)["points"])
     assert (table["seeds"] == 2).all()
     units = pd.read_parquet(whole / "units.parquet")
-    assert len(units) == len((whole / "units.jsonl").read_text().splitlines())
+    assert len(units) == len(lines_of_units(whole))
     told = [point for point in result_of(whole)["points"] if point["axis"] == "rounds" and point["x"] == 60]
     mine = units[(units["recommender"] == "naive") & (units["rounds"] == 60) & (units["environment"] == "random")]
     (row,) = (row for row in told if row["recommender"] == "naive")
@@ -114,10 +115,10 @@ def test_a_sweep_from_end_to_end(whole: Path, swept: Callable[..., Ended]) -> No
 
 
 def test_the_same_folder_goes_on(whole: Path, swept: Callable[..., Ended], tmp_path: Path) -> None:
-    (tmp_path / "part").mkdir()
-    shutil.copy(whole / "grid.json", tmp_path / "part")
-    lines = (whole / "units.jsonl").read_text().splitlines(keepends=True)
-    (tmp_path / "part" / "units.jsonl").write_text("".join(lines[: len(lines) // 2]) + lines[-1][:20])
+    shutil.copytree(whole / FOLDER, tmp_path / "part" / FOLDER)
+    (file,) = files_of_units(tmp_path / "part")
+    head, *lines = file.read_text().splitlines(keepends=True)
+    file.write_text(head + "".join(lines[: len(lines) // 2]) + lines[-1][:20])
     resumed = swept(*TINY, "--seeds", 2, "--out", tmp_path / "part", "--json", "-")
     assert resumed.err == f"{len(lines) // 2} of {len(lines)} units were done before; going on\n"
     ours, theirs = (
@@ -129,7 +130,7 @@ def test_the_same_folder_goes_on(whole: Path, swept: Callable[..., Ended], tmp_p
     assert more.err == "10 of 15 units were done before; going on\n"
     for other in (("--voters", 32), ("--radius", 2), ("--objects", 3)):
         line = refused(swept, *TINY, "--out", tmp_path / "part", *other)
-        assert "another grid" in line, line
+        assert "another sweep" in line, line
 
 
 def test_the_figure_holds_the_points_of_its_table_and_no_others(whole: Path, served: Path) -> None:
@@ -223,7 +224,7 @@ def test_clients_of_a_file(served: Path, swept: Callable[..., Ended], ratings: P
     shown = (served.parent / "shown.txt").read_text()
     for words in ("radius R", "p-rec-sharp", "less plurality", "2 seeds", "[nats]"):
         assert words in shown, words
-    assert str(ratings) not in "".join((served / name).read_text() for name in ("grid.json", "result.json"))
+    assert str(ratings) not in "".join((served / name).read_text() for name in ("rounds/scenario.json", "result.json"))
 
 
 def test_a_file_is_known_by_its_content(
@@ -237,7 +238,7 @@ def test_a_file_is_known_by_its_content(
     assert again.result["ratings_sha256"] == result_of(served)["ratings_sha256"]
     other = write_movielens(tmp_path / "other.csv", planted_ratings(users=24, items=90, each=60, seed=1))
     for changed in (("--ratings", other), ("--ratings", ratings, "--clients", 3)):
-        assert "another grid" in refused(swept, *mine[:-2], *changed)
+        assert "another sweep" in refused(swept, *mine[:-2], *changed)
 
 
 def test_what_is_wrong_is_told_in_one_line_before_anybody_votes(

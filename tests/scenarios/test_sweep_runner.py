@@ -13,14 +13,18 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from runs import Command, Ended, holds_within, refused
+from runs import Command, Ended, files_of_units, holds_within, refused
+from runs import lines_of_units as lines
 
+from coordinator.protocol.errors import InputError
 from scenarios import cli
 from scenarios.places.in_process import InProcess
 from scenarios.places.on_ray import OnRay
+from scenarios.store.locking import sole
+from scenarios.store.mark import FOLDER, MARK
+from scenarios.sweep.folder import EARLIER, claim
 from scenarios.sweep.grid import load_grid
-from scenarios.sweep.runner import claim, finished, run_units, units_of
-from scenarios.sweep.store import claim_folder
+from scenarios.sweep.runner import run_units, units_of
 from scenarios.sweep.threshold import Measured, Unit, measure
 
 GRID = """
@@ -39,7 +43,7 @@ per = ["log items"]
 expected = 2
 """
 HERE = ("--backend", "inprocess", "--workers", 1)
-WRITTEN = {"grid.json", "units.jsonl", "result.json", "versions.json", "thresholds.parquet", "settings.csv"}
+WRITTEN = {FOLDER, "result.json", "versions.json", "thresholds.parquet", "settings.csv"}
 WRITTEN |= {"figure.png", "figure.csv"}
 
 
@@ -74,14 +78,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def out(whole: Path, tmp_path: Path) -> Path:
     """A copy of that sweep's grid and units."""
-    (tmp_path / "sweep").mkdir()
-    for name in ("grid.json", "units.jsonl"):
-        shutil.copy(whole / name, tmp_path / "sweep" / name)
+    shutil.copytree(whole / FOLDER, tmp_path / "sweep" / FOLDER)
     return tmp_path / "sweep"
-
-
-def lines(out: Path) -> list[str]:
-    return (out / "units.jsonl").read_text().splitlines()
 
 
 def test_a_sweep_from_end_to_end(whole: Path, swept: Callable[..., Ended]) -> None:
@@ -135,9 +133,7 @@ def test_ctrl_c_keeps_what_is_finished_and_the_same_command_goes_on(
         interrupted_after(3, patch)
         stopped = swept("--out", new, "--json", "-")
     assert (stopped.code, stopped.out) == (3, "")
-    assert stopped.err == (
-        f"blindrec: interrupted; 3 of 4 units are done and kept in {new}, the same command goes on from there\n"
-    )
+    assert stopped.err == (f"blindrec: interrupted; 3 units are kept in {new}, the same command goes on\n")
     before = lines(new)
     assert len(before) == 3
     resumed = swept("--out", new, "--json", "-")
@@ -147,12 +143,13 @@ def test_ctrl_c_keeps_what_is_finished_and_the_same_command_goes_on(
 
 
 def test_a_line_torn_by_a_crash_is_run_again(swept: Callable[..., Ended], whole: Path, out: Path) -> None:
-    text = (out / "units.jsonl").read_bytes()
-    (out / "units.jsonl").write_bytes(text[:-20])
+    (file,) = files_of_units(out)
+    file.write_bytes(file.read_bytes()[:-20])
     again = swept("--out", out, "--json", "-")
     assert again.err.startswith("3 of 4 units")
     assert again.result == json.loads((whole / "result.json").read_text())
-    assert len(finished(out)) == len(lines(out)) == 4
+    assert len(files_of_units(out)) == 2
+    assert swept("--out", out).err == "4 of 4 units were done before; going on\n"
 
 
 def test_more_seeds_go_on_where_fewer_stopped(swept: Callable[..., Ended], out: Path) -> None:
@@ -161,6 +158,22 @@ def test_more_seeds_go_on_where_fewer_stopped(swept: Callable[..., Ended], out: 
     assert more.err.startswith("4 of 6 units")
     assert more.result["settings"][0]["seeds"] == 3
     assert len(lines(out)) == 6
+
+
+def test_a_folder_is_held_until_all_is_written(
+    swept: Callable[..., Ended], out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def drawn(*_: object) -> None:
+        with pytest.raises(InputError, match="is in use by another blindrec"):
+            sole(out).__enter__()
+        drawings.append(out)
+
+    drawings = list[Path]()
+    monkeypatch.setattr("scenarios.sweep.measuring.draw", drawn)
+    assert swept("--out", out).code == 0
+    assert drawings == [out]
+    with sole(out):
+        assert (out / "result.json").exists()
 
 
 def test_progress_is_told_in_lines(
@@ -179,9 +192,13 @@ def test_what_is_wrong_is_told_in_one_line_before_anything_runs(blindrec: Comman
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "notes.txt").write_text("mine")
     used.mkdir()
-    claim_folder(used, "another", {})
-    (tmp_path / "odd").mkdir()
-    (tmp_path / "odd" / "grid.json").write_text("{")
+    claim(used, {"another": 1})
+    (used / FOLDER / "units").mkdir()
+    (used / FOLDER / "units" / "kept.units").touch()
+    (tmp_path / "odd" / FOLDER).mkdir(parents=True)
+    (tmp_path / "odd" / FOLDER / MARK).write_text("{")
+    (tmp_path / "earlier").mkdir()
+    (tmp_path / "earlier" / EARLIER).write_text("{}")
     new = tmp_path / "new"
     for arguments, words in (
         ((tmp_path / "empty.toml", *HERE, "--out", new), ["grid is empty"]),
@@ -191,41 +208,36 @@ def test_what_is_wrong_is_told_in_one_line_before_anything_runs(blindrec: Comman
         ((grid, "--backend", "spark", "--out", new), ["'spark'"]),
         ((grid, "--backend", "inprocess", "--workers", 0, "--out", new), ["workers is 0"]),
         ((grid, *HERE, "--out", tmp_path / "mine"), ["holds another run", "new"]),
-        ((grid, *HERE, "--out", used), ["sweep of another grid", str(used)]),
-        ((grid, *HERE, "--out", tmp_path / "odd"), ["grid.json", "cannot be read"]),
-        ((grid, *HERE, "--out", grid), ["is a file"]),
+        ((grid, *HERE, "--out", used), ["part of another sweep", str(used)]),
+        ((grid, *HERE, "--out", tmp_path / "odd"), [MARK, "is damaged"]),
+        ((grid, *HERE, "--out", tmp_path / "earlier"), ["earlier version", "another format", "new folder"]),
+        ((grid, *HERE, "--out", grid), ["cannot be made"]),
         ((grid, *HERE), ["--out"]),
     ):
         line = refused(blindrec, *command, *arguments)
         assert all(word in line for word in words), line
     assert not new.exists()
-    assert [path.name for path in used.iterdir()] == ["grid.json"]
+    assert [path.name for path in used.iterdir()] == [FOLDER]
 
 
-def test_what_belongs_to_another_sweep_is_refused(swept: Callable[..., Ended], out: Path, tmp_path: Path) -> None:
-    """A unit that another one found, or that was edited, and a grid that was edited."""
-    one, *others = lines(out)
-    for line in (one.replace('"devices": ', '"devices": 1'), one.replace('"check": "', '"check": "0')):
-        (out / "units.jsonl").write_text("\n".join([line, *others]) + "\n")
-        told = swept("--out", out)
-        assert (told.code, told.err.count("\n")) == (2, 1)
-        assert f"line 1 of {out / 'units.jsonl'} is no finished unit of this sweep; delete it" in told.err
-    (out / "units.jsonl").write_text("\n".join([one, *others]) + "\n")
-    held = (out / "grid.json").read_text()
-    (out / "grid.json").write_text(held.replace('"rated": 5', '"rated": 6'))
+def test_what_belongs_to_another_sweep_is_refused(swept: Callable[..., Ended], out: Path) -> None:
+    """A unit that was edited, and a grid that was edited; put back as they were, both go on."""
+    (file,) = files_of_units(out)
+    held = file.read_text()
+    file.write_text(held.replace('"devices": ', '"devices": 1', 1))
     told = swept("--out", out)
-    assert held != (out / "grid.json").read_text()
     assert (told.code, told.err.count("\n")) == (2, 1)
-    assert f"{out / 'grid.json'} was changed since the sweep began; put it back" in told.err
-
-
-def test_a_line_that_is_no_unit_is_named(swept: Callable[..., Ended], out: Path) -> None:
-    text = (out / "units.jsonl").read_text()
-    (out / "units.jsonl").write_text("{}\n" + text)
+    assert f"file of units {file} is damaged on line 2, or of another version of blindrec; put it back" in told.err
+    file.write_text(held)
+    mark = out / FOLDER / MARK
+    edited = mark.read_text().replace('"rated": 5', '"rated": 6')
+    assert edited != mark.read_text()
+    mark.write_text(edited)
     told = swept("--out", out)
-    assert told.code == 2
-    assert "line 1 of " in told.err
-    assert "delete it" in told.err
+    assert (told.code, told.err.count("\n")) == (2, 1)
+    assert f"{mark} was changed since the run began; put it back" in told.err
+    mark.write_text(edited.replace('"rated": 6', '"rated": 5'))
+    assert swept("--out", out).err == "4 of 4 units were done before; going on\n"
 
 
 def test_help_teaches(blindrec: Command) -> None:
@@ -249,7 +261,7 @@ def test_a_signal_to_the_process(number: signal.Signals, grid: Path, tmp_path: P
         text=True,
     ) as sweep:
         try:
-            assert holds_within(120, lambda: sweep.poll() is not None or (out / "units.jsonl").exists())
+            assert holds_within(120, lambda: sweep.poll() is not None or bool(lines(out)))
             assert holds_within(60, lambda: sweep.poll() is not None or len(lines(out)) > 1)
             sweep.send_signal(number)
             said, err = sweep.communicate(timeout=60)
@@ -257,7 +269,7 @@ def test_a_signal_to_the_process(number: signal.Signals, grid: Path, tmp_path: P
             sweep.kill()
     assert (sweep.returncode, said) == (3, "")
     assert err.splitlines()[-1].startswith("blindrec: interrupted; ")
-    assert f"{len(lines(out))} of 10000 units are done" in err.splitlines()[-1]
+    assert f"interrupted; {len(lines(out))} units are kept in" in err.splitlines()[-1]
 
 
 @pytest.mark.cluster
@@ -267,7 +279,7 @@ def test_on_ray_it_is_the_same_sweep(ray_session: OnRay, grid: Path, tmp_path: P
     wanted, quiet = load_grid(str(grid)), Console(quiet=True)
     found = {}
     for session in (ray_session, InProcess(1)):
-        claim(tmp_path / session.name, wanted)
+        claim(tmp_path / session.name, wanted.content())
         found[session.name] = run_units(wanted, session, tmp_path / session.name, quiet)
     ours, theirs = found["inprocess"], found["ray"]
     assert [one.users for one in ours.values()] == [one.users for one in theirs.values()]

@@ -16,7 +16,7 @@ import pytest
 import tiers
 from deaf import Deaf
 
-from actors.keeper import SUFFIX, Keeper, read_book
+from actors.keeper import LEDGER, Keeper, read_book
 from actors.second_order.answers import Answer, Answers, Pin
 from actors.second_order.cohort import PrivateCohort
 from coordinator.protocol.errors import InputError, LedgerError
@@ -128,7 +128,7 @@ def test_a_torn_last_line_was_never_sent_and_is_left_out(tmp_path: Path) -> None
     """One that lacks nothing but its end is there."""
     kept = Answers(0, 9, Keeper(tmp_path))
     assert kept.keep([answer(0), answer(1)])
-    (path,) = tmp_path.glob(f"*{SUFFIX}")
+    (path,) = tmp_path.glob(f"*{LEDGER.suffix}")
     whole = len(path.read_bytes())
     assert kept.keep([answer(2)])
     both = path.read_bytes()
@@ -141,7 +141,7 @@ def test_a_torn_last_line_was_never_sent_and_is_left_out(tmp_path: Path) -> None
     assert known(tmp_path) == [answer(0), answer(1), answer(2, b"anew")]
     path.write_bytes(both[:-1])
     assert known(tmp_path) is None  # it has two answers of a device then
-    next(one for one in tmp_path.glob(f"*{SUFFIX}") if one != path).unlink()
+    next(one for one in tmp_path.glob(f"*{LEDGER.suffix}") if one != path).unlink()
     assert known(tmp_path) == [answer(0), answer(1), answer(2)]
 
 
@@ -150,7 +150,7 @@ def test_no_byte_that_is_changed_lets_a_device_answer_again(tmp_path: Path) -> N
     kept = Answers(0, 9, Keeper(tmp_path))
     assert kept.keep([answer(0), answer(1)])
     assert kept.keep([answer(2)])
-    (path,) = tmp_path.glob(f"*{SUFFIX}")
+    (path,) = tmp_path.glob(f"*{LEDGER.suffix}")
     good = path.read_bytes()
     assert known(tmp_path) == [answer(0), answer(1), answer(2)]
     for place in range(len(good)):
@@ -163,7 +163,7 @@ def test_no_byte_that_is_changed_lets_a_device_answer_again(tmp_path: Path) -> N
 
 def test_damage_is_told_in_a_line(tmp_path: Path) -> None:
     answered(tmp_path, 0, DEVICES)
-    (path,) = tmp_path.glob(f"*{SUFFIX}")
+    (path,) = tmp_path.glob(f"*{LEDGER.suffix}")
     content = bytearray(path.read_bytes())
     content[-40] ^= 1
     path.write_bytes(content)

@@ -20,12 +20,12 @@ from coordinator.protocol.own import Mechanism, MechanismError
 from coordinator.server.fleet.coordinator import start_coordinator
 from coordinator.server.rounds.query_rounds import Outcome, Round
 from scenarios.job import Job, _packages, run_job
-from scenarios.journal import Journal
 from scenarios.places import on_ray as place
 from scenarios.places.cluster import on_ray
 from scenarios.places.in_process import InProcess
 from scenarios.places.on_ray import OnRay
-from scenarios.round_store import Held
+from scenarios.store.journal import Journal
+from scenarios.store.round_store import Held
 
 pytestmark = pytest.mark.cluster
 

@@ -11,11 +11,11 @@ from foreign_jobs import TRUE, job
 
 from coordinator.protocol.own import Mechanism
 from coordinator.server.rounds.query_rounds import Outcome
-from scenarios.chain import from_bytes, to_bytes
 from scenarios.job import Job, run_job
-from scenarios.journal import ROUNDS
 from scenarios.places.in_process import InProcess
-from scenarios.round_store import Held
+from scenarios.store.chain import from_bytes, to_bytes
+from scenarios.store.journal import ROUNDS
+from scenarios.store.round_store import Held
 
 HONEST = (foreign.OUE, foreign.GRR, foreign.LocalHashing)
 

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[3]
 KEPT = {".gitignore", "mypolicy.py", "small.toml", "notes/plan.md"}
 LEFT = {
     "ratings.csv", "ml.zip", "u.data", "in/r.parquet", "x.npz", "runs/a/result.json", "first/versions.json",
-    "first/items.txt", "half/rounds/scenario.json", "swept/grid.json", "swept/units.jsonl", ".git/config",
+    "first/items.txt", "half/rounds/scenario.json", "swept/rounds/scenario.json", "swept/table.md", ".git/config",
     ".venv/lib/x.py", "__pycache__/a.pyc", "k.nbi", ".mypy_cache/a.json", "secret.txt", "in/kept-out.md",
 }  # fmt: skip
 

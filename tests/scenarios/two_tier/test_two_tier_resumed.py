@@ -11,12 +11,12 @@ import pytest
 from going_on import LAYOUT, TIMED, killed_on_ray, left, on_a_full_disk, stopped
 from runs import Command, refused, tree
 
-from actors.keeper import SUFFIX, Keeper
+from actors.keeper import LEDGER, Keeper
 from actors.second_order.answers import Answer, Answers
 from actors.second_order.cohort import PrivateCohort
 from coordinator.protocol.second_order import SecondOrderRelease
-from scenarios.chain import kept_records
-from scenarios.mark import FOLDER
+from scenarios.store.chain import kept_records
+from scenarios.store.mark import FOLDER
 from scenarios.two_tier.kept_batches import KeptBatches
 
 BATCHES = 3
@@ -104,7 +104,7 @@ def test_a_run_that_stops_while_a_batch_answers_goes_on_with_that_batch(
 
 def test_a_resumed_run_draws_no_fresh_noise(blindrec: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """What every device has answered, and to what, is what it answered before, and what an undisturbed run asks."""
-    monkeypatch.setattr("scenarios.holding.drop", lambda _: None)
+    monkeypatch.setattr("scenarios.store.holding.drop", lambda _: None)
     answers: dict[str, list[Answer | None]] = {}
     for name in ("whole", "resumed"):
         out = tmp_path / name
@@ -179,14 +179,14 @@ def test_damaged_answers_and_other_models_are_refused(
 ) -> None:
     """Devices must not answer again, nor can releases be folded into a model that they were not about."""
     stopped(blindrec, 2, *RUN, "--out", tmp_path)
-    file = next(KeptBatches(tmp_path, 0).ledger.rglob(f"*{SUFFIX}"))
+    file = next(KeptBatches(tmp_path, 0).ledger.rglob(f"*{LEDGER.suffix}"))
     good = file.read_bytes()
     file.write_bytes(good.replace(b'"pmd"', b'"pmc"', 1))
     line = good[: good.index(b'"pmd"')].count(b"\n") + 1
     assert f"is damaged on line {line}" in refused(blindrec, "resume", tmp_path, *HERE)
     file.write_bytes(good)
     with monkeypatch.context() as patch:
-        patch.setattr("scenarios.two_tier.keeping.code_digest", lambda _: "ab" * 32)
+        patch.setattr("scenarios.store.taking.code_digest", lambda _: "ab" * 32)
         assert "the code of blindrec has changed since" in refused(blindrec, "resume", tmp_path, *HERE)
     with monkeypatch.context() as patch:
         patch.setattr("coordinator.server.completion.fitting.SHRINK", 4.0)

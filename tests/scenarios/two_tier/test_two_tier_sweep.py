@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from runs import Command, refused
+from runs import Command, refused, tree
 
+from scenarios.store.mark import FOLDER
 from scenarios.two_tier import guessing, sweep_attack
 from scenarios.two_tier.attack import ATTACKED, attack
 
@@ -55,11 +56,11 @@ def test_a_sweep_goes_on_with_what_it_has_and_attacks(
     """The server plays fewer releases and grows fewer trees: one known rating tells PMC's side all the same."""
     monkeypatch.setattr(sweep_attack, "attack", partial(attack, known=(0, 1), played=100))
     monkeypatch.setitem(guessing.TREES, "max_iter", 10)
-    before = (folder / "units.jsonl").read_bytes()
+    before = tree(folder / FOLDER)
     figures = ["--figures", "2,attack", "--seeds", "2"]
     ended = blindrec(*SWEEP, *SETTLED, *CURVES, *figures, "--out", folder, "--json", "-")
     assert ended.code == 0, ended.err
-    assert (folder / "units.jsonl").read_bytes() == before
+    assert tree(folder / FOLDER) == before
     rows = ended.result["attack"]
     assert {row["mechanism"] for row in rows} == {name for name, _ in ATTACKED}
     assert (folder / "attack.png").stat().st_size > 1000
@@ -67,7 +68,7 @@ def test_a_sweep_goes_on_with_what_it_has_and_attacks(
     assert pmc["flip_found"] == 1.0
     summary = json.loads((folder / "result.json").read_text())["summary"]
     assert all(np.isfinite(row["rmse"]) for row in summary)
-    assert "another grid" in refused(blindrec, *SWEEP, *SETTLED, "--public", "10", "--out", folder)
+    assert "another sweep" in refused(blindrec, *SWEEP, *SETTLED, "--public", "10", "--out", folder)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Where rounds are kept while a run goes on: nowhere, in memory, or in a `scenarios.journal.Journal` on disk."""
+"""Where rounds are kept while a run goes on: nowhere, in memory, or in a `scenarios.store.journal.Journal` on disk."""
 
 from __future__ import annotations
 

@@ -24,12 +24,12 @@ from coordinator.server.mechanisms import found
 from coordinator.server.rounds.query_rounds import Round
 from coordinator.server.rounds.state import Ask
 from coordinator.server.statistics.statistic import Statistic
-from scenarios.chain import from_bytes, kept_records, to_bytes
 from scenarios.claiming import claim
 from scenarios.experiment import run
-from scenarios.journal import ROUNDS, Journal
 from scenarios.places.in_process import InProcess
-from scenarios.round_store import Held
+from scenarios.store.chain import from_bytes, kept_records, to_bytes
+from scenarios.store.journal import ROUNDS, Journal
+from scenarios.store.round_store import Held
 
 KINDS: list[dict[str, Any]] = [
     *(
@@ -155,7 +155,7 @@ def test_the_round_before_a_damaged_one_is_gone_on_from(tmp_path: Path) -> None:
 
 def test_a_round_that_another_version_kept_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     over = rounds_of(design="sign")[0]
-    monkeypatch.setattr("scenarios.chain.FORMAT", 1)
+    monkeypatch.setattr("scenarios.store.chain.FORMAT", 1)
     Journal(tmp_path, 0).keep(over)
     monkeypatch.undo()
     with pytest.raises(InputError, match=r"000000.npz: a kept round has format 1, this version of blindrec reads 4"):
@@ -166,7 +166,7 @@ RUN = ["run", "--design", "sign", "--policy", "eliminate", "--items", "20", "--r
 RUN += ["--epsilon", "2", "--answers-per-device", "2", "--workers", "2", "--json", "-"]
 DYING = """
 import os, signal, sys
-from scenarios import files, journal
+from scenarios.store import journal
 from scenarios.cli import main
 how, seed, number = sys.argv[1], sys.argv[2], sys.argv[3]
 keep, sync = journal.Journal.keep, os.fsync

@@ -10,16 +10,20 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from actors.log import FORMAT
 from coordinator.protocol.errors import InputError
 from scenarios.files import write_json
 from scenarios.given import LARGEST_WHOLE
 
 FOLDER, MARK = "rounds", "scenario.json"
-FORMAT = 4
-"""Changes when a mark or a kept record means something else; the lines of ledgers have a format of their own."""
-RUN, ONLINE, TWO_TIER = KINDS = "run", "online", "two-tier"
+RUN, ONLINE, TWO_TIER, SWEEP = KINDS = "run", "online", "two-tier", "sweep"
 """Experiments that can be gone on with, by their commands."""
-_KEPT = {RUN: ("round", "rounds"), ONLINE: ("client", "clients"), TWO_TIER: ("batch", "batches")}
+_KEPT = {
+    RUN: ("round", "rounds"),
+    ONLINE: ("client", "clients"),
+    TWO_TIER: ("batch", "batches"),
+    SWEEP: ("unit", "units"),
+}
 _NAME = re.compile("[0-9a-f]{32}")
 UNCLAIMED = "0" * 32
 """The run's name where a folder was never claimed, as temporary ones."""
@@ -36,7 +40,7 @@ class Mark:
     run : str
         Its name, 32 hexadecimal digits drawn when it began: files of another run of the same scenario are not its own.
     scenario : dict
-        As it was given.
+        As it was given; of a sweep, what all of its units depend on.
     source_sha256 : str or None
         Digest of the file that it reads: of ratings, or with a world written down.
     code_sha256 : str
@@ -57,15 +61,22 @@ class Mark:
         """What makes a run the same run, whoever goes on with it."""
         return self.kind, self.scenario, self.source_sha256
 
-    def told(self, count: int) -> str:
-        """Return how many of its records are kept, in words."""
+    def told(self, count: int, out: Path) -> str:
+        """Return how many of its records are kept in its folder, and how to go on, in words."""
         one, several = _KEPT[self.kind]
-        return f"{count} {one} is kept" if count == 1 else f"{count} {several} are kept"
+        kept = f"{count} {one} is kept" if count == 1 else f"{count} {several} are kept"
+        how = "the same command" if self.kind == SWEEP else f"the same command or blindrec resume {out}"
+        return f"{kept} in {out}, {how} goes on"
 
     def write(self, out: Path) -> None:
         """Put the mark into a run's folder."""
         told = {"format": FORMAT, **asdict(self)}
         write_json(out / FOLDER / MARK, {**told, "sha256": digest(told)})
+
+
+def bound(mark: Mark | None, part: object) -> str:
+    """Return what binds a part of a folder to its run: a digest of the run's name, its identity and the part."""
+    return digest([mark.run, part, mark.identity] if mark else [UNCLAIMED, part, None])
 
 
 def digest(told: object) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -10,10 +11,10 @@ from pydantic import BaseModel
 
 from actors.durable import make_folder
 from coordinator.protocol.errors import InputError, LostError
-from scenarios.chain import kept_records
 from scenarios.files import left_over, try_folder
 from scenarios.given import file_sha256
-from scenarios.mark import FOLDER, MARK, RUN, Mark, read_mark
+from scenarios.policies import code_digest
+from scenarios.store.mark import FOLDER, MARK, RUN, SWEEP, Mark, read_mark
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -26,7 +27,7 @@ def take(out: Path, wanted: Mark) -> None:
     Parameters
     ----------
     out : Path
-        Held by `scenarios.locking.sole`.
+        Held by `scenarios.store.locking.sole`.
     wanted : Mark
         As asked for.
 
@@ -47,7 +48,9 @@ def take(out: Path, wanted: Mark) -> None:
     if (held := read_mark(out)) is None:
         raise InputError(f"output folder {out} holds another run; name a new one")
     if held.identity != wanted.identity:
-        raise InputError(f"output folder {out} holds part of another run; name a new one, or the same scenario")
+        told = "another sweep; name a new one, or the same settings"
+        told = told if held.kind == SWEEP else "another run; name a new one, or the same scenario"
+        raise InputError(f"output folder {out} holds part of {told}")
     if held.kind != RUN and held.code_sha256 != wanted.code_sha256:  # a run holds its rounds against what it would ask
         raise InputError(
             f"the code of blindrec has changed since it began what is in {out}, and may end otherwise; go on with the "
@@ -66,9 +69,9 @@ def _write(mark: Mark, out: Path) -> None:
 
 
 def used(out: Path) -> bool:
-    """Return whether devices have booked or answered anything there, or a record is kept."""
-    booked = (one.is_file() for one in (out / FOLDER / "ledger").rglob("*"))
-    return bool(kept_records(out)) or (out / "result.json").exists() or any(booked)
+    """Return whether there is a result, or anything that is kept: an entry of a book, a record, a unit."""
+    inside = (one for one in (out / FOLDER).glob("*/**/*") if not left_over(one))
+    return (out / "result.json").exists() or any(one.is_file() for one in inside)
 
 
 def _require_empty(out: Path) -> None:
@@ -80,39 +83,53 @@ def _require_empty(out: Path) -> None:
             raise InputError(f"output folder {out} holds another run ({one.name}); name a new one")
 
 
-def values_of(scenario: BaseModel, *files: str) -> tuple[dict[str, Any], str | None]:
-    """Return a scenario's given values as JSON, with absolute paths, and the digest of the file that it names.
+def mark_of(kind: str, scenario: BaseModel, *files: str, repeat: int = 1) -> Mark:
+    """Return the mark of a new online or two-tier run.
 
     Parameters
     ----------
+    kind : str
+        Which of them.
     scenario : BaseModel
+        Counts by the values that were given.
     *files : str
-        Names of its values that are paths; at most one of them is given.
+        Names of its values that are paths; at most one of them is given, and counts by the file's content, too.
+    repeat : int
+        Seeds.
     """
-    values: dict[str, Any] = scenario.model_dump(mode="json", exclude_unset=True, exclude_none=True)
-    for name in files:
-        if (path := getattr(scenario, name)) is not None:
-            return {**values, name: str(path.absolute())}, file_sha256(path, f"{name} file")
-    return values, None
+    values, source, _ = _values_of(scenario, files)
+    return Mark(kind=kind, scenario=values, source_sha256=source, code_sha256=code_digest(""), repeat=repeat)
 
 
-def scenario_in(out: Path, mark: Mark, kind: type[M]) -> M:
-    """Return the scenario of a mark.
+def scenario_of(out: Path, mark: Mark, kind: type[M], *files: str) -> M:
+    """Return the scenario of an online or two-tier run that was interrupted.
 
     Raises
     ------
     InputError
-        If it is none, as this version of blindrec has it.
+        If it cannot be run any more, or the file that it reads has changed since.
     """
     try:
-        return kind.model_validate(mark.scenario)
+        scenario = kind.model_validate(mark.scenario)
     except ValueError:
         raise InputError(
             f"output folder {out}: the scenario in {out / FOLDER / MARK} cannot be run; run it in a new folder"
         ) from None
+    _, source, path = _values_of(scenario, files)
+    require_source(out, mark, source, path)
+    return scenario
 
 
-def same_source(out: Path, mark: Mark, now: str | None, path: Path | None) -> None:
+def _values_of(scenario: BaseModel, files: Iterable[str]) -> tuple[dict[str, Any], str | None, Path | None]:
+    """Return a scenario's given values as JSON, with absolute paths, and the file that it names, after its digest."""
+    values: dict[str, Any] = scenario.model_dump(mode="json", exclude_unset=True, exclude_none=True)
+    for name in files:
+        if (path := getattr(scenario, name)) is not None:
+            return {**values, name: str(path.absolute())}, file_sha256(path, f"{name} file"), path
+    return values, None, None
+
+
+def require_source(out: Path, mark: Mark, now: str | None, path: Path | None) -> None:
     """Refuse to go on where the file that a run reads has changed since it began.
 
     Raises

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-TESTS = Path(__file__).parents[1]
+TESTS = Path(__file__).parents[2]
 # the packages first: the tests' folder has some of the same names
 SCRIPT = """
 import sys, actors, coordinator, scenarios

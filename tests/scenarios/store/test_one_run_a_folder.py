@@ -19,16 +19,17 @@ from actors import durable
 from actors.durable import make_folder
 from actors.keeper import Keeper
 from coordinator.protocol.errors import InputError
-from scenarios import files, mark, records
-from scenarios.chain import kept_records
-from scenarios.journal import Journal
-from scenarios.locking import sole
+from scenarios import files, records
+from scenarios.store import mark
+from scenarios.store.chain import kept_records
+from scenarios.store.journal import Journal
+from scenarios.store.locking import sole
 
 RUN = ["run", "--items", "40", "--rated", "5", "--users", "500", "--design", "sign", "--policy", "fixed"]
 RUN += ["--rounds", "4", "--backend", "inprocess", "--json", "-"]
 WAITING = """
 import signal, sys
-from scenarios import journal
+from scenarios.store import journal
 from scenarios.cli import main
 keep = journal.Journal.keep
 def waiting(self, over):
@@ -128,7 +129,7 @@ def test_a_disk_that_fills_up_leaves_what_was_kept(
 ) -> None:
     """While rounds are kept, then while results are written: each time it can be resumed, and ends as it would have."""
     out = tmp_path / "out"
-    monkeypatch.setattr("scenarios.chain.write_bytes", full_from_round(2))
+    monkeypatch.setattr("scenarios.store.chain.write_bytes", full_from_round(2))
     ended = blindrec(*RUN, "--out", out)
     assert (ended.code, ended.out) == (3, "")
     assert ended.err.splitlines()[-1] == (

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from dataclasses import fields
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from actors.keeper import Keeper
 from coordinator.protocol.messages import Query
 from coordinator.server.rounds.query_rounds import Round
 from coordinator.server.rounds.state import Ask
@@ -17,41 +15,11 @@ from coordinator.server.statistics.counts import CountStatistic
 from coordinator.server.statistics.pairs import PairStatistic
 from coordinator.server.statistics.scores import ScoreStatistic
 from coordinator.server.statistics.statistic import Statistic
-from scenarios.chain import Chain, Codec, Numbers
 from scenarios.policies import code_digest
-from scenarios.spending import Answered, require_booked
+from scenarios.store.booked import Answered, require_booked
+from scenarios.store.chain import Chain, Codec, Numbers
 
 _STATISTICS = {kind.__name__: kind for kind in (ScoreStatistic, PairStatistic, CountStatistic)}
-
-
-class Journal(Chain[Round]):
-    """The rounds of one seed, a file each; see `scenarios.chain.Chain`.
-
-    Parameters
-    ----------
-    out : Path
-        The run's folder.
-    seed : int
-        Whose rounds these are.
-
-    Raises
-    ------
-    InputError
-        If the folder's mark cannot be read.
-    """
-
-    def __init__(self, out: Path, seed: int) -> None:
-        super().__init__(out, seed, ROUNDS)
-
-    @property
-    def trusted(self) -> bool:
-        """Whether the code that is here is the one that the run began with; see `scenarios.round_store.Kept`."""
-        mark = self._mark
-        return mark is None or mark.code_sha256 == code_digest(mark.scenario.get("policy", ""))
-
-    def _read_books(self) -> None:
-        """Read the ledger; refuse rounds whose charges are not all in it."""
-        require_booked(map(_answered, self), Keeper(self.ledger))
 
 
 def _answered(over: Round) -> Answered:
@@ -108,5 +76,23 @@ def _read(told: dict[str, Any], arrays: dict[str, Any]) -> Round:
     return Round(ask=ask, statistic=statistic, digest=bytes.fromhex(told["digest"]), size=told["size"])
 
 
-ROUNDS = Codec(noun="round", number=_number, tell=_tell, read=_read)
+ROUNDS: Codec[Round] = Codec(
+    noun="round",
+    number=_number,
+    tell=_tell,
+    read=_read,
+    require_booked=lambda kept, book: require_booked(map(_answered, kept), book),
+)
 """How a round is kept."""
+
+
+class Journal(Chain[Round]):
+    """The rounds of one seed; see `scenarios.store.chain.Chain`."""
+
+    codec = ROUNDS
+
+    @property
+    def trusted(self) -> bool:
+        """Whether the code that is here is the one that the run began with; see `scenarios.store.round_store.Kept`."""
+        mark = self._mark
+        return mark is None or mark.code_sha256 == code_digest(mark.scenario.get("policy", ""))

@@ -1,4 +1,4 @@
-"""What a run keeps, a file a record, numbers only: each tells its run and the file before it by a digest."""
+"""Records of a run, a file each, numbers only: each tells its run and the file before it by a digest."""
 
 from __future__ import annotations
 
@@ -9,19 +9,24 @@ import json
 import shutil
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
 from actors.durable import make_folder
-from actors.keeper import Keeper
+from actors.keeper import Books, Keeper
+from actors.log import FORMAT, count_lines
 from coordinator.protocol.errors import InputError, LedgerError, LostError
 from scenarios.files import write_bytes
-from scenarios.mark import FOLDER, FORMAT, MARK, UNCLAIMED, digest, read_mark
+from scenarios.store.mark import FOLDER, MARK, UNCLAIMED, bound, read_mark
+from scenarios.store.units import UNIT, UNITS
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 T = TypeVar("T")
 Numbers = tuple[dict[str, Any], dict[str, Any]]
@@ -44,12 +49,15 @@ class Codec(Generic[T]):
         Returns its numbers; the names ``format``, ``before`` and ``told`` are taken.
     read : callable
         Returns the record that was told.
+    require_booked : callable
+        Takes records and their devices' book; refuses them where devices answered what the book does not tell.
     """
 
     noun: str
     number: Callable[[T], int]
     tell: Callable[[T], Numbers]
     read: Callable[[dict[str, Any], dict[str, Any]], T]
+    require_booked: Callable[[Iterable[T], Books], None]
 
 
 class Chain(Generic[T]):
@@ -61,8 +69,11 @@ class Chain(Generic[T]):
         The run's folder.
     seed : int
         Whose records these are.
+
+    Attributes
+    ----------
     codec : Codec
-        Of their kind.
+        Of their kind; every kind of record has its class.
 
     Raises
     ------
@@ -74,13 +85,15 @@ class Chain(Generic[T]):
     The folder of the ledger is named by the run, not only by its place, so that one of another run is noticed.
     """
 
-    def __init__(self, out: Path, seed: int, codec: Codec[T]) -> None:
-        self._mark, self._codec = read_mark(out), codec
+    codec: Codec[T]
+
+    def __init__(self, out: Path, seed: int) -> None:
+        self._mark = read_mark(out)
         run = self._mark.run if self._mark else UNCLAIMED
         self.folder = out / FOLDER / f"seed-{seed}"
         self.ledger = (out / FOLDER / "ledger" / run / f"seed-{seed}").absolute()
         self.damaged: Path | None = None
-        self._first = digest([run, seed, self._mark.identity if self._mark else None])
+        self._first = bound(self._mark, seed)
 
     def __iter__(self) -> Iterator[T]:
         """Yield the records that are kept, in order, up to the first one that is missing, torn or damaged.
@@ -94,12 +107,12 @@ class Chain(Generic[T]):
             If another run or another version of blindrec kept one, it is not in its place, or a file cannot be put
             aside.
         """
-        before, noun = self._first, self._codec.noun
+        before, noun = self._first, self.codec.noun
         for number in itertools.count():
             path = self._path(number)
             try:
                 content = path.read_bytes()
-                record, after = from_bytes(self._codec, content)
+                record, after = from_bytes(self.codec, content)
             except InputError as error:
                 raise InputError(f"{path}: {error}") from None
             except FileNotFoundError:
@@ -117,8 +130,13 @@ class Chain(Generic[T]):
             yield record
             before = content[:_DIGEST].hex()
 
-    def check(self) -> Path | None:
+    def check(self, console: Console | None = None) -> Path | None:
         """Read all records and ledgers; return the first damaged record, which is put aside, or None.
+
+        Parameters
+        ----------
+        console : Console, optional
+            Is told of it.
 
         Raises
         ------
@@ -128,14 +146,12 @@ class Chain(Generic[T]):
         for _ in self:
             pass
         try:
-            self._read_books()
+            self.codec.require_booked(self, Keeper(self.ledger))
         except LedgerError as error:
             raise InputError(str(error)) from None
+        if self.damaged and console:
+            console.print(f"{self.damaged} is damaged; going on from the {self.codec.noun} before it", soft_wrap=True)
         return self.damaged
-
-    def _read_books(self) -> None:
-        """Read all that devices have booked."""
-        Keeper(self.ledger)
 
     def _put_aside(self, number: int) -> None:
         for path in sorted(self.folder.glob("*.npz")):
@@ -145,7 +161,7 @@ class Chain(Generic[T]):
                 path.replace(path.with_suffix(".damaged"))
             except OSError as error:
                 raise InputError(
-                    f"{self._codec.noun} {path} is damaged and cannot be put aside ({error.strerror})"
+                    f"{self.codec.noun} {path} is damaged and cannot be put aside ({error.strerror})"
                 ) from None
 
     def keep(self, record: T) -> None:
@@ -156,12 +172,12 @@ class Chain(Generic[T]):
         LostError
             If it cannot be written, as on a full disk: what was kept before can be resumed.
         """
-        number = self._codec.number(record)
+        number = self.codec.number(record)
         try:
             make_folder(self.folder)
-            write_bytes(self._path(number), to_bytes(self._codec, record, self._digest(number - 1)))
+            write_bytes(self._path(number), to_bytes(self.codec, record, self._digest(number - 1)))
         except OSError as error:
-            raise LostError(f"{self._codec.noun} {number} cannot be kept in {self.folder} ({error.strerror})") from None
+            raise LostError(f"{self.codec.noun} {number} cannot be kept in {self.folder} ({error.strerror})") from None
 
     def _digest(self, number: int) -> str:
         """Return the digest of a kept record; for the one before the first, what the run begins from."""
@@ -175,8 +191,8 @@ class Chain(Generic[T]):
 
 
 def kept_records(out: Path) -> int:
-    """Return how many records a folder keeps, over all seeds."""
-    return sum(1 for _ in (out / FOLDER).glob("seed-*/*.npz"))
+    """Return how many records a folder keeps, over all seeds; of a sweep, how many units."""
+    return sum(1 for _ in (out / FOLDER).glob("seed-*/*.npz")) + count_lines(out / FOLDER / UNITS, UNIT)
 
 
 def drop(out: Path) -> None:

@@ -13,13 +13,14 @@ from typing import Any
 import pytest
 from runs import Command, refused, small, tree
 
-from actors.keeper import SUFFIX
-from scenarios.chain import kept_records, to_bytes
+from actors.keeper import LEDGER
+from actors.log import files_of
 from scenarios.claiming import claim
 from scenarios.experiment import run
-from scenarios.journal import ROUNDS, Journal
-from scenarios.mark import FOLDER, MARK, digest, read_mark
 from scenarios.places.in_process import InProcess
+from scenarios.store.chain import kept_records, to_bytes
+from scenarios.store.journal import ROUNDS, Journal
+from scenarios.store.mark import FOLDER, MARK, digest, read_mark
 
 SCENARIO = small(users=90, design="sign", policy="fixed", rounds=4, seed=3)
 FLAGS = ["--backend", "inprocess", "--json", "-"]
@@ -173,7 +174,7 @@ def test_rounds_behind_one_that_was_removed_are_asked_again(blindrec: Command, t
 
 
 def ledgers_of(journal: Journal) -> list[Path]:
-    return sorted(journal.ledger.glob(f"*{SUFFIX}"))
+    return files_of(journal.ledger, LEDGER)
 
 
 def ledger_of_another_run(journal: Journal, other: Path) -> str:
@@ -249,7 +250,7 @@ def test_a_run_that_was_over_but_for_its_rounds_is_cleared_up(
     blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It was killed after it had written its result."""
-    monkeypatch.setattr("scenarios.holding.drop", lambda _: None)
+    monkeypatch.setattr("scenarios.store.holding.drop", lambda _: None)
     whole = blindrec(*WHOLE, "--out", tmp_path / "out").result
     monkeypatch.undo()
     assert kept_records(tmp_path / "out") == 4

@@ -1,0 +1,256 @@
+"""A sweep's store: any operation on files may fail, what is kept is not measured again, damage is told in a line."""
+
+from __future__ import annotations
+
+import errno
+import functools
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+from runs import Command, files_of_units, lines_of_units, refused, small, tree
+
+from actors import durable
+from coordinator.protocol.errors import BlindrecError, InputError
+from scenarios.claiming import claim as claim_run
+from scenarios.endings import RESUMABLE, ending, kept
+from scenarios.places.in_process import InProcess
+from scenarios.store.chain import kept_records
+from scenarios.store.locking import sole
+from scenarios.store.mark import FOLDER, MARK, read_mark
+from scenarios.store.units import UNITS
+from scenarios.sweep.folder import claim, measure_units
+
+CONTENT = {"base": {"items": 3}, "shares": (0.5, 0.25)}
+SQUARES = {unit: unit * unit for unit in range(6)}
+HERE = ["--backend", "inprocess"]
+
+
+def swept(out: Path, units: int = len(SQUARES), content: dict[str, Any] = CONTENT) -> list[int]:
+    """Measure squares, as a sweep does; return those units that were measured now."""
+    measured: list[int] = []
+
+    def measure(unit: int) -> int:
+        measured.append(unit)
+        return unit * unit
+
+    with sole(out), kept(lambda: f"{kept_records(out)} are kept" if kept_records(out) else None):
+        claim(out, content)
+        found = measure_units(
+            {unit: unit for unit in range(units)},
+            measure,
+            InProcess(1),
+            out,
+            Console(quiet=True),
+            read=lambda line: (line["unit"], line["found"]),
+            write=lambda unit, found: {"unit": unit, "found": found},
+        )
+    assert found == {unit: unit * unit for unit in range(units)}
+    return measured
+
+
+class Failing:
+    """The system's operations as the store calls them, one of which fails.
+
+    Parameters
+    ----------
+    at : int
+        Its number; -1 for none.
+    number : int
+        The system's error.
+    """
+
+    def __init__(self, at: int = -1, number: int = errno.ENOSPC) -> None:
+        self.at, self.number, self.done = at, number, list[str]()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(os, name)
+
+    def _tried(self, what: str) -> None:
+        self.done.append(what)
+        if len(self.done) - 1 == self.at:
+            raise OSError(self.number, os.strerror(self.number))
+
+    def open(self, path: Any, flags: int, mode: int = 0o777) -> int:
+        """Open a file."""
+        self._tried("open")
+        return os.open(path, flags, mode)
+
+    def write(self, held: int, content: memoryview) -> int:
+        """Write a half of it before it fails."""
+        try:
+            self._tried("write")
+        except OSError:
+            os.write(held, content[: len(content) // 2])
+            raise
+        return os.write(held, content)
+
+    def fsync(self, held: int) -> None:
+        """Wait for the disk."""
+        self._tried("fsync")
+        os.fsync(held)
+
+    def instead_of_the_system(self, patch: pytest.MonkeyPatch) -> None:
+        """Let the store call these; folders are made and files renamed by `pathlib`, which asks the system itself."""
+        patch.setattr(durable, "os", self)
+        for name in ("mkdir", "replace"):
+            patch.setattr(os, name, functools.partial(self._called, name, getattr(os, name)))
+
+    def _called(self, name: str, operation: Callable[..., None], *given: Any) -> None:
+        self._tried(name)
+        operation(*given)
+
+
+def one_fails(out: Path, disk: Failing) -> None:
+    """A sweep ends with a line that tells the system's reason, and what is kept."""
+    try:
+        swept(out)
+    except BlindrecError as error:
+        line, code = ending(error) or ("", 0)
+        assert code == RESUMABLE
+        assert os.strerror(disk.number) in line
+        known = "cannot be made" not in line  # the folder, before anybody looked into it
+        assert f"{kept_records(out)} are kept" in line or not (known and kept_records(out))
+    else:
+        assert disk.at == len(disk.done), "it came to its end, and nothing had failed"
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
+@pytest.mark.parametrize("before", [0, 3])
+def test_any_operation_may_fail_and_the_same_sweep_goes_on(
+    before: int, number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One after the other, in a new sweep and in one that goes on. No unit that was kept before is measured again."""
+    swept(tmp_path / "before", before)
+    disk = Failing()
+    while disk.at < len(disk.done):
+        out, disk = tmp_path / str(disk.at + 1), Failing(disk.at + 1, number)
+        if before:
+            shutil.copytree(tmp_path / "before", out)
+        with monkeypatch.context() as patch:
+            disk.instead_of_the_system(patch)
+            one_fails(out, disk)
+        kept_then = kept_records(out)
+        again = swept(out)
+        assert again == list(range(len(SQUARES) - len(again), len(SQUARES)))
+        assert len(again) <= len(SQUARES) - kept_then
+        assert not swept(out)
+    assert set(disk.done) == {"open", "write", "fsync"} | (set() if before else {"mkdir", "replace"})
+    assert disk.at > 20
+
+
+def test_a_unit_costs_one_wait_for_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    waits = list[int]()
+    for units in (1, 201):
+        disk = Failing()
+        with monkeypatch.context() as patch:
+            disk.instead_of_the_system(patch)
+            swept(tmp_path / str(units), units)
+        waits.append(disk.done.count("fsync"))
+    assert waits[1] - waits[0] == 200
+
+
+def test_what_a_dead_process_left_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may have died before it could; results are made of its units now."""
+    swept(tmp_path)
+    waited, fsync = list[Path](), os.fsync
+
+    def noticed(held: int) -> None:
+        waited.append(Path(f"/proc/self/fd/{held}").readlink())
+        fsync(held)
+
+    monkeypatch.setattr(os, "fsync", noticed)
+    assert swept(tmp_path) == []
+    assert {*files_of_units(tmp_path), tmp_path / FOLDER / UNITS} <= set(waited)
+
+
+def test_more_units_go_on_and_fewer_are_there(tmp_path: Path) -> None:
+    assert swept(tmp_path, 4) == [0, 1, 2, 3]
+    assert swept(tmp_path, 7) == [4, 5, 6]
+    assert swept(tmp_path, 2) == []
+    assert (len(files_of_units(tmp_path)), kept_records(tmp_path)) == (2, 7)
+
+
+def test_a_torn_line_is_measured_again_and_a_changed_byte_is_told(tmp_path: Path) -> None:
+    swept(tmp_path)
+    (file,) = files_of_units(tmp_path)
+    good = file.read_bytes()
+    ends = [place for place, byte in enumerate(good) if byte == ord("\n")]
+    for cut in range(0, len(good), 7):
+        file.write_bytes(good[:cut])
+        whole = max(sum(end <= cut for end in ends) - 1, 0)
+        assert swept(tmp_path) == list(range(whole, len(SQUARES)))
+        for other in files_of_units(tmp_path):
+            if other != file:
+                other.unlink()
+    for place in range(ends[0] + 1, len(good) - 1, 5):
+        file.write_bytes(good[:place] + bytes([good[place] ^ 1]) + good[place + 1 :])
+        with pytest.raises(InputError, match=r"^file of units .* is damaged on line \d, .*; put it back as it was, or"):
+            swept(tmp_path)
+
+
+def test_lines_before_a_damaged_one_are_gone_on_from(tmp_path: Path) -> None:
+    """As the line says: it and all after it are removed."""
+    swept(tmp_path)
+    (file,) = files_of_units(tmp_path)
+    lines = file.read_bytes().splitlines(keepends=True)
+    file.write_bytes(b"".join([*lines[:3], lines[3].replace(b"unit", b"UNIT"), *lines[4:]]))
+    with pytest.raises(InputError, match=r"line 4, .* or remove that line and all after it: their units are then"):
+        swept(tmp_path)
+    file.write_bytes(b"".join(lines[:3]))
+    assert swept(tmp_path) == [2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("content", [CONTENT, {"base": {"items": 4}}])
+def test_units_of_another_sweep_are_refused(content: dict[str, Any], tmp_path: Path) -> None:
+    """Even of another one of the same settings: a folder is one sweep."""
+    swept(tmp_path / "mine", 3)
+    swept(tmp_path / "other", 5, content)
+    shutil.copy(files_of_units(tmp_path / "other")[0], files_of_units(tmp_path / "mine")[0].parent)
+    with pytest.raises(InputError, match=r"says that it is .*, its folder is that of .*move it to where it belongs"):
+        swept(tmp_path / "mine")
+
+
+def test_units_are_those_of_the_settings_that_stand_in_the_mark(tmp_path: Path) -> None:
+    """Even where its digest was made anew."""
+    swept(tmp_path)
+    mark = read_mark(tmp_path)
+    assert mark is not None
+    assert (mark.kind, mark.scenario) == ("sweep", {"base": {"items": 3}, "shares": [0.5, 0.25]})
+    other = {"base": {"items": 4}}
+    mark.scenario.clear()
+    mark.scenario.update(other)
+    mark.write(tmp_path)
+    with pytest.raises(InputError, match="its folder is that of"):
+        swept(tmp_path, content=other)
+
+
+def test_a_folder_of_another_sweep_or_of_a_run_is_refused(tmp_path: Path) -> None:
+    swept(tmp_path / "sweep")
+    before = tree(tmp_path / "sweep")
+    with pytest.raises(InputError, match="holds part of another sweep; name a new one, or the same settings"):
+        swept(tmp_path / "sweep", content={"base": {"items": 4}})
+    with pytest.raises(InputError, match="holds part of another sweep"):
+        claim_run(tmp_path / "sweep", small())
+    assert tree(tmp_path / "sweep") == before
+    claim_run(tmp_path / "run", small())
+    (tmp_path / "run" / "result.json").write_text("{}")
+    with pytest.raises(InputError, match="holds part of another run"):
+        swept(tmp_path / "run")
+
+
+@pytest.mark.parametrize("over", [False, True])
+def test_resume_leaves_a_sweep_as_it_is(over: bool, blindrec: Command, tmp_path: Path) -> None:
+    """It goes on by its own command, and its units stay when all is over: for more seeds."""
+    swept(tmp_path)
+    if over:
+        (tmp_path / "result.json").write_text("{}")
+    before = tree(tmp_path)
+    assert "holds a sweep, which goes on by its own command" in refused(blindrec, "resume", tmp_path, *HERE)
+    assert tree(tmp_path) == before
+    assert len(lines_of_units(tmp_path)) == len(SQUARES)
+    assert (tmp_path / FOLDER / MARK).exists()
