@@ -31,9 +31,9 @@ def test_whatever_happens_what_must_hold_holds() -> None:
     assert sum(one.attempts > 1 for one in told) > HISTORIES / 10, "hardly any run was resumed"
 
 
-@pytest.mark.parametrize("number", [3, 15, 39, 46, 2033])
+@pytest.mark.parametrize("number", [3, 15, 39, 46, 2033, 10604])
 def test_a_history_replays_exactly(number: int) -> None:
-    """In the last one all devices refuse two rounds, whose digests are the same."""
+    """In 2033 all devices refuse two rounds of the same digest; in 10604 a folder comes back after a power cut."""
     first, second = play(number), play(number)
     assert first == second
     assert not first.wrong
