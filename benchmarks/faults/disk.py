@@ -43,6 +43,7 @@ class Disk:
         self._content: dict[int, bytes] = {}
         self._names: dict[Path, dict[str, int]] = {}
         self._held: dict[int, Path] = {}
+        self._folders: set[int] = set()
         self._user, self._full = "driver", 0.0
 
     def __getattr__(self, name: str) -> Any:
@@ -111,7 +112,8 @@ class Disk:
         if self._scheduler.happens("disk error", path.name):
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         if path.is_dir():
-            self._names[path] = self._listed(path)
+            if path.is_relative_to(self.root):  # above it lie folders of others, which come and go
+                self._names[path] = self._listed(path)
         else:
             self._content[self._file(path)] = path.read_bytes()
 
@@ -130,7 +132,10 @@ class Disk:
 
     def _file(self, path: Path) -> int:
         """Return what a file or a folder is known by, whatever name it has."""
-        return self._files.setdefault(path.stat().st_ino, next(self._count))
+        file = self._files.setdefault(path.stat().st_ino, next(self._count))
+        if path.is_dir():
+            self._folders.add(file)
+        return file
 
     def _listed(self, folder: Path) -> dict[str, int]:
         return {path.name: self._file(path) for path in sorted(folder.iterdir())}
@@ -162,7 +167,7 @@ class Disk:
             if kept is None:
                 continue
             path = folder / name
-            if path.is_dir():
+            if kept in self._folders:  # which was removed since, perhaps
                 image[path] = None
                 self._keep(path, image)
                 continue

@@ -112,12 +112,15 @@ class Scheduler:
     def crash(self, fault: type[Fault]) -> NoReturn:
         """End all processes of the run, once whoever looks at the disk has seen what they leave there.
 
+        Nothing more happens while code that is cut off ends: another fault would take the place of this one.
+
         Raises
         ------
         Fault
             `Killed` or `PowerCut`.
         """
         self.crashed(fault)
+        self.calm = True
         raise fault
 
     def delay(self) -> float:

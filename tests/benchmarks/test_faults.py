@@ -40,6 +40,12 @@ def test_a_history_replays_exactly(number: int) -> None:
     assert len(first.trace) > 10
 
 
+@pytest.mark.parametrize("number", [10604, 50503])
+def test_the_simulation_itself_was_wrong_here(number: int) -> None:
+    """A folder that had been removed came back as a file; a process that died meanwhile took a power cut's place."""
+    assert not play(number).wrong
+
+
 def books_afterwards(self: Ledger, entry: Entry) -> list[tuple[int, int]]:
     """Books what was answered before only when the next question comes."""
     owed: list[str] = vars(self).setdefault("owed", [])
