@@ -164,17 +164,22 @@ def _start(mixture: Mixture) -> Floats:
     order = np.argsort(points)
     points, weights = points[order], np.repeat(mixture.shares / each, each)[order]
     mass, first, second = (np.concatenate(([0.0], np.cumsum(weights * points**k))) for k in range(3))
-    empty = np.tri(points.size + 1, dtype=bool)  # a group [row, column) holds at least one point
-    group = np.where(empty, 1, mass[None, :] - mass[:, None])
-    cost = second[None, :] - second[:, None] - (first[None, :] - first[:, None]) ** 2 / group
-    cost[empty] = np.inf
-    best, choices = cost[0], []
-    for _ in range(count - 1):
-        total = best[:, None] + cost
+
+    def cost(low: Ints, high: Ints) -> Floats:
+        empty = low >= high  # a group [low, high) holds at least one point
+        group = np.where(empty, 1, mass[high] - mass[low])
+        squares = second[high] - second[low] - (first[high] - first[low]) ** 2 / group
+        return np.asarray(np.where(empty, np.inf, squares))
+
+    places = np.arange(points.size + 1)
+    best, choices = cost(np.array(0), places), []
+    every = cost(places[:, None], places) if count > 2 else None
+    for left in range(count - 1, 0, -1):  # the last group ends where all end
+        total = best[:, None] + (every if left > 1 and every is not None else cost(places[:, None], places[-1:]))
         choices.append(total.argmin(axis=0))
         best = total.min(axis=0)
     ends = [points.size]
     for choice in reversed(choices):
-        ends.append(int(choice[ends[-1]]))
+        ends.append(int(choice[ends[-1] if choice.size > 1 else 0]))
     cuts = np.array([*ends, 0])[::-1]
     return np.asarray(np.diff(first[cuts]) / np.diff(mass[cuts]))

@@ -134,6 +134,16 @@ def blindrec(capsys: pytest.CaptureFixture[str]) -> Command:
 
 
 @pytest.fixture
+def no_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let plans consider two designs only: pairs take seconds."""
+    from scenarios.planner import plan  # noqa: PLC0415 (not needed by most tests)
+    from scenarios.planner.candidates import candidates  # noqa: PLC0415 (same)
+
+    few = ("maxsense", "full-reveal")
+    monkeypatch.setattr(plan, "candidates", lambda world: [one for one in candidates(world) if one.design in few])
+
+
+@pytest.fixture
 def interruptible() -> Iterator[None]:
     """Let Ctrl-C and SIGHUP reach this process and what it starts.
 
