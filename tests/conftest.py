@@ -115,6 +115,12 @@ def no_ray_unasked(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPat
         monkeypatch.setenv("RAY_ADDRESS", NO_RAY)
 
 
+@pytest.fixture(autouse=True)
+def what_tests_write_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep no bytecode of modules that tests write: of two of one size within a second Python takes the first."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+
+
 @pytest.fixture
 def blindrec(capsys: pytest.CaptureFixture[str]) -> Command:
     """Run the command line in this process."""
