@@ -3,21 +3,31 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 ENV := RAY_USAGE_STATS_ENABLED=0
+ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
-.PHONY: demo test cluster-tests other-tests check docs fix bench figures clean
+# Where it is set, as in many images, each of a thousand processes compiles pandas and all the others anew: two seconds
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: demo test checks-and-cluster cluster-tests golden-tests other-tests check docs fix bench figures clean
 
 demo: $(VENV)/.runtime            ## set up, then run the main job on an embedded default
 	$(ENV) $(BIN)/blindrec demo
 
-test: check                       ## set up, then lint, type-check, import contracts, the site, all tests
-	$(MAKE) --no-print-directory --jobs 2 cluster-tests other-tests
+test: $(VENV)/.dev                ## set up, then lint, type-check, import contracts, the site, all tests
+	$(MAKE) --no-print-directory --jobs 2 checks-and-cluster other-tests
+
+checks-and-cluster: check
+	$(MAKE) --no-print-directory cluster-tests
 
 # Ray makes its workers nice by 15, so that the other tests would come first with less
 cluster-tests: $(VENV)/.dev       ## tests that start Ray, one after the other; only their files are imported
 	$(ENV) RAY_worker_niceness=0 $(BIN)/python -m pytest -m cluster $$(grep -rl --include='test_*.py' 'mark\.cluster' tests | sort)
 
-other-tests: $(VENV)/.dev         ## all others, on two processes of one thread each, which give way to Ray
-	$(ENV) OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 nice -n 19 $(BIN)/python -m pytest -m "not cluster" -n 2
+golden-tests: $(VENV)/.dev        ## these before the others: they compile most kernels, and so only one process does
+	$(ENV) $(ONE_THREAD) $(BIN)/python -m pytest -m "not cluster" tests/test_golden.py
+
+other-tests: golden-tests         ## all others, on two processes of one thread each, which give way to Ray
+	$(ENV) $(ONE_THREAD) nice -n 19 $(BIN)/python -m pytest -m "not cluster" --ignore=tests/test_golden.py -n 2
 
 check: docs                       ## all but the tests; also before a commit, by .pre-commit-config.yaml
 	$(BIN)/ruff format --check .

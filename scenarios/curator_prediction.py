@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import scipy
 from scipy.special import erfcx, log_ndtr
-from scipy.stats import norm
 
 from coordinator.protocol.arrays import Floats, Ints
 from coordinator.protocol.budget import Epsilon
@@ -159,13 +159,13 @@ def normal_laplace_tail(offset: Floats, deviation: Floats, scale: float) -> Floa
     """
     z = offset / deviation
     if scale == 0:
-        return norm.sf(z)
+        return scipy.stats.norm.sf(z)
     s = deviation / scale
-    density = norm.pdf(z)
+    density = scipy.stats.norm.pdf(z)
     heavy = np.where(
         z <= s, density * _mills(np.maximum(s - z, 0)), np.exp(np.minimum(s * s / 2 - s * z, 0) + log_ndtr(z - s))
     )
-    return norm.sf(z) - density * _mills(s + z) / 2 + heavy / 2
+    return scipy.stats.norm.sf(z) - density * _mills(s + z) / 2 + heavy / 2
 
 
 def _mills(value: Floats) -> Floats:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import norm
+import scipy
 
 from coordinator.protocol.arrays import Floats, Ints
 
@@ -137,8 +137,8 @@ def _partial_moments(mixture: Mixture, centres: Floats) -> tuple[Floats, Floats,
     edges = np.concatenate(([-np.inf], (centres[1:] + centres[:-1]) / 2, [np.inf]))
     means, deviations = mixture.means[:, None], mixture.deviations[:, None]
     ends = np.clip((edges - means) / deviations, -FAR, FAR)
-    density, offset = norm.pdf(ends), means - centres
-    mass = np.diff(norm.cdf(ends), axis=1)
+    density, offset = scipy.stats.norm.pdf(ends), means - centres
+    mass = np.diff(scipy.stats.norm.cdf(ends), axis=1)
     lean = -deviations * np.diff(density, axis=1)
     square = deviations**2 * (mass - np.diff(ends * density, axis=1))
     return mass, lean + offset * mass, square + 2 * offset * lean + offset**2 * mass
@@ -147,7 +147,7 @@ def _partial_moments(mixture: Mixture, centres: Floats) -> tuple[Floats, Floats,
 def _densities(mixture: Mixture, points: Floats) -> tuple[Floats, Floats]:
     """Density of every component at the points, and its derivative: shapes (L, points)."""
     scaled = (points - mixture.means[:, None]) / mixture.deviations[:, None]
-    density = norm.pdf(scaled) / mixture.deviations[:, None]
+    density = scipy.stats.norm.pdf(scaled) / mixture.deviations[:, None]
     return density, -scaled * density / mixture.deviations[:, None]
 
 
@@ -159,22 +159,27 @@ def _start(mixture: Mixture) -> Floats:
     """
     count = mixture.means.size
     each = max(16, POINTS // count)
-    quantiles = norm.ppf((np.arange(each) + 0.5) / each)
+    quantiles = scipy.stats.norm.ppf((np.arange(each) + 0.5) / each)
     points = (mixture.means[:, None] + mixture.deviations[:, None] * quantiles).ravel()
     order = np.argsort(points)
     points, weights = points[order], np.repeat(mixture.shares / each, each)[order]
     mass, first, second = (np.concatenate(([0.0], np.cumsum(weights * points**k))) for k in range(3))
-    empty = np.tri(points.size + 1, dtype=bool)  # a group [row, column) holds at least one point
-    group = np.where(empty, 1, mass[None, :] - mass[:, None])
-    cost = second[None, :] - second[:, None] - (first[None, :] - first[:, None]) ** 2 / group
-    cost[empty] = np.inf
-    best, choices = cost[0], []
-    for _ in range(count - 1):
-        total = best[:, None] + cost
+
+    def cost(low: Ints, high: Ints) -> Floats:
+        empty = low >= high  # a group [low, high) holds at least one point
+        group = np.where(empty, 1, mass[high] - mass[low])
+        squares = second[high] - second[low] - (first[high] - first[low]) ** 2 / group
+        return np.asarray(np.where(empty, np.inf, squares))
+
+    places = np.arange(points.size + 1)
+    best, choices = cost(np.array(0), places), []
+    every = cost(places[:, None], places) if count > 2 else None
+    for left in range(count - 1, 0, -1):  # the last group ends where all end
+        total = best[:, None] + (every if left > 1 and every is not None else cost(places[:, None], places[-1:]))
         choices.append(total.argmin(axis=0))
         best = total.min(axis=0)
     ends = [points.size]
     for choice in reversed(choices):
-        ends.append(int(choice[ends[-1]]))
+        ends.append(int(choice[ends[-1] if choice.size > 1 else 0]))
     cuts = np.array([*ends, 0])[::-1]
     return np.asarray(np.diff(first[cuts]) / np.diff(mass[cuts]))

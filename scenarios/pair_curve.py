@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import islice
 
 import numpy as np
@@ -58,10 +58,14 @@ class _Setting:
 
 @dataclass(frozen=True, slots=True)
 class _Rung:
-    """Share of items right, and the probability that all are."""
+    """Share of items right, and the probability that all are, which is worked out where somebody asks for it."""
 
     share: float
-    all_right: float
+    chance: Callable[[], float]
+
+    @property
+    def all_right(self) -> float:
+        return self.chance()
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +212,10 @@ def _rung(setting: _Setting, first: float, rung: int) -> _Rung:
     rates, sizes = np.array(setting.rates), np.array(setting.sizes)
     users = min(first * 2 ** (rung / STEPS), MOST_USERS)
     whole = max(1, round(users))
-    chance = spectral_exact(rates, sizes, users=whole, decoder=setting.decoder)
+
+    @cache
+    def chance() -> float:
+        return spectral_exact(rates, sizes, users=whole, decoder=setting.decoder)
 
     def theory() -> float:
         return spectral_accuracy(rates, sizes, users=whole, decoder=setting.decoder)
@@ -218,18 +225,23 @@ def _rung(setting: _Setting, first: float, rung: int) -> _Rung:
     generator = np.random.default_rng([rung % 2**32, *setting.sizes])
     shares = emulated_shares(rates, sizes, users=users, decoder=setting.decoder, generator=generator)
     drawn = np.array(list(islice(shares, GLANCE)))
-    if chance < CERTAIN or (drawn < 1).any():
+    if (drawn < 1).any() or chance() < CERTAIN:
         drawn = np.append(drawn, list(islice(shares, LEAST_DRAWS - GLANCE)))
         while drawn.size < MOST_DRAWS and drawn.std() > ERROR * math.sqrt(drawn.size):
             drawn = np.append(drawn, list(islice(shares, LEAST_DRAWS)))
     return _settled(drawn, theory, chance, items=int(sizes.sum()))
 
 
-def _settled(drawn: Floats, theory: Callable[[], float], chance: float, *, items: int) -> _Rung:
+def _settled(drawn: Floats, theory: Callable[[], float], chance: Callable[[], float], *, items: int) -> _Rung:
     """Choose between the shares drawn and the theory of the share, and of the chance that all are right."""
     share, right, root = float(drawn.mean()), float((drawn == 1).mean()), math.sqrt(drawn.size)
     if right >= CERTAIN:
         told, error = theory(), max(float(drawn.std()), 1 / items) / root
         share = told if abs(told - share) <= REACH * error else share
-    error = max(math.sqrt(chance * (1 - chance)), 1 / root) / root
-    return _Rung(share, chance if abs(chance - right) <= REACH * error else right)
+
+    def all_right() -> float:
+        wanted = chance()
+        error = max(math.sqrt(wanted * (1 - wanted)), 1 / root) / root
+        return wanted if abs(wanted - right) <= REACH * error else right
+
+    return _Rung(share, all_right)

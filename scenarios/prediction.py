@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import scipy
 from numpy.polynomial.hermite_e import hermegauss
 from scipy.optimize import linear_sum_assignment
 from scipy.special import log_ndtr, logsumexp
-from scipy.stats import norm
 
 from coordinator.protocol.arrays import Floats, Ints
 from coordinator.protocol.errors import InputError
@@ -151,7 +151,7 @@ def _scaled(moments: SketchMoments, sizes: Ints, users: int, decoder: str) -> Mi
 def _matched(mixture: Mixture, cuts: Cuts) -> tuple[Ints, Ints, Floats]:
     """Match clusters (rows) with intervals (columns), and give the chance of each to hold an item of each cluster."""
     spread = np.sqrt(mixture.deviations[:, None] ** 2 + cuts.variance)
-    below = norm.cdf((cuts.limit + cuts.shift - mixture.means[:, None]) / spread)
+    below = scipy.stats.norm.cdf((cuts.limit + cuts.shift - mixture.means[:, None]) / spread)
     inside = np.maximum(np.diff(below, axis=1, prepend=0, append=1), 0)
     rows, columns = linear_sum_assignment(mixture.shares[:, None] * inside, maximize=True)
     return rows, columns, inside
@@ -186,4 +186,4 @@ def _log_stay(gap: Floats, deviation: float, size: int, neighbour: int) -> Float
     ratio = math.sqrt((1 - 1 / size) / (1 + 1 / neighbour))
     reach = gap * ratio / (1 + ratio) / (deviation * math.sqrt(1 - 1 / size))
     log_below = log_ndtr(reach)
-    return np.asarray(size * log_below - size / 2 * np.exp(2 * (norm.logpdf(reach) - log_below)))
+    return np.asarray(size * log_below - size / 2 * np.exp(2 * (scipy.stats.norm.logpdf(reach) - log_below)))

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from scipy import stats
+import scipy
 
 from actors.ratings import BlockRatings, StoredRatings
 from coordinator.protocol.arrays import Floats
@@ -240,7 +240,7 @@ def summarize(records: Sequence[dict[str, Any]], confidence: float = 0.95) -> di
     if first.get("exact") is not None:
         right = [bool(one["exact"]) for one in records]
         first["exact"] = sum(right) / len(right)
-        proportion = stats.binomtest(sum(right), len(right)).proportion_ci(confidence, method="exact")
+        proportion = scipy.stats.binomtest(sum(right), len(right)).proportion_ci(confidence, method="exact")
         intervals["exact"] = [float(proportion.low), float(proportion.high)]
     del first["releases_sha256"]
     return {**first, "repeat": len(records), "level": confidence, "intervals": intervals, "runs": list(records)}
@@ -249,5 +249,5 @@ def summarize(records: Sequence[dict[str, Any]], confidence: float = 0.95) -> di
 def _interval(values: Floats, confidence: float, *, most: float) -> list[float]:
     """Return Student's t interval of a mean, cut to what the numbers can be."""
     least = -1.0 if values.min() < 0 else 0.0
-    reach = float(stats.t.ppf((1 + confidence) / 2, values.size - 1) * stats.sem(values))
+    reach = float(scipy.stats.t.ppf((1 + confidence) / 2, values.size - 1) * scipy.stats.sem(values))
     return [max(least, float(values.mean()) - reach), min(most, float(values.mean()) + reach)]

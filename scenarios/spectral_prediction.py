@@ -15,8 +15,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from scipy.optimize import brentq, linear_sum_assignment
-from scipy.stats import norm, qmc
 
 from coordinator.protocol.arrays import Floats, Ints
 from coordinator.protocol.compiled import compiled
@@ -221,10 +221,11 @@ def _misses(signal: BlockSignal) -> list[tuple[Floats, Floats]]:
     silent = count - profiles.told
     with one_thread():
         if not silent:
-            points = norm.ppf(qmc.Sobol(count, rng=0).random(POPULATION))
+            points = scipy.stats.norm.ppf(scipy.stats.qmc.Sobol(count, rng=0).random(POPULATION))
             return [_draw(signal, profiles, profiles.means, [points] * count)]
         generator, draws = np.random.default_rng(0), []
-        for lean in norm.ppf(qmc.Sobol(count * silent, rng=1).random(DRAWS)).reshape(DRAWS, count, silent):
+        leans = scipy.stats.norm.ppf(scipy.stats.qmc.Sobol(count * silent, rng=1).random(DRAWS))
+        for lean in leans.reshape(DRAWS, count, silent):
             means = profiles.means.copy()
             means[:, profiles.told :] = profiles.tilt @ lean
             noise = [generator.standard_normal((min(size, POINTS), count)) for size in signal.sizes.tolist()]
@@ -276,5 +277,5 @@ def _bound(signal: BlockSignal, profiles: _Profiles, means: Floats, centres: Flo
             middle, width = profiles.means @ pull, np.einsum("r,mrs,s->m", pull, profiles.covariances, pull)
             third = float(signal.sizes * signal.thirds[own] @ (middle**3 + 3 * middle * width))
             score = gap / spread
-            bound[own] += float(norm.sf(score - third / spread**3 / 6 * (score**2 - 1)))
+            bound[own] += float(scipy.stats.norm.sf(score - third / spread**3 / 6 * (score**2 - 1)))
     return bound

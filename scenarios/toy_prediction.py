@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from scipy.stats import binom, norm
+import scipy
 
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.errors import InputError
@@ -203,7 +203,9 @@ def _known(users: int, seen: float) -> _Known:
     counts = _around(users, seen, NODES)
     mean, variance = users * seen, users * seen * (1 - seen)
     rough = variance > SMOOTH
-    weights = norm.pdf(counts, mean, math.sqrt(variance)) if rough else binom.pmf(counts, users, seen)
+    weights = (
+        scipy.stats.norm.pdf(counts, mean, math.sqrt(variance)) if rough else scipy.stats.binom.pmf(counts, users, seen)
+    )
     return _Known(counts=counts, weights=weights / weights.sum())
 
 
@@ -229,7 +231,7 @@ def _share_law(parameters: BlockParameters, known: _Known, *, together: float = 
     for count, weight, behind in zip(known.counts, known.weights, late, strict=True):
         for cluster, like in enumerate(likes if count else ()):
             liked = _around(count, like, LIKES, late=behind)
-            law = binom.pmf(liked, count, like)
+            law = scipy.stats.binom.pmf(liked, count, like)
             points.append(liked / count if shrink[cluster] == 1 else like + shrink[cluster] * (liked / count - like))
             mass.append(np.outer(np.arange(likes.size) == cluster, weight * law / law.sum()))
     values = np.concatenate(points)
@@ -261,10 +263,10 @@ def _round_yeses(items: int, rated: int, left: float) -> Floats:
     """Law of the yeses that an item of the pool gets in one round, while a share ``left`` of all items is open."""
     if items * left <= SMALL_POOL:
         laws = _small_pools(items, rated)
-        return np.asarray(binom.pmf(np.arange(len(laws)), items - 1, left) @ laws)
+        return np.asarray(scipy.stats.binom.pmf(np.arange(len(laws)), items - 1, left) @ laws)
     pool = items * left
     asked = math.ceil(pool * items / (2 * rated))
-    return np.asarray(binom.pmf(np.arange(MOST_YESES), asked, rated / (2 * items * pool)))
+    return np.asarray(scipy.stats.binom.pmf(np.arange(MOST_YESES), asked, rated / (2 * items * pool)))
 
 
 @lru_cache(maxsize=16)
@@ -273,4 +275,4 @@ def _small_pools(items: int, rated: int) -> Floats:
     pools = np.arange(1, min(items, 4 * SMALL_POOL) + 1)
     asked = np.array([round_users(int(pool), items=items, rated=rated) for pool in pools])
     yes = rated / (2 * items * pools)
-    return np.asarray(binom.pmf(np.arange(MOST_YESES), asked[:, None], yes[:, None]))
+    return np.asarray(scipy.stats.binom.pmf(np.arange(MOST_YESES), asked[:, None], yes[:, None]))

@@ -115,6 +115,12 @@ def no_ray_unasked(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPat
         monkeypatch.setenv("RAY_ADDRESS", NO_RAY)
 
 
+@pytest.fixture(autouse=True)
+def what_tests_write_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep no bytecode of modules that tests write: of two of one size within a second Python takes the first."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+
+
 @pytest.fixture
 def blindrec(capsys: pytest.CaptureFixture[str]) -> Command:
     """Run the command line in this process."""
@@ -131,6 +137,16 @@ def blindrec(capsys: pytest.CaptureFixture[str]) -> Command:
         return Ended(code, out, err)
 
     return run
+
+
+@pytest.fixture
+def no_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let plans consider two designs only: pairs take seconds."""
+    from scenarios.planner import plan  # noqa: PLC0415 (not needed by most tests)
+    from scenarios.planner.candidates import candidates  # noqa: PLC0415 (same)
+
+    few = ("maxsense", "full-reveal")
+    monkeypatch.setattr(plan, "candidates", lambda world: [one for one in candidates(world) if one.design in few])
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ Source: Gilbert, Liu, Yu, Theorem 6; constants and slow halving: the spec's sect
 from __future__ import annotations
 
 import numpy as np
-from scipy import stats
+import scipy
 
 from actors.client import Client
 from actors.voters import TableVoters
@@ -71,7 +71,7 @@ def slow_halving_world(scenario: OnlineScenario) -> World:
 def repeats_of(strikes: int) -> int:
     """Return after how many even rounds so many losses have come but for a chance of `UNFINISHED`."""
     count = 2 * strikes
-    while stats.binom.cdf(strikes - 1, count, 0.5) > UNFINISHED:
+    while scipy.stats.binom.cdf(strikes - 1, count, 0.5) > UNFINISHED:
         count += 1
     return count
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import stats
+import scipy
 
 from coordinator.protocol.budget import Epsilon, add, as_json
 from coordinator.server.server_half import TRUST_CURATOR
@@ -193,7 +193,7 @@ def summarize(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         if name in MEASURED and all(isinstance(value, (int, float)) for value in values):
             measured = np.array(values, np.float64)
             mean = float(measured.mean())
-            reach = stats.t.isf(0.025, count - 1) * float(measured.std(ddof=1)) / math.sqrt(count)
+            reach = scipy.stats.t.isf(0.025, count - 1) * float(measured.std(ddof=1)) / math.sqrt(count)
             first[name], intervals[name] = mean, [mean - reach, mean + reach]
     return {**first, "repeat": count, "intervals": intervals}
 

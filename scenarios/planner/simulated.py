@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from scipy import stats
+import scipy
 
 from scenarios.block_world import known_world
 from scenarios.config import Scenario
@@ -70,8 +70,8 @@ def simulated(scenario: Scenario) -> Simulated | None:
         ran = run(scenario.model_copy(update=sample), InProcess(1))
         assert ran.population.truth is not None  # a block model
         truth = level[ran.population.truth]
-        told = stats.linregress(truth, ran.outcome.model.score)
+        told = scipy.stats.linregress(truth, ran.outcome.model.score)
         scatter = float(np.std(ran.outcome.model.score - told.intercept - told.slope * truth, ddof=2))
         found.append(float(told.slope) / scatter / math.sqrt(USERS))
-    mean, reach = float(np.mean(found)), float(stats.t.ppf(0.975, len(found) - 1) * stats.sem(found))
+    mean, reach = float(np.mean(found)), float(scipy.stats.t.ppf(0.975, len(found) - 1) * scipy.stats.sem(found))
     return Simulated(contrast=mean, low=mean - reach, high=mean + reach, seeds=len(found)) if mean > 0 else None

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import stats
+import scipy
 
 from coordinator.protocol.arrays import Floats
 from scenarios.sweep.axes import Fit, concerns, divisor, value
@@ -57,7 +57,7 @@ def bootstrap(x: Floats, y: Floats) -> tuple[float, float] | None:
     if seeds < 2:
         return None
     drawn = np.random.default_rng(SEED).multinomial(seeds, np.full(seeds, 1 / seeds), size=RESAMPLES) / seeds
-    tail = float(stats.norm.cdf(math.sqrt(seeds / (seeds - 1)) * stats.t.ppf(TAIL, seeds - 1)))
+    tail = float(scipy.stats.norm.cdf(math.sqrt(seeds / (seeds - 1)) * scipy.stats.t.ppf(TAIL, seeds - 1)))
     low, high = np.quantile(_slopes(x, drawn @ y.T), [tail, 1 - tail])
     return float(low), float(high)
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from scipy import stats
+import scipy
 
 Interval = tuple[float | None, float | None, float | None]
 """A number and its interval's ends; None where it is not known, or where the interval is open."""
@@ -39,8 +39,8 @@ def quantile_ranks(count: int, share: float, confidence: float = CONFIDENCE) -> 
     """
     tail = (1 - confidence) / 2
     ranks = np.arange(1, count + 1)
-    lows = ranks[stats.binom.cdf(ranks - 1, count, share) <= tail]
-    highs = ranks[stats.binom.sf(ranks - 1, count, share) <= tail]
+    lows = ranks[scipy.stats.binom.cdf(ranks - 1, count, share) <= tail]
+    highs = ranks[scipy.stats.binom.sf(ranks - 1, count, share) <= tail]
     rank = max(1, math.ceil(share * count - 1e-9))
     return rank, int(lows[-1]) if lows.size else None, int(highs[0]) if highs.size else None
 
@@ -69,15 +69,15 @@ def mean_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> In
     mean = float(np.mean(values))
     if len(values) < 2:
         return mean, None, None
-    reach = float(stats.t.ppf((1 + confidence) / 2, len(values) - 1) * stats.sem(values))
+    reach = float(scipy.stats.t.ppf((1 + confidence) / 2, len(values) - 1) * scipy.stats.sem(values))
     return mean, mean - reach, mean + reach
 
 
 def share_interval(successes: int, count: int, confidence: float = CONFIDENCE) -> Interval:
     """Return a share with its exact interval (Clopper and Pearson)."""
     tail = (1 - confidence) / 2
-    low = float(stats.beta.ppf(tail, successes, count - successes + 1)) if successes else 0.0
-    high = float(stats.beta.isf(tail, successes + 1, count - successes)) if successes < count else 1.0
+    low = float(scipy.stats.beta.ppf(tail, successes, count - successes + 1)) if successes else 0.0
+    high = float(scipy.stats.beta.isf(tail, successes + 1, count - successes)) if successes < count else 1.0
     return successes / count, low, high
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import stats
+import scipy
 
 from coordinator.protocol.arrays import Floats
 from scenarios.block_world import settle
@@ -77,7 +77,7 @@ def interval_ranks(count: int, confidence: float = CONFIDENCE) -> tuple[int, int
     level : float
         Coverage that they have.
     """
-    tails = 2 * stats.binom.cdf(np.arange(count), count, 0.5)  # of j = 1, 2, ...: 2 P(B <= j - 1)
+    tails = 2 * scipy.stats.binom.cdf(np.arange(count), count, 0.5)  # of j = 1, 2, ...: 2 P(B <= j - 1)
     low = max(1, int(np.count_nonzero(tails[: (count + 1) // 2] <= 1 - confidence)))
     return low, count + 1 - low, max(0.0, 1 - float(tails[low - 1]))
 
@@ -200,6 +200,6 @@ def paired_ratio(over: Floats, under: Floats) -> dict[str, Any]:
         return {"ratio": None, "low": None, "high": None, "seeds": 0}
     mean, low, high = float(logs.mean()), None, None
     if logs.size > 1:
-        reach = float(stats.t.ppf((1 + CONFIDENCE) / 2, logs.size - 1) * stats.sem(logs))
+        reach = float(scipy.stats.t.ppf((1 + CONFIDENCE) / 2, logs.size - 1) * scipy.stats.sem(logs))
         low, high = math.exp(mean - reach), math.exp(mean + reach)
     return {"ratio": math.exp(mean), "low": low, "high": high, "seeds": int(logs.size)}

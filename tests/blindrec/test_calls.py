@@ -58,7 +58,7 @@ def test_a_run_is_the_commands(repeat: int, blindrec: Command, tmp_path: Path) -
     assert result.frame()["seed"].tolist() == list(range(repeat))
 
 
-def test_a_plan_is_the_commands(blindrec: Command) -> None:
+def test_a_plan_is_the_commands(blindrec: Command, no_pairs: None) -> None:
     import blindrec as face  # noqa: PLC0415 (the fixture has its name)
 
     flags = ["--items", 24, "--rated", 6, "--epsilon", 2, "--like", "0.9,0.2;0.1,0.8", "--class-shares", "0.3,0.7"]
@@ -86,7 +86,7 @@ def test_a_plan_for_some_users_asks_what_the_command_asks(blindrec: Command, mon
     assert asked == [Asked(items=60, rated=6, users=10**6, accuracy=0.9, settings={"theta": 2})] * 2
 
 
-def test_a_plan_of_a_file_is_the_commands(blindrec: Command, tmp_path: Path) -> None:
+def test_a_plan_of_a_file_is_the_commands(blindrec: Command, no_pairs: None, tmp_path: Path) -> None:
     import blindrec as face  # noqa: PLC0415 (the fixture has its name)
 
     file = write_movielens(tmp_path / "ratings.csv", planted_ratings(users=60, items=12, each=6))

@@ -11,21 +11,11 @@ from runs import Command, planted_ratings, refused, write_movielens
 
 from coordinator.server.mechanisms import found
 from scenarios.planner import plan as planning
-from scenarios.planner.candidates import Candidate, candidates
+from scenarios.planner.candidates import Candidate
 from scenarios.planner.needs import users_needed
 
 WORLD = ("--items", 40, "--rated", 6, "--epsilon", 4)
 HERE = ("--backend", "inprocess", "--workers", 1)
-
-
-@pytest.fixture
-def no_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave out what takes long."""
-
-    def few(world: Any) -> list[Candidate]:
-        return [one for one in candidates(world) if one.design in ("maxsense", "full-reveal")]
-
-    monkeypatch.setattr(planning, "candidates", few)
 
 
 @pytest.fixture

@@ -144,9 +144,9 @@ def test_the_theory_gives_way_to_draws_that_contradict_it() -> None:
     assert abs(told - 0.954) <= 3 * 0.011 < abs(0.9996 - 0.954)
     drawn = np.ones(240)
     drawn[:20] = 0.55
-    collapsing = pair_curve._settled(drawn, lambda: 0.9996, 0.9994, items=77)
+    collapsing = pair_curve._settled(drawn, lambda: 0.9996, lambda: 0.9994, items=77)
     assert (collapsing.share, collapsing.all_right) == (drawn.mean(), 220 / 240)
-    agreeing = pair_curve._settled(np.ones(16), lambda: 0.9996, 0.97, items=77)
+    agreeing = pair_curve._settled(np.ones(16), lambda: 0.9996, lambda: 0.97, items=77)
     assert (agreeing.share, agreeing.all_right) == (0.9996, 0.97)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import hypergeom
+import scipy
 
 from coordinator.protocol.arrays import Floats, Floats2, Indices
 from coordinator.protocol.compiled import compiled
@@ -97,7 +97,7 @@ def _inside(share: Floats2, *, pool: int, items: int, rated: int) -> Floats2:
 def _law_of_sum(share: Floats2, *, pool: int, items: int, rated: int) -> Floats2:
     """Return P(|X| = x) for x = 0 to ``2 UNIT``, a row for each row of ``share``, the law of a term's size."""
     others = np.arange(max(0, rated - 1 - (items - pool)), min(pool - 1, rated - 1) + 1)
-    chance = hypergeom.pmf(others, items - 1, pool - 1, rated - 1) if items > 1 else np.ones(1)
+    chance = scipy.stats.hypergeom.pmf(others, items - 1, pool - 1, rated - 1) if items > 1 else np.ones(1)
     likely = chance > chance.max() * 1e-15
     others, chance = others[likely], chance[likely]
     sizes = share.shape[1]
