@@ -23,7 +23,7 @@ from scenarios.places.supervising import POLL, conducted, patient, room_for
 from scenarios.places.worker_threads import A
 
 MOST_ACTORS = 64
-"""Ray actors that embody devices at most (a process each, some 100 MB); further cohorts share them."""
+"""Ray actors that embody devices of a kind at most (a process each, some 100 MB); further cohorts share them."""
 BY_VALUE = 64 * 2**10
 """Bytes of holdings up to which every host gets its own copy; Ray stores larger arguments once."""
 UNREACHABLE = "devices cannot be reached"
@@ -102,7 +102,7 @@ class Ensemble:
     def __init__(self, work: Work[Any, Any, Any], keeper: HostedKeeper, workers: int) -> None:
         self.keeper, self._permit, crews = keeper, permit_of(work.secret), work.crews
         self._held = {name: _shared(crew.holdings) for name, crew in crews.items()}  # for hosts that are started anew
-        groups = {name: dealt(crew.bounds, MOST_ACTORS) for name, crew in crews.items()}
+        groups = {name: dealt(crew.bounds, min(crew.hosts or MOST_ACTORS, MOST_ACTORS)) for name, crew in crews.items()}
         self.actors = sum(map(len, groups.values()))
         self._cpus = int(min(1.0, _CPU_SHARE * workers / max(self.actors, 1)) * 1000) / 1000
         own, cpus = work.plan.own, self._cpus

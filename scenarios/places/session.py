@@ -38,11 +38,14 @@ class Crew:
         Private: what they hold; goes to devices only.
     bounds : list of (int, int)
         Their cohorts, ``[first, stop)`` each, ascending.
+    hosts : int or None
+        Processes that embody them at most; several cohorts share one then. None: as many as a place has for devices.
     """
 
     kind: Kind
     holdings: Any = field(repr=False)
     bounds: list[tuple[int, int]]
+    hosts: int | None = None
 
 
 class Backstage(Protocol):

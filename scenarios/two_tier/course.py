@@ -87,7 +87,12 @@ def _work(plan: CoursePlan, session: Session, kept: KeptBatches | None) -> Work[
     if server.mechanism is not None:
         consent = Consent(mechanisms=frozenset({server.mechanism}), epsilon=server.epsilon)
         ratings = PrivateRatings(starts=rows.starts, items=rows.items, values=rows.values, count=rows.count)
-        crews[PRIVATE] = Crew(kind=PrivateDevices(consent=consent), holdings=ratings, bounds=cohort_bounds(rows.users))
+        crews[PRIVATE] = Crew(
+            kind=PrivateDevices(consent=consent),
+            holdings=ratings,
+            bounds=cohort_bounds(rows.users),
+            hosts=session.workers,
+        )
     return Work(
         plan=server,
         crews=crews,
