@@ -54,7 +54,7 @@ def test_each_side_holds_its_own_and_imports_nobody_elses_file(
     actors: dict[str, Any] = {}
 
     def recording(*arguments: Any) -> Any:
-        actors["device"], actors["server"] = arguments[2].hosts[0], start_coordinator(*arguments)
+        actors["device"], actors["server"] = arguments[1]["devices"].hosts[0], start_coordinator(*arguments)
         return actors["server"]
 
     def progress(_: int) -> None:
