@@ -22,6 +22,7 @@ KINDS = {
     "power cut": 0.004,
     "disk full": 0.02,
     "disk error": 0.02,
+    "server's host dies": 0.05,
 }
 """Kinds of faults, and how probable each is at most wherever it can happen."""
 SHARE = 0.4
@@ -51,7 +52,7 @@ class KeeperDiedError(Fault):
 
 
 class DeviceDiedError(Fault):
-    """A process that embodies devices is gone."""
+    """A process that embodies devices, or a cohort of the server's own, is gone."""
 
 
 class Violation(Fault):
