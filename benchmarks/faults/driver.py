@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
-from benchmarks.faults.scheduler import Fault, Scheduler
+from benchmarks.faults.scheduler import LONG, Fault, Scheduler
 from benchmarks.faults.witness import Witness
 from coordinator.protocol.errors import BlindrecError
 from scenarios.chain import Chain
@@ -30,7 +30,8 @@ class Driver:
     def hear(self, over: Any) -> None:
         """Be told of a round; it is fetched and kept a little later."""
         self._told.append(over)
-        self._scheduler.at(self._scheduler.delay(), self._keep)
+        slow = LONG if self._scheduler.happens("slow process", "the driver") else 1.0
+        self._scheduler.at(slow * self._scheduler.delay(), self._keep)
 
     def coordinator_died(self) -> None:
         """Forget the rounds that the coordinator had not handed out."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from actors.keeper import Keeper, UnreachableError
 from benchmarks.faults.disk import Disk
-from benchmarks.faults.scheduler import DeviceDiedError, KeeperDiedError, Scheduler
+from benchmarks.faults.scheduler import LONG, DeviceDiedError, KeeperDiedError, Scheduler
 from benchmarks.faults.witness import Witness
 from coordinator.protocol.errors import BlindrecError
 
@@ -18,8 +18,8 @@ Told = Callable[[Any], None]
 """Tells the server what came of a call: an answer, or an error."""
 GONE: Exception = ConnectionError("its process died")
 """In place of Ray's error about a process that died."""
-LONG, CUT = 20.0, 8.0
-"""Mean seconds that a slow process takes, and those for which a keeper cannot be reached at most."""
+CUT = 8.0
+"""Seconds for which a keeper cannot be reached at most."""
 
 
 class KeepersProcess:
@@ -178,7 +178,7 @@ class Site:
         if scheduler.happens("message lost", "a question"):
             scheduler.at(scheduler.delay(), lambda: told(GONE))
             return
-        slow = LONG if scheduler.happens("slow device", process.name) else 1.0
+        slow = LONG if scheduler.happens("slow process", process.name) else 1.0
         for _ in range(1 + scheduler.happens("message twice", "a question")):
             scheduler.at(slow * scheduler.delay(), lambda: process.take(call))
         if scheduler.happens("taken for dead", process.name):

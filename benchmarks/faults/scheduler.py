@@ -12,7 +12,7 @@ from typing import NoReturn
 KINDS = {
     "message lost": 0.04,
     "message twice": 0.1,
-    "slow device": 0.06,
+    "slow process": 0.06,
     "device dies": 0.05,
     "taken for dead": 0.05,
     "keeper cut off": 0.06,
@@ -27,8 +27,8 @@ KINDS = {
 """Kinds of faults, and how probable each is at most wherever it can happen."""
 SHARE = 0.4
 """Share of all kinds that a history has."""
-DEEPEST, DELAY = 3, 1.0
-"""How many events may happen inside each other, and the mean time that a message is under way [seconds]."""
+DEEPEST, DELAY, LONG = 3, 1.0, 20.0
+"""How many events may happen inside each other; mean seconds for a message, and for what a slow process does."""
 
 
 class Fault(BaseException):
