@@ -22,16 +22,19 @@ class DriverFailed(Fault):
 class Driver:
     """Keeps the rounds that the coordinator tells it, in their order, as `scenarios.places.supervising` does."""
 
-    def __init__(self, chain: Chain[Any], scheduler: Scheduler, witness: Witness) -> None:
+    def __init__(self, chain: Chain[Any], scheduler: Scheduler, witness: Witness, *, in_step: bool) -> None:
+        self._in_step = in_step
         self._chain, self._scheduler, self._witness = chain, scheduler, witness
         self._told: deque[Any] = deque()
         self._failed: BlindrecError | None = None
 
     def hear(self, over: Any) -> None:
-        """Be told of a round; it is fetched and kept a little later."""
+        """Be told of a round; it is fetched and kept a little later, and waited for where the plan goes on in step."""
         self._told.append(over)
-        slow = LONG if self._scheduler.happens("slow process", "the driver") else 1.0
+        slow = LONG if self._scheduler.happens("driver lags") else 1.0
         self._scheduler.at(slow * self._scheduler.delay(), self._keep)
+        if self._in_step:
+            self.wait()
 
     def coordinator_died(self) -> None:
         """Forget the rounds that the coordinator had not handed out."""
@@ -57,5 +60,5 @@ class Driver:
     def wait(self) -> None:
         """Wait until all rounds are kept."""
         while self._told:
-            self._keep()
+            self._scheduler.step()
             self.require_well()

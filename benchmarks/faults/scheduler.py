@@ -23,6 +23,7 @@ KINDS = {
     "disk full": 0.02,
     "disk error": 0.02,
     "server's host dies": 0.05,
+    "driver lags": 0.5,
 }
 """Kinds of faults, and how probable each is at most wherever it can happen."""
 SHARE = 0.4
@@ -150,10 +151,10 @@ class Scheduler:
         return True
 
     def meanwhile(self) -> None:
-        """Let some other things happen while somebody waits, which would happen later otherwise."""
+        """Let some other things happen while somebody waits, for about as long as a message is under way."""
         if self._depth < DEEPEST:
             for _ in range(self.below(3)):
-                self.step()
+                self.step(self.now + self.delay())
 
     def forget(self) -> None:
         """Drop all that is under way: nobody is left whom it could reach."""
