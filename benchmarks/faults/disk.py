@@ -110,6 +110,8 @@ class Disk:
         self._may_end(f"synchronize {path.name}")
         if self._scheduler.happens("disk error", path.name):
             raise OSError(errno.EIO, os.strerror(errno.EIO))
+        if not path.is_relative_to(self.root):
+            return  # the folder above, where other histories come and go
         if path.is_dir():
             self._names[path] = self._listed(path)
         else:

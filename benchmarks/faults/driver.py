@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
+from benchmarks.faults.processes import KeepersProcess
 from benchmarks.faults.scheduler import LONG, Fault, Scheduler
 from benchmarks.faults.witness import Witness
 from coordinator.protocol.errors import BlindrecError
@@ -22,8 +23,10 @@ class DriverFailed(Fault):
 class Driver:
     """Keeps the rounds that the coordinator tells it, in their order, as `scenarios.places.supervising` does."""
 
-    def __init__(self, chain: Chain[Any], scheduler: Scheduler, witness: Witness, *, in_step: bool) -> None:
-        self._in_step = in_step
+    def __init__(
+        self, chain: Chain[Any], keeper: KeepersProcess, scheduler: Scheduler, witness: Witness, *, in_step: bool
+    ) -> None:
+        self._keeper, self._in_step = keeper, in_step
         self._chain, self._scheduler, self._witness = chain, scheduler, witness
         self._told: deque[Any] = deque()
         self._failed: BlindrecError | None = None
@@ -44,8 +47,9 @@ class Driver:
         if not self._told or self._failed:
             return
         over = self._told.popleft()
-        self._witness.keeps(over)
         try:
+            self._keeper.require_there()
+            self._witness.keeps(over)
             self._chain.keep(over)
         except BlindrecError as error:
             self._failed = error
@@ -53,7 +57,11 @@ class Driver:
         self._scheduler.say("one more round is kept")
 
     def require_well(self) -> None:
-        """End the run where a round could not be kept."""
+        """End the run where a round could not be kept, or the keeper is gone."""
+        try:
+            self._keeper.require_there()
+        except BlindrecError as error:
+            self._failed = error
         if self._failed:
             raise DriverFailed(self._failed)
 

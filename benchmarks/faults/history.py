@@ -174,7 +174,7 @@ class History:
         """Let a coordinator conduct the rounds; where it dies, the next one."""
         scheduler, witness = self._scheduler, self._witness
         for _ in range(MOST_COORDINATORS):
-            driver = Driver(kept, scheduler, witness, in_step=self._world.plan.in_step)
+            driver = Driver(kept, keeper, scheduler, witness, in_step=self._world.plan.in_step)
             fleet = SimulatedFleet(self._world, devices, Edge(driver, scheduler, witness), keeper)
             try:
                 conductor = Conductor(self._world.plan.begin(fleet))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from actors.keeper import Keeper, UnreachableError
 from benchmarks.faults.disk import Disk
 from benchmarks.faults.scheduler import LONG, DeviceDiedError, KeeperDiedError, Scheduler
 from benchmarks.faults.witness import Witness
-from coordinator.protocol.errors import BlindrecError
+from coordinator.protocol.errors import BlindrecError, LedgerError, LostError
 
 Told = Callable[[Any], None]
 """Tells the server what came of a call: an answer, or an error."""
@@ -25,15 +26,22 @@ CUT = 8.0
 class KeepersProcess:
     """The keeper's process; where it dies it is started anew from its log, and calls are repeated, as Ray does.
 
+    Where it cannot be started, it is gone for good: devices cannot reach it, and the driver notices.
+
     Parameters
     ----------
     folder : Path
         Of its log.
+
+    Raises
+    ------
+    LedgerError
+        If it cannot be started.
     """
 
     def __init__(self, scheduler: Scheduler, disk: Disk, folder: Path) -> None:
         self._scheduler, self._disk, self._folder = scheduler, disk, folder
-        self.keeper = self._started()
+        self._keeper: Keeper | None = self._started()
 
     def _started(self) -> Keeper:
         while True:
@@ -43,18 +51,34 @@ class KeepersProcess:
             except KeeperDiedError:
                 continue
 
+    def _start_anew(self) -> None:
+        self._keeper = None
+        with suppress(LedgerError):
+            self._keeper = self._started()
+
+    def require_there(self) -> None:
+        """Refuse to go on without it; see `scenarios.spending.require_there`.
+
+        Raises
+        ------
+        LostError
+        """
+        if self._keeper is None:
+            raise LostError("the process that keeps what devices have spent was lost")
+
     def book(self, first: int, stop: int, known: int, lines: Sequence[str]) -> tuple[int, list[str]]:
         """As `Keeper.book`; a caller who waited too long meanwhile is told that nobody answers."""
-        while True:
+        if self._scheduler.happens("keeper dies", "between two calls"):
+            self._start_anew()
+        while self._keeper is not None:
             try:
-                if self._scheduler.happens("keeper dies", "between two calls"):
-                    self.keeper = self._started()
                 with self._disk.used_by("keeper"):
-                    return self.keeper.book(first, stop, known, lines)
+                    return self._keeper.book(first, stop, known, lines)
             except KeeperDiedError:
-                self.keeper = self._started()
+                self._start_anew()
                 if not self._scheduler.below(3):
                     raise UnreachableError("it died, and whoever waited did not wait for the next one") from None
+        raise UnreachableError("it is gone")
 
 
 @dataclass(eq=False)

@@ -120,6 +120,7 @@ class Scheduler:
             `Killed` or `PowerCut`.
         """
         self.crashed(fault)
+        self.calm = True  # what is cut off may clean up, and nothing else happens to it
         raise fault
 
     def delay(self) -> float:
