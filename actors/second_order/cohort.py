@@ -137,8 +137,8 @@ class PrivateCohort(Embodied):
         Returns
         -------
         list of SecondOrderRelease
-            All that leaves the devices, one each, in order; none of those who cannot book it, or who took no model: they
-            were told of none, or could not book it, and a process that was started anew does not know which.
+            All that leaves the devices, one each, in order; none of those who cannot book it, or took no model: they
+            were told of none, or could not book that, and a process that was started anew does not know which.
 
         Raises
         ------

@@ -41,7 +41,7 @@ def _world(
     """Return a world of clients, whose ``own`` devices are voters, too, or not; voters are in cohorts of ``each``."""
     random = np.random.default_rng([len(own), each])
     taste = random.integers(OBJECTS, size=(len(own), ROUNDS), dtype=np.uint8)
-    diverse = np.zeros(taste.shape, np.bool_)
+    diverse = np.zeros((len(own), ROUNDS), np.bool_)
     diverse[:, 0] = True
     whose = np.arange(DEVICES, dtype=np.int32) % (len(own) + 1) - 1
     voters = PlantedVoters(client=whose, taste=taste, diverse=diverse, objects=OBJECTS, radius=1)
@@ -109,7 +109,9 @@ class OnlineWitness(Charging):
             if type(answer) is not Votes or not np.array_equal(answer.electors, *public):
                 raise Violation(f"a {type(answer).__name__} leaves devices {first} to {stop - 1}, who were to vote")
             electors = answer.electors
-            if not np.array_equal(answer.votes, votes(self._world, service.client)[question.first : question.stop, electors]):
+            if not np.array_equal(
+                answer.votes, votes(self._world, service.client)[question.first : question.stop, electors]
+            ):
                 raise Violation(f"devices {first} to {stop - 1} voted for two things")
         if type(electors) is not np.ndarray or service.own_device in electors:
             raise Violation(f"devices {electors} entered a service of device {service.own_device}")
@@ -133,7 +135,7 @@ class OnlineWitness(Charging):
         if seen != over.served.chosen.tolist() or not entered <= self.said:
             raise Violation(f"client {over.number} is kept otherwise than it was served")
 
-    def ends(self, outcome: Any, kept: list[Any]) -> None:
+    def ends(self, outcome: Any, kept: list[Any]) -> None:  # noqa: ARG002 (a protocol)
         """Refuse recommendations or exposure other than if nothing had happened."""
         self.nothing_forgotten()
         for told, whole in zip(outcome, undisturbed(self._world), strict=True):

@@ -69,9 +69,7 @@ def asked(number: int, epsilon: Fraction) -> Query:
     return SIGN.query(round_number=number, public_seed=PUBLIC, epsilon=epsilon)
 
 
-def _world(
-    *rounds: tuple[Fraction, int, int], budget: Fraction, each: int, block: int, window: int
-) -> World:
+def _world(*rounds: tuple[Fraction, int, int], budget: Fraction, each: int, block: int, window: int) -> World:
     """Return a world of devices in cohorts of so many ``each``."""
     crew = Crew(kind=Raters(budget=budget), holdings=RATINGS, bounds=cut(0, USERS, each))
     plan = QueryPlan(policy=Rounds(rounds), learner=LEARNER, devices=USERS, budget=budget)
@@ -168,7 +166,9 @@ class Queries:
     worlds: Sequence[World] = (
         _world((HALF, 0, 24), (HALF, 0, 24), budget=Fraction(1), each=12, block=12, window=2),
         _world((MOST, 0, 24), (MOST, 4, 24), (HALF, 0, 18), budget=Fraction(3, 2), each=8, block=8, window=2),
-        _world((MOST, 0, 24), (HALF, 3, 20), (MOST, 0, 24), (HALF, 0, 24), budget=Fraction(5, 4), each=6, block=6, window=3),
+        _world(
+            (MOST, 0, 24), (HALF, 3, 20), (MOST, 0, 24), (HALF, 0, 24), budget=Fraction(5, 4), each=6, block=6, window=3
+        ),
         _world((HALF, 0, 16), (MOST, 8, 24), (HALF, 0, 24), budget=Fraction(1), each=8, block=4, window=4),
     )
     """Some whose budgets hold all rounds, some whose do not."""

@@ -34,9 +34,7 @@ class Edge:
         self._driver = driver
         self._inbox: deque[tuple[Panel, Question, Landed, Any]] = deque()
 
-    def carry(
-        self, panel: Panel, question: Any, *shared: Any, landed: Landed = lambda _: None
-    ) -> None:
+    def carry(self, panel: Panel, question: Any, *shared: Any, landed: Landed = lambda _: None) -> None:
         """Carry out what a panel decides, until it has all answers; as `coordinator.server.fleet.carrying.carry`."""
         while not panel.done:
             self._may_die()
@@ -112,9 +110,7 @@ class SimulatedFleet:
         Where the devices of each kind are; they outlive coordinators.
     """
 
-    def __init__(
-        self, world: World, devices: Mapping[str, Cohorts], edge: Edge, keeper: KeepersProcess
-    ) -> None:
+    def __init__(self, world: World, devices: Mapping[str, Cohorts], edge: Edge, keeper: KeepersProcess) -> None:
         self._world, self._devices, self._edge, self._keeper = world, devices, edge, keeper
 
     def hosts(self, kind: str) -> SimulatedHosts:

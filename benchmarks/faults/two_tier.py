@@ -96,6 +96,7 @@ class BatchWitness(Witness):
         super().__init__(disk)
         self._world = world
         self._models: dict[int, str] = {}
+        self._answered = set[int]()
 
     def key(self, question: Any) -> bytes:
         """Return what devices that could not book a question are noted by."""
@@ -106,6 +107,7 @@ class BatchWitness(Witness):
         """Begin to read the books anew."""
         super().forget_book()
         self._models.clear()
+        self._answered.clear()
 
     def line(self, told: Any) -> None:
         """Take in a promise or an answer; see `actors.second_order.answers`."""
@@ -115,8 +117,9 @@ class BatchWitness(Witness):
             return
         device, query_id, model, *_, payload = told
         self._about(device, model)
-        if any(one == device for one, *_ in self.booked):
+        if device in self._answered:
             raise Violation(f"device {device} booked two answers")
+        self._answered.add(device)
         self.booked.add((device, query_id, payload))
 
     def _about(self, device: int, model: str) -> None:
@@ -142,21 +145,22 @@ class BatchWitness(Witness):
         """Refuse a batch that did not answer so."""
         if type(over) is not Batch:
             raise Violation(f"a {type(over).__name__} is kept")
-        kept = {_spelled(*one) for one in zip(over.devices, [over.query_id] * len(over.devices), over.payloads, strict=True)}
+        pairs = zip(over.devices, over.payloads, strict=True)
+        kept = {_spelled(device, over.query_id, payload) for device, payload in pairs}
         if not kept <= self.said:
             raise Violation(f"batch {over.batch} is kept otherwise than it answered")
 
     def ends(self, outcome: Any, kept: list[Any]) -> None:
         """Refuse an end other than if nothing had happened, but for devices that could not reach their keeper."""
         self.nothing_forgotten()
-        excused = set[int]().union(*self.excused.values())
-        asked = {device for over, ends in zip(kept, self._world.plan.blocks(), strict=True) for device in range(*ends) if device not in over.devices}  # type: ignore[attr-defined] # a plan of batches
-        if asked - excused:
-            raise Violation(f"devices {sorted(asked - excused)} did not answer, without a cause")
-        whole = straight(self._world, Straight(self._world), kept) if asked else undisturbed(self._world)
+        answered = {device for over in kept for device in over.devices}
+        missing, excused = set(range(PRIVATES)) - answered, set[int]().union(*self.excused.values())
+        if missing - excused:
+            raise Violation(f"devices {sorted(missing - excused)} did not answer, without a cause")
+        whole = straight(self._world, Straight(self._world), kept) if missing else undisturbed(self._world)
         if outcome.releases_sha256 != whole.releases_sha256 or outcome.announced != whole.announced:
             raise Violation("it ended with other releases or models than if nothing had happened")
-        if outcome.features.digest != whole.features.digest or outcome.answered != PRIVATES - len(asked):
+        if outcome.features.digest != whole.features.digest or outcome.answered != len(answered):
             raise Violation("it ended with another model than if nothing had happened")
 
 

@@ -124,7 +124,7 @@ class Coordinator:
             time.sleep(HELD_PAUSE)
 
     def new_rounds(self, since: int) -> list[Any]:
-        """Return the rounds that are over, for whoever keeps them, without those that are ``since`` kept, by number."""
+        """Return the rounds that are over, for whoever keeps them; the first ``since`` ones are kept, and dropped."""
         while self._fetched < since:
             self._rounds.popleft()
             self._fetched += 1
