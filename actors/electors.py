@@ -74,10 +74,14 @@ class VoterCohort(Embodied):
         """Book a service; return the devices that take part, ascending.
 
         One that entered it before enters again at no cost; one whose budget does not hold it stays away, whatever its
-        opinions are. The client's own device stays away, too.
+        opinions are. The client's own device stays away, too. So who takes part follows from what is booked: a service
+        that was interrupted has the same voters when it is announced again, and the client sees no other
+        recommendations than before.
 
         Raises
         ------
+        UnreachableError
+            If the keeper does not answer: the service must wait until it does.
         InputError
             If it is no service, or one that these devices have no opinions about; nothing is booked then.
         """
@@ -85,7 +89,7 @@ class VoterCohort(Embodied):
         found = np.arange(self.first, self.stop, dtype=np.int32)
         taking = np.ones(found.size, np.bool_)
         for start, end in self._others(service.own_device):
-            for low, high in self.ledger.charge(service, start, end):
+            for low, high in self.ledger.book(service, start, end):
                 taking[low - self.first : high - self.first] = False
         others: Indices = found[taking & (found != service.own_device)]
         return others

@@ -112,14 +112,25 @@ class Ledger:
         LedgerError
             If it cannot be booked, or what was booked cannot be read.
         """
+        try:
+            return self.book(query, first, stop)
+        except UnreachableError:
+            with self._lock:
+                _, booked, refused = self._charged(Entry(query.id, query.epsilon, first, stop), self.budget)
+            return sorted(booked + refused)
+
+    def book(self, query: Costly, first: int, stop: int) -> list[tuple[int, int]]:
+        """Charge as `charge` does, but tell where the keeper does not answer, instead of refusing.
+
+        Raises
+        ------
+        UnreachableError
+            If the keeper does not answer. Others as for `charge`.
+        """
         require_block(first, stop, self.first, self.stop)
         entry = Entry(query.id, query.epsilon, first, stop)
         with self._lock:
-            try:
-                return self._charge(entry)
-            except UnreachableError:
-                _, booked, refused = self._charged(entry, self.budget)
-                return sorted(booked + refused)
+            return self._charge(entry)
 
     def _charge(self, entry: Entry) -> list[tuple[int, int]]:
         """Book a charge; where others booked something about these devices meanwhile, take it in and decide anew."""

@@ -44,9 +44,9 @@ class Spent(NamedTuple):
 class PrivateCohort(Embodied):
     """A block of private devices; each answers as if it were alone.
 
-    A device answers one query about one model, whose digest was announced before. Its answer is booked before it is
-    sent; asked again, it sends that one. Anything else it refuses, whoever asks. Where its keeper does not answer it
-    sends nothing that is not booked.
+    A device answers one query about one model, whose digest was announced before; until then it answers none. Its
+    answer is booked before it is sent; asked again, it sends that one. Anything else it refuses, whoever asks. Where
+    its keeper does not answer it sends nothing that is not booked.
 
     Parameters
     ----------
@@ -137,7 +137,8 @@ class PrivateCohort(Embodied):
         Returns
         -------
         list of SecondOrderRelease
-            All that leaves the devices, one each, in order; none of those who cannot book it.
+            All that leaves the devices, one each, in order; none of those who cannot book it, or took no model: they
+            were told of none, or could not book that, and a process that was started anew does not know which.
 
         Raises
         ------
@@ -200,10 +201,6 @@ class PrivateCohort(Embodied):
         """Refuse a query that the device must not answer."""
         self._agree(device, query.model)
         answered = self._answers.get(device)
-        if self._answers.model(device) is None:
-            raise InputError(
-                f"private device {device} was told of no model; announce the digest {query.model.hex()[:8]} first (pin)"
-            )
         if answered is not None and answered.query_id != query.id:
             raise InputError(
                 f"private device {device} has answered query {answered.query_id.hex()[:8]} ({answered.mechanism}); it "
@@ -211,11 +208,11 @@ class PrivateCohort(Embodied):
             )
 
     def _silent(self, first: int, stop: int, width: int) -> Iterator[tuple[int, int]]:
-        """Yield blocks of neighbours that have not answered; each works on ``width`` numbers."""
+        """Yield blocks of neighbours that took a model and have not answered; each works on ``width`` numbers."""
         start, most = first, max(1, BLOCK // width)
         while start < stop:
             end = start
-            while end < stop and end - start < most and self._answers.get(end) is None:
+            while end < stop and end - start < most and self._answers.model(end) and not self._answers.get(end):
                 end += 1
             if end > start:
                 yield start, end

@@ -111,9 +111,10 @@ class Disk:
         self._may_end(f"synchronize {path.name}")
         if self._scheduler.happens("disk error", path.name):
             raise OSError(errno.EIO, os.strerror(errno.EIO))
+        if not path.is_relative_to(self.root):
+            return  # the folder above, where folders of others come and go
         if path.is_dir():
-            if path.is_relative_to(self.root):  # above it lie folders of others, which come and go
-                self._names[path] = self._listed(path)
+            self._names[path] = self._listed(path)
         else:
             self._content[self._file(path)] = path.read_bytes()
 

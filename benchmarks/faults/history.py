@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import shutil
 import tempfile
 from collections import Counter
@@ -10,22 +9,23 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from unittest import mock
+from typing import Any
 
-from benchmarks.faults.devices import KeepersProcess, Site
 from benchmarks.faults.disk import Disk, Image
+from benchmarks.faults.driver import Driver, DriverFailed
+from benchmarks.faults.families import family_of
+from benchmarks.faults.processes import KeepersProcess, Site
 from benchmarks.faults.scheduler import CoordinatorDiedError, Fault, Killed, PowerCut, Scheduler, Violation
-from benchmarks.faults.server import Driver, DriverFailed, Server
-from benchmarks.faults.witness import Witness
-from benchmarks.faults.worlds import SCENARIO, WORLDS
+from benchmarks.faults.server import Edge, SimulatedFleet
+from benchmarks.faults.small import small
 from coordinator.protocol.errors import BlindrecError, InputError, LedgerError, LostError
-from coordinator.server.rounds.query_rounds import Outcome
-from scenarios import claiming
-from scenarios.claiming import claim
-from scenarios.policies import code_digest
-from scenarios.store import journal as journals
-from scenarios.store.journal import Journal
+from coordinator.server.fleet.cohorts import Cohorts
+from coordinator.server.rounds.conductor import Conductor
+from scenarios.places.session import Crew
+from scenarios.store.chain import Chain
 from scenarios.store.locking import sole
+from scenarios.store.mark import Mark
+from scenarios.store.taking import take
 
 DISTURBED = 3
 """Attempts that are disturbed; after them nothing happens any more."""
@@ -42,6 +42,8 @@ class Told:
     ----------
     number : int
         The history.
+    family : str
+        What kind of run it was.
     fired : Counter
         How often each kind of fault happened.
     attempts : int
@@ -55,6 +57,7 @@ class Told:
     """
 
     number: int
+    family: str
     fired: Counter[str]
     attempts: int
     cut_off: int
@@ -75,9 +78,10 @@ class History:
 
     def __init__(self, number: int, root: Path) -> None:
         self._scheduler = Scheduler(number)
-        self._world = WORLDS[self._scheduler.below(len(WORLDS))]
+        self._family = family_of(number)
+        self._world = self._family.worlds[self._scheduler.below(len(self._family.worlds))]
         self._disk = Disk(root, self._scheduler)
-        self._witness = Witness(self._world, self._disk)
+        self._witness = self._family.witness(self._world, self._disk)
         self._out = root / "out"
         self._attempts = 0
 
@@ -85,15 +89,15 @@ class History:
         """Play it to its end."""
         wrong = ""
         try:
-            with self._disk.instead_of_the_system(), _code_read_once():
+            with self._disk.instead_of_the_system(), small(self._scheduler):
                 while not self._over():
                     pass
         except Violation as error:
             wrong = str(error)
         except Exception as error:  # whatever a history brings to light is told by its number
             wrong = f"{type(error).__name__}: {error}"
-        scheduler = self._scheduler
-        return Told(scheduler.number, scheduler.fired, self._attempts, self._witness.cut_off, wrong, scheduler.trace)
+        scheduler, family, cut_off = self._scheduler, self._family.name, self._witness.cut_off
+        return Told(scheduler.number, family, scheduler.fired, self._attempts, cut_off, wrong, scheduler.trace)
 
     def _over(self) -> bool:
         """Begin or resume the run; return whether it came to its end, and see that it is the right one."""
@@ -142,41 +146,47 @@ class History:
             raise Violation(f"it ended with {type(error).__name__}: {error}") from error
 
     def _run(self) -> None:
-        """Do what `blindrec run --out` does, and hold its end."""
+        """Do what a command with `--out` does, and hold its end."""
         with sole(self._out):
-            claim(self._out, SCENARIO)
-            journal = Journal(self._out, 0)
-            if journal.ledger not in self._witness.books:
-                self._witness.books.append(journal.ledger)
-            journal.check()
-            scheduler, witness = self._scheduler, self._witness
-            keeper = KeepersProcess(scheduler, self._disk, journal.ledger)
-            sites = [Site(self._world, bounds, scheduler, keeper, witness) for bounds in self._world.bounds]
-            outcome = self._conducted(journal, sites)
-            witness.ends(outcome, [over.digest for over in journal])
+            take(self._out, Mark(kind=self._family.name, scenario={}, source_sha256=None, code_sha256=""))
+            kept = self._family.kept(self._out)
+            if kept.ledger not in self._witness.books:
+                self._witness.books.append(kept.ledger)
+            kept.check()
+            keeper = KeepersProcess(self._scheduler, self._disk, kept.ledger)
+            outcome = self._conducted(kept, keeper, self._devices(keeper))
+            self._witness.ends(outcome, list(kept))
 
-    def _conducted(self, journal: Journal, sites: list[Site]) -> Outcome:
+    def _devices(self, keeper: KeepersProcess) -> dict[str, Cohorts]:
+        """Start all devices."""
+        return {
+            name: Cohorts(bounds=crew.bounds, hosts=[self._site(name, crew, one, keeper) for one in crew.bounds])
+            for name, crew in self._world.crews.items()
+        }
+
+    def _site(self, name: str, crew: Crew, bounds: tuple[int, int], keeper: KeepersProcess) -> Site:
+        def start(books: Any) -> Any:
+            return self._world.host(crew, bounds, books)
+
+        return Site(f"{name} from {bounds[0]}", start, self._scheduler, keeper, self._witness)
+
+    def _conducted(self, kept: Chain[Any], keeper: KeepersProcess, devices: dict[str, Cohorts]) -> Any:
         """Let a coordinator conduct the rounds; where it dies, the next one."""
+        scheduler, witness = self._scheduler, self._witness
         for _ in range(MOST_COORDINATORS):
-            driver = Driver(journal, self._scheduler)
+            driver = Driver(kept, keeper, scheduler, witness, in_step=self._world.plan.in_step)
+            fleet = SimulatedFleet(self._world, devices, Edge(driver, scheduler, witness), keeper)
             try:
-                outcome = Server(self._world, sites, driver, self._scheduler, self._witness).run(journal)
+                conductor = Conductor(self._world.plan.begin(fleet))
+                for over in kept:
+                    conductor.repeat(over)
+                outcome = conductor.run(driver.hear)
                 driver.wait()
             except CoordinatorDiedError:
                 driver.coordinator_died()
             else:
                 return outcome
         raise LostError(f"coordinators died {MOST_COORDINATORS} times; what was kept can be resumed")
-
-
-_digest = functools.cache(code_digest)
-
-
-@contextmanager
-def _code_read_once() -> Iterator[None]:
-    """Let the digest of blindrec's code be taken once: it stays the same while histories are played."""
-    with mock.patch.object(claiming, "code_digest", _digest), mock.patch.object(journals, "code_digest", _digest):
-        yield
 
 
 def play(number: int) -> Told:

@@ -12,7 +12,7 @@ from typing import NoReturn
 KINDS = {
     "message lost": 0.04,
     "message twice": 0.1,
-    "slow device": 0.06,
+    "slow process": 0.06,
     "device dies": 0.05,
     "taken for dead": 0.05,
     "keeper cut off": 0.06,
@@ -22,12 +22,14 @@ KINDS = {
     "power cut": 0.004,
     "disk full": 0.02,
     "disk error": 0.02,
+    "server's host dies": 0.05,
+    "driver lags": 0.5,
 }
 """Kinds of faults, and how probable each is at most wherever it can happen."""
 SHARE = 0.4
 """Share of all kinds that a history has."""
-DEEPEST, DELAY = 3, 1.0
-"""How many events may happen inside each other, and the mean time that a message is under way [seconds]."""
+DEEPEST, DELAY, LONG = 3, 1.0, 20.0
+"""How many events may happen inside each other; mean seconds for a message, and for what a slow process does."""
 
 
 class Fault(BaseException):
@@ -51,7 +53,7 @@ class KeeperDiedError(Fault):
 
 
 class DeviceDiedError(Fault):
-    """A process that embodies devices is gone."""
+    """A process that embodies devices, or a cohort of the server's own, is gone."""
 
 
 class Violation(Fault):
@@ -112,15 +114,13 @@ class Scheduler:
     def crash(self, fault: type[Fault]) -> NoReturn:
         """End all processes of the run, once whoever looks at the disk has seen what they leave there.
 
-        Nothing more happens while code that is cut off ends: another fault would take the place of this one.
-
         Raises
         ------
         Fault
             `Killed` or `PowerCut`.
         """
         self.crashed(fault)
-        self.calm = True
+        self.calm = True  # what is cut off may clean up, and nothing else happens to it
         raise fault
 
     def delay(self) -> float:
@@ -152,10 +152,10 @@ class Scheduler:
         return True
 
     def meanwhile(self) -> None:
-        """Let some other things happen while somebody waits, which would happen later otherwise."""
+        """Let some other things happen while somebody waits, for about as long as a message is under way."""
         if self._depth < DEEPEST:
             for _ in range(self.below(3)):
-                self.step()
+                self.step(self.now + self.delay())
 
     def forget(self) -> None:
         """Drop all that is under way: nobody is left whom it could reach."""

@@ -3,126 +3,139 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-from benchmarks.faults.devices import GONE, Site
-from benchmarks.faults.scheduler import CoordinatorDiedError, Fault, Scheduler, Violation
+from benchmarks.faults.driver import Driver
+from benchmarks.faults.processes import GONE, KeepersProcess, Site
+from benchmarks.faults.scheduler import CoordinatorDiedError, Scheduler, Violation
 from benchmarks.faults.witness import Witness
-from benchmarks.faults.worlds import LEARNER, USERS, World
-from coordinator.protocol.errors import BlindrecError
+from benchmarks.faults.world import World
+from coordinator.protocol.admitted import Own
 from coordinator.protocol.messages import Release
 from coordinator.server.aggregation import aggregate
+from coordinator.server.fleet.cohorts import Cohorts, side_by_side
+from coordinator.server.fleet.layout import cut
 from coordinator.server.fleet.panel import Panel, Question
 from coordinator.server.fleet.querying import answers_to
-from coordinator.server.rounds.conductor import Block, Conductor
-from coordinator.server.rounds.query_rounds import Outcome, QueryRounds, Round
+from coordinator.server.rounds.conductor import Block, Check
 from coordinator.server.rounds.state import Ask
 from coordinator.server.statistics.statistic import Statistic, merge
-from scenarios.store.journal import Journal
+
+Landed = Callable[[Any], None]
+"""Told every answer that counts."""
 
 
-class DriverFailed(Fault):
-    """The driver ends the run with an error that it tells."""
+class Edge:
+    """A coordinator's process as far as it waits for anything."""
 
-    def __init__(self, error: BlindrecError) -> None:
-        super().__init__(str(error))
-        self.error = error
+    def __init__(self, driver: Driver, scheduler: Scheduler, witness: Witness) -> None:
+        self.scheduler, self.witness = scheduler, witness
+        self._driver = driver
+        self._inbox: deque[tuple[Panel, Question, Landed, Any]] = deque()
 
-
-class Driver:
-    """Keeps the rounds that the coordinator tells it, in their order, as `scenarios.places.supervising` does."""
-
-    def __init__(self, journal: Journal, scheduler: Scheduler) -> None:
-        self._journal, self._scheduler = journal, scheduler
-        self._told: deque[Round] = deque()
-        self._failed: BlindrecError | None = None
-        self.kept: list[bytes] = []
-
-    def hear(self, over: Round) -> None:
-        """Be told of a round; it is fetched and kept a little later."""
-        self._told.append(over)
-        self._scheduler.at(self._scheduler.delay(), self._keep)
-
-    def coordinator_died(self) -> None:
-        """Forget the rounds that the coordinator had not handed out."""
-        self._told.clear()
-
-    def _keep(self) -> None:
-        if not self._told or self._failed:
-            return
-        over = self._told.popleft()
-        try:
-            self._journal.keep(over)
-        except BlindrecError as error:
-            self._failed = error
-            return
-        self._scheduler.say(f"round {over.ask.query.round} is kept")
-        self.kept.append(over.digest)
-
-    def require_well(self) -> None:
-        """End the run where a round could not be kept."""
-        if self._failed:
-            raise DriverFailed(self._failed)
-
-    def wait(self) -> None:
-        """Wait until all rounds are kept."""
-        while self._told:
-            self._keep()
-            self.require_well()
-
-
-class Server:
-    """A coordinator's process: the real conductor and panel, whose calls go through the scheduler."""
-
-    def __init__(
-        self, world: World, sites: Sequence[Site], driver: Driver, scheduler: Scheduler, witness: Witness
-    ) -> None:
-        self._world, self._sites, self._driver = world, sites, driver
-        self._scheduler, self._witness = scheduler, witness
-        self._inbox: deque[tuple[Panel, Question, Release | Exception]] = deque()
-
-    def run(self, earlier: Journal) -> Outcome:
-        """Go over the rounds that were kept, and conduct all others."""
-        conductor = Conductor(QueryRounds(self._world, LEARNER, self, devices=USERS, budget=self._world.budget))
-        for over in earlier:
-            conductor.repeat(over)
-        return conductor.run(self._driver.hear)
-
-    def ask(self, ask: Ask) -> tuple[Statistic, Sequence[Release]]:
-        """Ask every device of a round; see `coordinator.server.rounds.query_rounds.Transport`."""
-        blocks = [Block(self._sites[place], first, stop) for place, first, stop in self._world.blocks(ask)]
-        panel = Panel(blocks, answers_to(ask.query), window=self._world.window)
-        statistics: list[Statistic] = []
+    def carry(self, panel: Panel, question: Any, *shared: Any, landed: Landed = lambda _: None) -> None:
+        """Carry out what a panel decides, until it has all answers; as `coordinator.server.fleet.carrying.carry`."""
         while not panel.done:
             self._may_die()
-            while question := panel.question(self._scheduler.now):
-                self._send(ask, panel, question)
+            while asked := panel.question(self.scheduler.now):
+                self._send(panel, asked, question, shared, landed)
             if self._inbox:
-                statistics += self._take(ask, *self._inbox.popleft())
-            elif not self._scheduler.step(panel.until):
-                raise Violation(f"round {ask.query.round} waits for answers, and nobody is left to give them")
-        releases = sorted(panel.answers(), key=lambda release: release.first)
-        self._witness.round_over(ask.query, releases)
-        return merge(*statistics), releases
+                self._take(panel, *self._inbox.popleft())
+            elif not self.scheduler.step(panel.until):
+                raise Violation(f"the server waits for answers to {question}, and nobody is left to give them")
 
     def _may_die(self) -> None:
         self._driver.require_well()
-        if self._scheduler.happens("coordinator dies"):
+        if self.scheduler.happens("coordinator dies"):
             raise CoordinatorDiedError
 
-    def _send(self, ask: Ask, panel: Panel, question: Question) -> None:
-        block = question.block
-        block.host.ask(ask.query, block.first, block.stop, lambda told: self._inbox.append((panel, question, told)))
+    def _send(self, panel: Panel, asked: Question, question: Any, shared: tuple[Any, ...], landed: Landed) -> None:
+        host, first, stop, public = asked.block
+        told: Landed = lambda answer: self._inbox.append((panel, asked, landed, answer))  # noqa: E731 (one line)
+        host.ask(question, first, stop, (*public, *shared), told)
 
-    def _take(self, ask: Ask, panel: Panel, question: Question, told: Release | Exception) -> list[Statistic]:
-        """Tell the panel what came in; return its statistic where it counts."""
+    def _take(self, now: Panel, panel: Panel, asked: Question, landed: Landed, told: Any) -> None:
+        """Tell a panel what came in; an error of devices ends the run where somebody waits for it still."""
         if told is GONE:
-            panel.lost(question.number, question.epoch, self._scheduler.now, GONE)
-            return []
-        if isinstance(told, Exception):
-            raise told
-        if type(told) is not Release:
-            raise Violation(f"a {type(told).__name__} came to the server")
-        if not panel.answered(question.number, question.epoch, told):
-            return []
-        return [aggregate(ask.query, told)]
+            panel.lost(asked.number, asked.epoch, self.scheduler.now, GONE)
+        elif isinstance(told, Exception):
+            if panel is now:
+                raise told
+        elif panel.answered(asked.number, asked.epoch, told):
+            landed(told)
+
+
+class SimulatedHosts:
+    """Hosts that are reached through the scheduler; see `coordinator.server.rounds.conductor.Hosts`."""
+
+    def __init__(self, edge: Edge, cohorts: Cohorts, window: int) -> None:
+        self._edge, self._window, self.blocks = edge, window, cohorts.blocks
+
+    def ask(self, question: Any, blocks: Sequence[Block], check: Check, *shared: Any) -> list[Any]:
+        """Ask blocks; see `coordinator.server.rounds.conductor.Hosts.ask`."""
+        panel = Panel(blocks, check, window=self._window)
+        self._edge.carry(panel, question, *shared)
+        return panel.answers()
+
+
+class SimulatedQueries:
+    """Carries queries through the scheduler; see `coordinator.server.rounds.conductor.Transport`."""
+
+    def __init__(self, edge: Edge, cohorts: Cohorts, world: World) -> None:
+        self._edge, self._cohorts, self._world = edge, cohorts, world
+
+    def ask(self, ask: Ask) -> tuple[Statistic, Sequence[Release]]:
+        """Ask every device of a round; see `coordinator.server.rounds.conductor.Transport`."""
+        blocks = blocks_of(self._cohorts, ask, self._world.block)
+        panel = Panel(blocks, answers_to(ask.query), window=self._world.window)
+        statistics: list[Statistic] = []
+        self._edge.carry(panel, ask.query, landed=lambda told: statistics.append(aggregate(ask.query, told)))
+        releases = sorted(panel.answers(), key=lambda release: release.first)
+        self._edge.witness.round_over(ask.query, releases)
+        return merge(*statistics), releases
+
+
+def blocks_of(cohorts: Cohorts, ask: Ask, size: int) -> list[Block]:
+    """Return whom a round of queries asks, a call each."""
+    return [Block(one.host, *ends) for one in cohorts.blocks(ask.first, ask.stop) for ends in cut(*one[1:3], size)]
+
+
+class SimulatedFleet:
+    """All that a coordinator reaches; see `coordinator.server.rounds.conductor.Fleet`.
+
+    Parameters
+    ----------
+    devices : dict
+        Where the devices of each kind are; they outlive coordinators.
+    """
+
+    def __init__(self, world: World, devices: Mapping[str, Cohorts], edge: Edge, keeper: KeepersProcess) -> None:
+        self._world, self._devices, self._edge, self._keeper = world, devices, edge, keeper
+
+    def hosts(self, kind: str) -> SimulatedHosts:
+        """Return the devices of a kind."""
+        return SimulatedHosts(self._edge, self._devices[kind], self._world.window)
+
+    def queries(self, _: Own | None) -> SimulatedQueries:
+        """Return what carries queries to devices."""
+        (cohorts,) = self._devices.values()
+        return SimulatedQueries(self._edge, cohorts, self._world)
+
+    def spread(
+        self, host: Callable[..., Any], shared: Sequence[Any], bounds: Sequence[tuple[int, int]]
+    ) -> SimulatedHosts:
+        """Start processes of the server's own; the next coordinator starts others."""
+        edge, cohorts, sites = self._edge, list[tuple[int, int]](), list[Site]()
+        for part in side_by_side(bounds, self._world.workers):
+            cohorts.append((part[0][0], part[-1][1]))
+            name, start = f"the server's cohort {part[0][0]}", _starting(host, shared, part)
+            sites.append(Site(name, start, edge.scheduler, self._keeper, edge.witness, watched=False))
+        return SimulatedHosts(edge, Cohorts(bounds=cohorts, hosts=sites), len(sites))
+
+    def more(self, count: int) -> None:
+        """Nobody watches."""
+
+
+def _starting(host: Callable[..., Any], shared: Sequence[Any], part: list[tuple[int, int]]) -> Callable[[Any], Any]:
+    return lambda _: host(*shared, part)

@@ -2,152 +2,146 @@
 
 from __future__ import annotations
 
-import functools
 import json
-from collections.abc import Iterable
+from collections.abc import Hashable
 from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
-import numpy as np
-
-from actors.charges import Entry, read_entry
 from benchmarks.faults.disk import Disk
 from benchmarks.faults.scheduler import Violation
-from benchmarks.faults.worlds import USERS, World, truth, undisturbed
-from coordinator.protocol.arrays import Bools
-from coordinator.protocol.messages import Query, Release
-from coordinator.server.rounds.query_rounds import Outcome
-from coordinator.server.rounds.transcript import digest
 
 
 class Witness:
-    """Sees every release, and the disk; knows what devices must say.
+    """Sees every answer that leaves a device, what is kept, and the disk; knows what devices must say.
+
+    What a family adds: how a line of a book is read (`line`), what may leave (`leaves`), what may be kept (`keeps`) and
+    how runs end (`ends`). All of them raise a `Violation`.
 
     Parameters
     ----------
-    world : World
-        Where.
     disk : Disk
         Of the run.
+
+    Attributes
+    ----------
+    books : list of Path
+        Folders of the ledgers.
+    booked : set
+        What the disk holds of them, as it would outlive a power cut.
+    said : set
+        What left devices; all of it must be in ``booked``.
     """
 
-    def __init__(self, world: World, disk: Disk) -> None:
-        self._world, self._disk = world, disk
-        self._cut_off: dict[bytes, set[int]] = {}
-        self._masks: dict[tuple[bytes, bytes], Bools] = {}
-        self._said: set[tuple[bytes, int]] = set()
+    def __init__(self, disk: Disk) -> None:
+        self._disk = disk
         self.books: list[Path] = []
+        self.booked: set[Hashable] = set()
+        self.said: set[Hashable] = set()
+        self.excused: dict[bytes, set[int]] = {}
+        self._read: dict[Path, bytes] = {}
 
     @property
     def cut_off(self) -> int:
-        """Answers that are missing since devices could not reach their keeper."""
-        return sum(map(len, self._cut_off.values()))
+        """How often devices could not reach their keeper, each question once."""
+        return sum(map(len, self.excused.values()))
 
-    def cannot_book(self, query_id: bytes, first: int, stop: int) -> None:
+    def cannot_book(self, question: Any, first: int, stop: int) -> None:
         """Note devices that could not reach their keeper when they were asked."""
-        self._cut_off.setdefault(query_id, set()).update(range(first, stop))
+        self.excused.setdefault(self.key(question), set()).update(range(first, stop))
 
-    def leaves(self, query: Query, release: Release) -> None:
-        """Look at a release that leaves its devices.
+    def key(self, question: Any) -> bytes:
+        """Return what devices that could not book a question are noted by."""
+        told: bytes = question.id
+        return told
 
-        Raises
-        ------
-        Violation
-            If a device says what it never says, or what is not booked on the disk; or the book is wrong.
-        """
-        devices = release.first + np.flatnonzero(release.answered_mask())
-        bits = release.unpacked()[devices - release.first]
-        if not np.array_equal(bits, truth(query)[devices]):
-            raise Violation(f"devices {release.first} to {release.first + release.count - 1} said two things")
-        self._said |= {(query.id, int(device)) for device in devices}
-        booked = self.booked()
-        missing = [int(device) for device in devices if (query.id, int(device)) not in booked]
-        if missing:
-            raise Violation(f"devices {missing} answered {query}, and that is not booked on the disk")
+    def leaves(self, question: Any, public: tuple[Any, ...], first: int, stop: int, answer: Any) -> None:
+        """Look at what leaves devices ``first`` to ``stop - 1``."""
+        raise NotImplementedError
 
-    def booked(self) -> set[tuple[bytes, int]]:
-        """Return what is booked on the disk, by query and device.
+    def round_over(self, query: Any, releases: list[Any]) -> None:
+        """Note the answers to a query that count."""
 
-        Raises
-        ------
-        Violation
-            If a device is charged twice for a question, or spends more than its budget.
-        """
-        found: set[tuple[bytes, int]] = set()
-        spent = [Fraction(0)] * USERS
-        for folder in self.books:
-            for entry in _entries(self._disk.lasting(folder).values()):
-                for device in range(entry.first, entry.stop):
-                    if (entry.id, device) in found:
-                        raise Violation(f"device {device} was charged twice for {entry.id.hex()[:8]}")
-                    found.add((entry.id, device))
-                    spent[device] += entry.epsilon or 0
-        if self._world.budget is not None and max(spent) > self._world.budget:
-            raise Violation(f"device {spent.index(max(spent))} spent {max(spent)} of {self._world.budget}")
-        return found
+    def keeps(self, over: Any) -> None:
+        """Look at what the server tells of a round: that follows from what was released."""
+        raise NotImplementedError
+
+    def ends(self, outcome: Any, kept: list[Any]) -> None:
+        """Look at how the run ended, and at what it kept."""
+        raise NotImplementedError
+
+    def line(self, told: Any) -> None:
+        """Take in what a line of a book tells, and refuse what must not be booked."""
+        raise NotImplementedError
+
+    def forget_book(self) -> None:
+        """Begin to read the books anew."""
+        self.booked.clear()
+
+    def must_be_booked(self, said: set[Any], question: Any) -> None:
+        """Refuse what leaves devices and is not on the disk."""
+        self.said |= said
+        if not said <= self.booked:
+            self.read_books()
+        if missing := said - self.booked:
+            devices = sorted(one[0] for one in missing)
+            raise Violation(f"devices {devices} answered {question}, and that is not booked on the disk")
 
     def nothing_forgotten(self) -> None:
-        """Look at the disk after a crash.
+        """Look at the disk after a crash: what was answered is booked."""
+        self.read_books()
+        if forgotten := self.said - self.booked:
+            raise Violation(f"{len(forgotten)} answers are booked no more")
 
-        Raises
-        ------
-        Violation
-            If somebody answered what is booked no more.
-        """
-        if forgotten := self._said - self.booked():
-            raise Violation(f"{len(forgotten)} answers are booked no more, such as that of device {min(forgotten)[1]}")
+    def read_books(self) -> None:
+        """Read what the disk holds of the books; where they have only grown, what is new."""
+        files = {
+            folder / name: content for folder in self.books for name, content in self._disk.lasting(folder).items()
+        }
+        if not all(files.get(path, b"").startswith(read) for path, read in self._read.items()):
+            self._read.clear()
+            self.forget_book()
+        for path, content in sorted(files.items()):
+            self._read[path] = self._read_on(content, self._read.get(path, b""))
 
-    def round_over(self, query: Query, releases: Iterable[Release]) -> None:
-        """Note who answered in a round that the server takes for over."""
-        told = list(releases)
-        mask = np.concatenate([release.answered_mask() for release in told])
-        self._masks[query.id, digest(told)] = mask
-
-    def ends(self, outcome: Outcome, digests: list[bytes]) -> None:
-        """Look at how the run ended.
-
-        Raises
-        ------
-        Violation
-            If it is not as if nothing had happened, but for devices that could not reach their keeper.
-        """
-        whole = undisturbed(self._world)
-        self.nothing_forgotten()
-        if outcome.failure:
-            raise Violation(f"the policy is said to have gone astray: {outcome.failure}")
-        for ask, counts in zip(outcome.state.asked, outcome.state.counts, strict=True):
-            if (counts.asked, counts.answered + counts.refused) != (ask.stop - ask.first, counts.asked):
-                raise Violation(f"of {ask.stop - ask.first} devices in round {ask.query.round}, {counts} is counted")
-        if not self._cut_off:
-            same = outcome.releases_sha256 == whole.outcome.releases_sha256
-            same = same and outcome.state.counts == whole.outcome.state.counts
-            if not same or not np.array_equal(outcome.model.score, whole.outcome.model.score):
-                raise Violation("it ended with other releases, counts or another model than if nothing had happened")
-            return
-        self._only_cut_off_ones_differ(outcome, digests)
-
-    def _only_cut_off_ones_differ(self, outcome: Outcome, digests: list[bytes]) -> None:
-        """Hold every round's answers against the undisturbed ones, device by device."""
-        whole, excused = undisturbed(self._world), set[int]()
-        for ask, one in zip(outcome.state.asked, digests, strict=True):
-            query_id = ask.query.id
-            excused |= self._cut_off.get(query_id, set())
-            differ = set((ask.first + np.flatnonzero(self._masks[query_id, one] != whole.answered[query_id])).tolist())
-            if differ - excused:
-                raise Violation(f"devices {sorted(differ - excused)} differ in round {ask.query.round} without a cause")
+    def _read_on(self, content: bytes, read: bytes) -> bytes:
+        """Take in what a file tells after what was read of it; return what is read now. Its head tells nothing."""
+        *whole, tail = content[len(read) :].split(b"\n")
+        for one in filter(None, whole[0 if read else 1 :]):
+            self.line(_told(one))
+        if tail and (whole or read):
+            with suppress(ValueError):  # whole, and only its end is missing: that counts
+                self.line(_told(tail))
+                return content
+        return content[: len(content) - len(tail)]
 
 
-def _entries(files: Iterable[bytes]) -> Iterable[Entry]:
-    for content in files:
-        yield from _read(content)
+def _told(line: bytes) -> Any:
+    """Return what a line of a log tells besides its digest and its devices."""
+    return json.loads(line.partition(b" ")[2])[2]
 
 
-@functools.lru_cache(maxsize=256)
-def _read(content: bytes) -> tuple[Entry, ...]:
-    """Return what a file of a ledger tells; its head, and a last line that was torn, are left out."""
-    told = [line.partition(b" ")[2] for line in content.split(b"\n")][1:] or [b""]
-    with suppress(ValueError):
-        json.loads(told[-1])  # whole, and only its end is missing: that counts
-        told.append(b"")
-    return tuple(read_entry(json.dumps(json.loads(line)[2])) for line in told[:-1])
+class Charging(Witness):
+    """Sees that devices are charged once for a question, and no more than their budget; see `Witness`."""
+
+    def __init__(self, disk: Disk, budget: Fraction | None) -> None:
+        super().__init__(disk)
+        self._budget = budget
+        self._spent: dict[int, Fraction] = {}
+
+    def forget_book(self) -> None:
+        """Begin to read the books anew."""
+        super().forget_book()
+        self._spent.clear()
+
+    def line(self, told: Any) -> None:
+        """Take in a charge; see `actors.charges.Entry`."""
+        query_id, epsilon, first, stop = told
+        for device in range(first, stop):
+            if (device, query_id) in self.booked:
+                raise Violation(f"device {device} was charged twice for {query_id[:8]}")
+            self.booked.add((device, query_id))
+            self._spent[device] = self._spent.get(device, Fraction(0)) + Fraction(epsilon)
+            if self._budget is not None and self._spent[device] > self._budget:
+                raise Violation(f"device {device} spent {self._spent[device]} of {self._budget}")

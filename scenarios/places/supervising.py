@@ -20,7 +20,7 @@ from scenarios.places.session import O, Progress, R, T, Work
 from scenarios.spending import require_there
 
 POLL, POLL_AGAIN = 0.2, 0.02
-"""Seconds between two looks at the coordinator; the second after rounds were fetched, when more may wait."""
+"""Seconds between two looks at the coordinator; the second where it waits for that, or more rounds may be there."""
 ROOM = 600.0
 """Seconds in which a run's actors must have started."""
 PATIENCE = 60.0
@@ -92,7 +92,8 @@ def conducted(
                 got(server.repeat.remote(over))
             before += time.perf_counter() - begin
             begin = time.perf_counter()
-            outcome, seconds, tried = _follow(server, keeper, progress, work.kept.keep, needs)
+            look = POLL_AGAIN if work.plan.in_step else POLL
+            outcome, seconds, tried = _follow(server, keeper, progress, work.kept.keep, needs, look)
             return Conducted(outcome=outcome, seconds=before + seconds, retries=retries + tried, restarts=restarts)
         except ray.exceptions.RayActorError as error:
             if error.actor_id not in (None, server._actor_id.hex()):
@@ -104,7 +105,7 @@ def conducted(
 
 
 def _follow(
-    server: Any, keeper: Books, progress: Progress, keep: Callable[[Any], None], needs: float
+    server: Any, keeper: Books, progress: Progress, keep: Callable[[Any], None], needs: float, look: float
 ) -> tuple[Any, float, int]:
     """Wait for the server's outcome; report progress and keep rounds meanwhile.
 
@@ -117,7 +118,7 @@ def _follow(
     running, kept, done, rounds = server.run.remote(), 0, False, list[Any]()
     before, since = -1, time.monotonic()
     while not done:
-        done = bool(ray.wait([running], timeout=POLL_AGAIN if rounds else POLL)[0])
+        done = bool(ray.wait([running], timeout=POLL_AGAIN if rounds else look)[0])
         count, rounds = ray.get([server.progress.remote(), server.new_rounds.remote(kept)])
         require_there(keeper)
         for over in rounds:

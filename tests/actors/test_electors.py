@@ -10,12 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 import reference
+from deaf import Deaf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors.client import ClientCohort
 from actors.electors import VoterCohort, VotingDevices
 from actors.host import DeviceHost
+from actors.keeper import Keeper, UnreachableError
 from actors.voters import PlantedVoters, TableVoters, Voters
 from coordinator.protocol.ballots import Ballot, Offer, Service, Votes
 from coordinator.protocol.budget import Epsilon
@@ -40,6 +42,17 @@ def cohort(budget: Epsilon = None, *, first: int = 0, stop: int = COUNT, voters:
 def spent(of: VoterCohort) -> list[Epsilon]:
     """What each device has spent."""
     return [of.ledger.spent(device) for device in range(of.first, of.stop)]
+
+
+def test_voters_whose_keeper_does_not_answer_say_so_instead_of_staying_away() -> None:
+    """Else who takes part would follow from the network: announced again, a service would have other voters."""
+    keeper = Deaf(Keeper())
+    devices = VoterCohort(table(), SECRET, 0, COUNT, Fraction(1, 2), keeper)
+    with pytest.raises(UnreachableError):
+        devices.enter(SERVICE)
+    keeper.below = 0
+    assert devices.enter(SERVICE).tolist() == list(range(COUNT))
+    assert spent(devices) == [Fraction(1, 3)] * COUNT
 
 
 def test_entering_twice_costs_once() -> None:

@@ -75,6 +75,11 @@ class BatchPlan:
         """No mechanism of one's own."""
         return
 
+    @property
+    def in_step(self) -> bool:
+        """True: with other answers the next batch would be told another model, and refuse it if it had taken one."""
+        return True
+
     def rehearsal(self) -> Query | None:
         """Return no query: devices answer about a model that is not there yet."""
         return None

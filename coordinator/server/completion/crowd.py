@@ -39,7 +39,8 @@ class PublicHost:
     ) -> list[Any]:
         """Call a method of every cohort; return the answers in order.
 
-        A process that was started anew knows nothing of the last E-step, and makes up for it.
+        A process that was started anew knows nothing of the last E-step, and makes up for it; so does one that an old
+        call reaches late. What is asked before the first E-step needs none.
 
         Parameters
         ----------
@@ -55,7 +56,7 @@ class PublicHost:
         if method == EXPECT:
             self._step = step
             return [cohort.expect(features) for cohort in self._cohorts]  # type: ignore[arg-type] # an E-step has them
-        if step != self._step:
+        if step != self._step and features is not None:
             self.ask(EXPECT, _first, _stop, step, features)
         return [getattr(cohort, method)(*arguments) for cohort in self._cohorts]
 

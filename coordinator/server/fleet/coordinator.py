@@ -20,7 +20,7 @@ from coordinator.server.fleet.querying import WINDOW, Querying
 from coordinator.server.rounds.conductor import Conductor, Plan
 
 MOST_HELD, HELD_PAUSE = 16, 0.005
-"""Rounds that wait to be fetched at most, and the seconds after which the coordinator looks again."""
+"""Rounds that wait to be kept at most, and the seconds after which the coordinator looks again."""
 
 
 class RayFleet:
@@ -92,6 +92,7 @@ class Coordinator:
         self._fleet = RayFleet(devices, layout)
         self._conductor = Conductor(plan.begin(self._fleet))
         self._rounds: deque[Any] = deque()
+        self._most_held = 0 if plan.in_step else MOST_HELD
         self._fetched = 0
 
     def warm_up(self, query: Query) -> None:
@@ -117,13 +118,13 @@ class Coordinator:
         self._conductor.repeat(over)
 
     def _keep(self, over: Any) -> None:
-        """Hold a round until it is fetched; wait where whoever fetches them lags behind."""
+        """Hold a round until it is kept; wait where whoever keeps them lags behind, or the plan goes on in step."""
         self._rounds.append(over)
-        while len(self._rounds) > MOST_HELD:
+        while len(self._rounds) > self._most_held:
             time.sleep(HELD_PAUSE)
 
     def new_rounds(self, since: int) -> list[Any]:
-        """Return the rounds that are over since so many were, for whoever keeps them; those before are dropped."""
+        """Return the rounds that are over, for whoever keeps them; the first ``since`` ones are kept, and dropped."""
         while self._fetched < since:
             self._rounds.popleft()
             self._fetched += 1

@@ -79,6 +79,11 @@ class ServingPlan:
         """No mechanism of one's own."""
         return
 
+    @property
+    def in_step(self) -> bool:
+        """False: who takes part follows from what voters have booked, and they vote just so again."""
+        return False
+
     def rehearsal(self) -> Query | None:
         """Return no query: voters are announced services instead."""
         return None

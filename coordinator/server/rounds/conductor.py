@@ -123,6 +123,15 @@ class Plan(Protocol[R, O_co]):
         """The experimenter's own mechanism, where devices answer through it."""
         ...
 
+    @property
+    def in_step(self) -> bool:
+        """Whether a round must be kept before the next one begins.
+
+        Else several may wait for that, and those that a coordinator's death takes are conducted once more. Then devices
+        that answered may be cut off from their keeper, or the reverse, so that rounds after them rest on other answers.
+        """
+        ...
+
     def rehearsal(self) -> Query | None:
         """Return the query that is asked first, for whoever compiles what it needs; None where there is none."""
         ...

@@ -35,6 +35,11 @@ class QueryPlan:
         """The experimenter's own mechanism."""
         return self.learner.own
 
+    @property
+    def in_step(self) -> bool:
+        """False: a round that is asked again costs its devices nothing, whatever came before it."""
+        return False
+
     def rehearsal(self) -> Query | None:
         """Return the query that the policy starts with; policies are pure."""
         start = ServerState(devices=self.devices, budget=self.budget)

@@ -128,12 +128,15 @@ def test_another_model_is_refused_and_both_are_named() -> None:
             cohort.answer(tiers.query(model, "pmc"), wrong, 2, 3)
 
 
-def test_a_model_that_was_not_announced_is_refused() -> None:
+def test_devices_that_were_told_of_no_model_answer_none() -> None:
     model, cohort = tiers.features(), tiers.cohort(OF, 0, DEVICES)
-    cohort.pin(model.digest, 0, 5)
-    with pytest.raises(InputError, match=f"device 5 was told of no model.*{model.digest.hex()[:8]}"):
-        cohort.answer(tiers.query(model, "pmc"), model, 0, 6)
-    assert cohort.spent(0) is None
+    cohort.pin(model.digest, 1, 3)
+    cohort.pin(model.digest, 4, 5)
+    releases = cohort.answer(tiers.query(model, "pmc"), model, 0, 6)
+    assert [release.device for release in releases] == [1, 2, 4]
+    assert cohort.spent(0) is cohort.spent(5) is None
+    cohort.pin(model.digest, 0, 6)
+    assert len(cohort.answer(tiers.query(model, "pmc"), model, 0, 6)) == 6
 
 
 @pytest.mark.parametrize(("part", "value"), [("mean", np.nan), ("vectors", np.inf), ("kappa", 0.0)])

@@ -1,42 +1,47 @@
-"""Processes that embody devices, and their keeper's: they die, live on unnoticed, and cannot be reached."""
+"""Processes that embody devices, or the server's own cohorts, and the keeper's: they die, and live on unnoticed."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from actors.device import Raters
-from actors.host import DeviceHost
 from actors.keeper import Keeper, UnreachableError
 from benchmarks.faults.disk import Disk
-from benchmarks.faults.scheduler import DeviceDiedError, KeeperDiedError, Scheduler
+from benchmarks.faults.scheduler import LONG, DeviceDiedError, KeeperDiedError, Scheduler
 from benchmarks.faults.witness import Witness
-from benchmarks.faults.worlds import RATINGS, SECRET, World
-from coordinator.protocol.errors import LedgerError
-from coordinator.protocol.messages import Query, Release
+from coordinator.protocol.errors import BlindrecError, LedgerError, LostError
 
-Told = Callable[[Release | Exception], None]
-"""Tells the server what came of a call."""
+Told = Callable[[Any], None]
+"""Tells the server what came of a call: an answer, or an error."""
 GONE: Exception = ConnectionError("its process died")
 """In place of Ray's error about a process that died."""
-LONG, CUT = 20.0, 8.0
-"""Mean seconds that a slow device takes, and those for which a keeper cannot be reached at most."""
+CUT = 8.0
+"""Seconds for which a keeper cannot be reached at most."""
 
 
 class KeepersProcess:
     """The keeper's process; where it dies it is started anew from its log, and calls are repeated, as Ray does.
 
+    Where it cannot be started, it is gone for good: devices cannot reach it, and the driver notices.
+
     Parameters
     ----------
     folder : Path
         Of its log.
+
+    Raises
+    ------
+    LedgerError
+        If it cannot be started.
     """
 
     def __init__(self, scheduler: Scheduler, disk: Disk, folder: Path) -> None:
         self._scheduler, self._disk, self._folder = scheduler, disk, folder
-        self.keeper = self._started()
+        self._keeper: Keeper | None = self._started()
 
     def _started(self) -> Keeper:
         while True:
@@ -46,27 +51,44 @@ class KeepersProcess:
             except KeeperDiedError:
                 continue
 
+    def _start_anew(self) -> None:
+        self._keeper = None
+        with suppress(LedgerError):
+            self._keeper = self._started()
+
+    def require_there(self) -> None:
+        """Refuse to go on without it; see `scenarios.spending.require_there`.
+
+        Raises
+        ------
+        LostError
+        """
+        if self._keeper is None:
+            raise LostError("the process that keeps what devices have spent was lost")
+
     def book(self, first: int, stop: int, known: int, lines: Sequence[str]) -> tuple[int, list[str]]:
         """As `Keeper.book`; a caller who waited too long meanwhile is told that nobody answers."""
-        while True:
+        if self._scheduler.happens("keeper dies", "between two calls"):
+            self._start_anew()
+        while self._keeper is not None:
             try:
-                if self._scheduler.happens("keeper dies", "between two calls"):
-                    self.keeper = self._started()
                 with self._disk.used_by("keeper"):
-                    return self.keeper.book(first, stop, known, lines)
+                    return self._keeper.book(first, stop, known, lines)
             except KeeperDiedError:
-                self.keeper = self._started()
+                self._start_anew()
                 if not self._scheduler.below(3):
                     raise UnreachableError("it died, and whoever waited did not wait for the next one") from None
+        raise UnreachableError("it is gone")
 
 
 @dataclass(eq=False)
 class Call:
-    """Devices ``first`` to ``stop - 1`` are asked."""
+    """Addresses ``first`` to ``stop - 1`` are asked; ``public`` goes with the question."""
 
-    query: Query
+    question: Any
     first: int
     stop: int
+    public: tuple[Any, ...]
     told: Told
 
 
@@ -74,11 +96,11 @@ class Process:
     """One process that embodies a cohort; its devices' books are the keeper, as far as it can be reached."""
 
     def __init__(self, site: Site, number: int) -> None:
-        self.site, self.name = site, f"process {number} of cohort {site.bounds[0]}"
+        self.site, self.name = site, f"process {number} of {site.name}"
         self.alive = True
         self._asked: Call | None = None
         self._waiting: deque[Call] = deque()
-        self._host = DeviceHost(Raters(budget=site.world.budget), RATINGS, SECRET, [site.bounds], self)
+        self._host = site.start(self)
 
     def read(self, first: int, stop: int, since: int = 0) -> tuple[int, list[str]]:
         """As `actors.keeper.Books.read`."""
@@ -90,7 +112,7 @@ class Process:
             return self._book(first, stop, known, lines)
         except UnreachableError:
             if self._asked is not None:
-                self.site.witness.cannot_book(self._asked.query.id, self._asked.first, self._asked.stop)
+                self.site.witness.cannot_book(self._asked.question, self._asked.first, self._asked.stop)
             raise
 
     def _book(self, first: int, stop: int, known: int, lines: Sequence[str]) -> tuple[int, list[str]]:
@@ -109,7 +131,7 @@ class Process:
         return told
 
     def _may_die(self, when: str) -> None:
-        if not self.alive or self.site.scheduler.happens("device dies", f"{self.name} {when}"):
+        if not self.alive or self.site.scheduler.happens(self.site.dies, f"{self.name} {when}"):
             raise DeviceDiedError
 
     def take(self, call: Call) -> None:
@@ -127,48 +149,60 @@ class Process:
     def _answer(self, call: Call) -> None:
         site, scheduler = self.site, self.site.scheduler
         try:
-            release = self._host.ask(call.query, call.first, call.stop)
-        except LedgerError as error:
+            answer = self._host.ask(call.question, call.first, call.stop, *call.public)
+        except BlindrecError as error:
             scheduler.at(scheduler.delay(), lambda error=error: call.told(error))  # type: ignore[misc] # bound now
             return
-        scheduler.say(f"{self.name} answers {call.query} for {call.first} to {call.stop - 1}, {release.refused} refuse")
-        site.witness.leaves(call.query, release)
+        self._may_die("before it answers")
+        if site.watched:
+            site.witness.leaves(call.question, call.public, call.first, call.stop, answer)
+        scheduler.say(f"{self.name} answers {call.question} for {call.first} to {call.stop - 1}")
         if scheduler.happens("message lost", "an answer"):
             scheduler.at(scheduler.delay(), lambda: call.told(GONE))
         else:
-            scheduler.at(scheduler.delay(), lambda: call.told(release))
+            scheduler.at(scheduler.delay(), lambda: call.told(answer))
         if scheduler.happens("message twice", "an answer"):
-            scheduler.at(scheduler.delay(), lambda: call.told(release))
+            scheduler.at(scheduler.delay(), lambda: call.told(answer))
         self._may_die("after it answered")
 
 
+@dataclass(eq=False)
 class Site:
-    """Where the process of a cohort is; a new one is started where it died, or is taken for dead."""
+    """Where the process of a cohort is; a new one is started where it died, or is taken for dead.
 
-    def __init__(
-        self,
-        world: World,
-        bounds: tuple[int, int],
-        scheduler: Scheduler,
-        keeper: KeepersProcess,
-        witness: Witness,
-    ) -> None:
-        self.world, self.bounds, self.scheduler = world, bounds, scheduler
-        self.keeper, self.witness = keeper, witness
-        self.cut_until = 0.0
+    Attributes
+    ----------
+    name : str
+        Of the cohort, for the trace.
+    start : callable
+        Given the devices' books, returns what a process embodies; it is asked as `actors.host.DeviceHost` is.
+    watched : bool
+        Whether these are devices: the witness sees what leaves them. Else they are the server's own.
+    """
+
+    name: str
+    start: Callable[[Process], Any]
+    scheduler: Scheduler
+    keeper: KeepersProcess
+    witness: Witness
+    watched: bool = True
+    cut_until: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.dies = "device dies" if self.watched else "server's host dies"
         self._open: list[Call] = []
         self._number = 0
         self._process = Process(self, 0)
 
-    def ask(self, query: Query, first: int, stop: int, told: Told) -> None:
+    def ask(self, question: Any, first: int, stop: int, public: tuple[Any, ...], told: Told) -> None:
         """Send a call to the process that stands here; ``told`` is what came of it, sooner or later."""
         scheduler, process = self.scheduler, self._process
-        call = Call(query, first, stop, told)
+        call = Call(question, first, stop, public, told)
         self._open = [*self._open[-7:], call]
         if scheduler.happens("message lost", "a question"):
             scheduler.at(scheduler.delay(), lambda: told(GONE))
             return
-        slow = LONG if scheduler.happens("slow device", process.name) else 1.0
+        slow = LONG if scheduler.happens("slow process", process.name) else 1.0
         for _ in range(1 + scheduler.happens("message twice", "a question")):
             scheduler.at(slow * scheduler.delay(), lambda: process.take(call))
         if scheduler.happens("taken for dead", process.name):

@@ -1,0 +1,24 @@
+"""All families of runs; a history's number says which one it is of."""
+
+from __future__ import annotations
+
+from benchmarks.faults.online import Online
+from benchmarks.faults.queries import Queries
+from benchmarks.faults.two_tier import TwoTier
+from benchmarks.faults.world import Family
+
+FAMILIES: dict[str, Family] = {one.name: one for one in (Queries(), Online(), TwoTier())}
+
+
+def family_of(number: int) -> Family:
+    """Return the family that a history is of."""
+    return list(FAMILIES.values())[number % len(FAMILIES)]
+
+
+def numbers_of(first: int, count: int, family: str | None) -> list[int]:
+    """Return the next ``count`` histories from the ``first`` on, of one family or of all."""
+    if family is None:
+        return list(range(first, first + count))
+    many, place = len(FAMILIES), list(FAMILIES).index(family)
+    start = first + (place - first) % many
+    return list(range(start, start + many * count, many))

@@ -1,0 +1,165 @@
+"""Online clients served one after the other: small worlds, and what must hold there."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import fields
+from fractions import Fraction
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from actors.client import Client, ClientDevices
+from actors.electors import VotingDevices
+from actors.voters import PlantedVoters
+from benchmarks.faults.disk import Disk
+from benchmarks.faults.scheduler import Violation
+from benchmarks.faults.witness import Charging
+from benchmarks.faults.world import Straight, World, straight
+from coordinator.protocol.arrays import Bits2
+from coordinator.protocol.ballots import Ballot, Offer, Service, Votes
+from coordinator.protocol.coins import derive
+from coordinator.server.fleet.layout import cut
+from coordinator.server.online.recommender import Promise
+from coordinator.server.online.service import Served
+from coordinator.server.online.serving import CLIENTS, VOTERS, ClientPlan, ServedClient, ServingPlan
+from scenarios.online.kept_clients import KeptClients
+from scenarios.online.worlds import all_votes, likes_of
+from scenarios.places.session import Crew
+from scenarios.store.mark import ONLINE
+
+ROUNDS, OBJECTS, DEVICES = 3, 2, 12
+SECRET, COINS = derive(0, "faults online"), derive(1, "faults online")
+
+
+def _world(
+    recommender: str, own: Sequence[int | None], *, epsilon: Fraction, budget: Fraction, each: int, invited: int = 0
+) -> World:
+    """Return a world of clients, whose ``own`` devices are voters, too, or not; voters are in cohorts of ``each``."""
+    random = np.random.default_rng([len(own), each])
+    taste = random.integers(OBJECTS, size=(len(own), ROUNDS), dtype=np.uint8)
+    diverse = np.zeros((len(own), ROUNDS), np.bool_)
+    diverse[:, 0] = True
+    whose = np.arange(DEVICES, dtype=np.int32) % (len(own) + 1) - 1
+    voters = PlantedVoters(client=whose, taste=taste, diverse=diverse, objects=OBJECTS, radius=1)
+    clients = {place: Client(place, likes_of(taste[place], diverse[place], OBJECTS)) for place in range(len(own))}
+    promise = Promise(rounds=ROUNDS, objects=OBJECTS, diversity=1, radius=1, peers=2, voters=invited, epsilon=math.inf)
+    plans = [
+        ClientPlan(
+            service=Service(
+                client=place,
+                recommender=recommender,
+                rounds=ROUNDS,
+                objects=OBJECTS,
+                epsilon=epsilon,
+                own_device=device,
+            ),
+            promise=promise,
+            coin=derive(COINS, str(place)),
+        )
+        for place, device in enumerate(own)
+    ]
+    return World(
+        plan=ServingPlan(clients=tuple(plans), voters=DEVICES),
+        crews={
+            VOTERS: Crew(kind=VotingDevices(budget=budget), holdings=voters, bounds=cut(0, DEVICES, each)),
+            CLIENTS: Crew(kind=ClientDevices(), holdings=clients, bounds=[(0, len(own))]),
+        },
+        secret=SECRET,
+    )
+
+
+@cache
+def votes(world: World, place: int) -> Bits2:
+    """Return what every device votes for in a client's service, shape (rounds, devices)."""
+    return all_votes(world.crews[VOTERS].holdings, SECRET, world.plan.clients[place].service)  # type: ignore[attr-defined]
+
+
+@cache
+def undisturbed(world: World) -> list[ServedClient]:
+    """Return how all clients are served if nothing happens."""
+    served: list[ServedClient] = straight(world, Straight(world))
+    return served
+
+
+class OnlineWitness(Charging):
+    """See `benchmarks.faults.witness.Witness`."""
+
+    def __init__(self, world: World, disk: Disk) -> None:
+        super().__init__(disk, world.crews[VOTERS].kind.budget)  # type: ignore[attr-defined] # it has one
+        self._world = world
+        self._offered: dict[tuple[int, int], int] = {}
+
+    def key(self, question: Any) -> bytes:
+        """Return what devices that could not book a question are noted by."""
+        told: bytes = question.service.id if type(question) is Ballot else question.id
+        return told
+
+    def leaves(self, question: Any, public: tuple[Any, ...], first: int, stop: int, answer: Any) -> None:
+        """Refuse what a device never says, or what is not booked on the disk."""
+        if type(question) is Offer:
+            self._likes(question, answer)
+            return
+        service = question if type(question) is Service else question.service
+        electors = answer
+        if type(question) is Ballot:
+            if type(answer) is not Votes or not np.array_equal(answer.electors, *public):
+                raise Violation(f"a {type(answer).__name__} leaves devices {first} to {stop - 1}, who were to vote")
+            electors = answer.electors
+            if not np.array_equal(
+                answer.votes, votes(self._world, service.client)[question.first : question.stop, electors]
+            ):
+                raise Violation(f"devices {first} to {stop - 1} voted for two things")
+        if type(electors) is not np.ndarray or service.own_device in electors:
+            raise Violation(f"devices {electors} entered a service of device {service.own_device}")
+        entered = service.id.hex()
+        self.must_be_booked({(device, entered) for device in electors.tolist()}, question)
+
+    def _likes(self, offer: Offer, liked: Any) -> None:
+        """Look at an offer that came to a client, and at the answer."""
+        client = self._world.crews[CLIENTS].holdings[offer.client]
+        if liked is not client.answer(offer.round, offer.chosen):
+            raise Violation(f"client {offer.client} said two things")
+        if self._offered.setdefault((offer.client, offer.round), offer.chosen) != offer.chosen:
+            raise Violation(f"client {offer.client} was recommended two objects in round {offer.round}")
+
+    def keeps(self, over: Any) -> None:
+        """Refuse a client whose voters did not all enter, or who saw another recommendation."""
+        if type(over) is not ServedClient:
+            raise Violation(f"a {type(over).__name__} is kept")
+        seen = [self._offered.get((over.number, place)) for place in range(ROUNDS)]
+        entered = {(device, over.service.hex()) for device in over.served.electors.tolist()}
+        if seen != over.served.chosen.tolist() or not entered <= self.said:
+            raise Violation(f"client {over.number} is kept otherwise than it was served")
+
+    def ends(self, outcome: Any, kept: list[Any]) -> None:  # noqa: ARG002 (a protocol)
+        """Refuse recommendations or exposure other than if nothing had happened."""
+        self.nothing_forgotten()
+        for told, whole in zip(outcome, undisturbed(self._world), strict=True):
+            for part in fields(Served):
+                one, other = getattr(told.served, part.name), getattr(whole.served, part.name)
+                if not np.array_equal(one, other, equal_nan=part.name == "exposure"):
+                    raise Violation(f"client {told.number} ended with other {part.name} than if nothing had happened")
+
+
+class Online:
+    """See `benchmarks.faults.world.Family`."""
+
+    name = ONLINE
+    worlds: Sequence[World] = (
+        _world("p-rec", (None, None), epsilon=Fraction(1, 2), budget=Fraction(1), each=6, invited=DEVICES),
+        _world("p-rec", (2, 7, None), epsilon=Fraction(1, 2), budget=Fraction(1), each=4),
+        _world("multiplicative-weights", (0, 11), epsilon=Fraction(3, 4), budget=Fraction(1), each=6),
+    )
+    """Voters' budgets hold all services, or keep those away that were not at home in one before."""
+
+    def kept(self, out: Path) -> KeptClients:
+        """Return clients that were served."""
+        return KeptClients(out, 0)
+
+    def witness(self, world: World, disk: Disk) -> OnlineWitness:
+        """Return who sees that all holds."""
+        return OnlineWitness(world, disk)

@@ -1,0 +1,182 @@
+"""Rounds of queries: small worlds, and what must hold there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from actors.device import Cohort, Raters
+from actors.ratings import BlockRatings
+from benchmarks.faults.disk import Disk
+from benchmarks.faults.scheduler import Violation
+from benchmarks.faults.server import blocks_of
+from benchmarks.faults.witness import Charging
+from benchmarks.faults.world import Straight, World, straight
+from coordinator.protocol.arrays import Bits2, Bools
+from coordinator.protocol.coins import derive
+from coordinator.protocol.messages import Query, Release
+from coordinator.server.aggregation import aggregate
+from coordinator.server.fleet.cohorts import Cohorts
+from coordinator.server.fleet.layout import cut
+from coordinator.server.mechanisms.sign import SignSensing
+from coordinator.server.rounds.query_plan import QueryPlan
+from coordinator.server.rounds.query_rounds import Learner, Outcome, Round
+from coordinator.server.rounds.state import Ask, ServerState
+from coordinator.server.rounds.transcript import digest
+from coordinator.server.server_half import POSTERIOR
+from coordinator.server.statistics.statistic import Statistic, merge
+from scenarios.places.session import Crew
+from scenarios.store.journal import Journal
+from scenarios.store.mark import RUN
+
+USERS, ITEMS = 24, 8
+SECRET, PUBLIC = derive(0, "faults"), derive(1, "faults")
+SIGN = SignSensing(items=ITEMS, rated=3)
+LEARNER = Learner(clusters=2, decoder=POSTERIOR, design=SIGN)
+RATINGS = BlockRatings(
+    users=USERS,
+    rated_items=3,
+    like=np.array([[0.9, 0.2]]),
+    class_shares=np.array([1.0]),
+    clusters=np.arange(ITEMS, dtype=np.int32) % 2,
+)
+HALF, MOST = Fraction(1, 2), Fraction(3, 4)
+
+
+@dataclass(frozen=True, slots=True)
+class Rounds:
+    """A policy: epsilon, the first device and the one after the last of every round."""
+
+    rounds: tuple[tuple[Fraction, int, int], ...]
+
+    def next_query(self, state: ServerState) -> Ask | None:
+        """Return the next round; see `coordinator.server.rounds.state.Policy`."""
+        if (number := len(state.asked)) == len(self.rounds):
+            return None
+        epsilon, first, stop = self.rounds[number]
+        return Ask(query=asked(number, epsilon), first=first, stop=stop)
+
+
+@cache
+def asked(number: int, epsilon: Fraction) -> Query:
+    """Return the query of a round."""
+    return SIGN.query(round_number=number, public_seed=PUBLIC, epsilon=epsilon)
+
+
+def _world(*rounds: tuple[Fraction, int, int], budget: Fraction, each: int, block: int, window: int) -> World:
+    """Return a world of devices in cohorts of so many ``each``."""
+    crew = Crew(kind=Raters(budget=budget), holdings=RATINGS, bounds=cut(0, USERS, each))
+    plan = QueryPlan(policy=Rounds(rounds), learner=LEARNER, devices=USERS, budget=budget)
+    return World(plan=plan, crews={"devices": crew}, secret=SECRET, block=block, window=window)
+
+
+@cache
+def truth(query: Query) -> Bits2:
+    """Return the bits that every device says to a query whenever it says anything, shape (devices, bits)."""
+    return Cohort(RATINGS, SECRET, 0, USERS, None).answer(query, 0, USERS).unpacked()
+
+
+class _Recording:
+    """Carries queries to devices that are always there, and notes who answers, by query id."""
+
+    def __init__(self, cohorts: Cohorts, block: int, answered: dict[bytes, Bools]) -> None:
+        self._cohorts, self._block, self._answered = cohorts, block, answered
+
+    def ask(self, ask: Ask) -> tuple[Statistic, list[Release]]:
+        """Ask all of them."""
+        blocks = blocks_of(self._cohorts, ask, self._block)
+        releases = [one.host.ask(ask.query, one.first, one.stop) for one in blocks]
+        self._answered[ask.query.id] = np.concatenate([release.answered_mask() for release in releases])
+        return merge(*(aggregate(ask.query, release) for release in releases)), releases
+
+
+@cache
+def undisturbed(world: World) -> tuple[Outcome, dict[bytes, Bools]]:
+    """Return how a world's run ends if nothing happens, and who answers in each round, by query id."""
+    answered: dict[bytes, Bools] = {}
+    fleet = Straight(world, lambda cohorts: _Recording(cohorts, world.block, answered))
+    return straight(world, fleet), answered
+
+
+class QueryWitness(Charging):
+    """See `benchmarks.faults.witness.Witness`."""
+
+    def __init__(self, world: World, disk: Disk) -> None:
+        super().__init__(disk, world.plan.budget)  # type: ignore[attr-defined] # a plan of queries
+        self._world = world
+        self._masks: dict[tuple[bytes, bytes], Bools] = {}
+
+    def leaves(self, question: Any, public: tuple[Any, ...], first: int, stop: int, answer: Any) -> None:
+        """Refuse what a device never says, or what is not booked on the disk."""
+        if type(answer) is not Release or public:
+            raise Violation(f"a {type(answer).__name__} leaves devices {first} to {stop - 1}")
+        devices = first + np.flatnonzero(answer.answered_mask())
+        if not np.array_equal(answer.unpacked()[devices - first], truth(question)[devices]):
+            raise Violation(f"devices {first} to {stop - 1} said two things")
+        asked = question.id.hex()
+        self.must_be_booked({(device, asked) for device in devices.tolist()}, question)
+
+    def round_over(self, query: Any, releases: list[Any]) -> None:
+        """Note who answered in a round that the server takes for over."""
+        mask = np.concatenate([release.answered_mask() for release in releases])
+        self._masks[query.id, digest(releases)] = mask
+
+    def keeps(self, over: Any) -> None:
+        """Refuse a round that no releases ended."""
+        if type(over) is not Round or (over.ask.query.id, over.digest) not in self._masks:
+            raise Violation(f"{over} is kept, and no releases are like that")
+
+    def ends(self, outcome: Any, kept: list[Any]) -> None:
+        """Refuse an end other than if nothing had happened, but for devices that could not reach their keeper."""
+        whole, _ = undisturbed(self._world)
+        self.nothing_forgotten()
+        if outcome.failure:
+            raise Violation(f"the policy is said to have gone astray: {outcome.failure}")
+        for ask, counts in zip(outcome.state.asked, outcome.state.counts, strict=True):
+            if (counts.asked, counts.answered + counts.refused) != (ask.stop - ask.first, counts.asked):
+                raise Violation(f"of {ask.stop - ask.first} devices in round {ask.query.round}, {counts} is counted")
+        if self.cut_off:
+            self._only_cut_off_ones_differ(outcome, [over.digest for over in kept])
+            return
+        same = outcome.releases_sha256 == whole.releases_sha256 and outcome.state.counts == whole.state.counts
+        if not same or not np.array_equal(outcome.model.score, whole.model.score):
+            raise Violation("it ended with other releases, counts or another model than if nothing had happened")
+
+    def _only_cut_off_ones_differ(self, outcome: Outcome, digests: list[bytes]) -> None:
+        """Hold every round's answers against the undisturbed ones, device by device."""
+        (_, answered), excused = undisturbed(self._world), set[int]()
+        for ask, one in zip(outcome.state.asked, digests, strict=True):
+            query_id = ask.query.id
+            excused |= self.excused.get(query_id, set())
+            differ = set((ask.first + np.flatnonzero(self._masks[query_id, one] != answered[query_id])).tolist())
+            if differ - excused:
+                raise Violation(f"devices {sorted(differ - excused)} differ in round {ask.query.round} without a cause")
+
+
+class Queries:
+    """See `benchmarks.faults.world.Family`."""
+
+    name = RUN
+    worlds: Sequence[World] = (
+        _world((HALF, 0, 24), (HALF, 0, 24), budget=Fraction(1), each=12, block=12, window=2),
+        _world((MOST, 0, 24), (MOST, 4, 24), (HALF, 0, 18), budget=Fraction(3, 2), each=8, block=8, window=2),
+        _world(
+            (MOST, 0, 24), (HALF, 3, 20), (MOST, 0, 24), (HALF, 0, 24), budget=Fraction(5, 4), each=6, block=6, window=3
+        ),
+        _world((HALF, 0, 16), (MOST, 8, 24), (HALF, 0, 24), budget=Fraction(1), each=8, block=4, window=4),
+    )
+    """Some whose budgets hold all rounds, some whose do not."""
+
+    def kept(self, out: Path) -> Journal:
+        """Return the journal."""
+        return Journal(out, 0)
+
+    def witness(self, world: World, disk: Disk) -> QueryWitness:
+        """Return who sees that all holds."""
+        return QueryWitness(world, disk)

@@ -1,0 +1,188 @@
+"""Two tiers, batch after batch of private devices: small worlds, and what must hold there."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from fractions import Fraction
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from actors.second_order.cohort import PrivateCohort
+from actors.second_order.consent import Consent
+from actors.second_order.crowd import PrivateDevices
+from actors.second_order.ratings import PrivateRatings
+from benchmarks.faults.disk import Disk
+from benchmarks.faults.scheduler import Violation
+from benchmarks.faults.witness import Witness
+from benchmarks.faults.world import Straight, World, straight
+from coordinator.protocol.coins import derive
+from coordinator.protocol.features import ItemFeatures
+from coordinator.protocol.second_order import Announcement, SecondOrderQuery, SecondOrderRelease
+from coordinator.server.completion.batches import PRIVATE, BatchPlan
+from coordinator.server.completion.course import Batch, Course
+from coordinator.server.completion.fitting import Fitting
+from coordinator.server.completion.rows import Rows
+from coordinator.server.fleet.layout import cut
+from scenarios.places.session import Crew
+from scenarios.store.mark import TWO_TIER
+from scenarios.two_tier.kept_batches import KeptBatches
+
+PUBLIC, PRIVATES, ITEMS, RATED = 8, 6, 5, 3
+STARS = (1.0, 2.0, 3.0, 4.0, 5.0)
+SECRET = derive(0, "faults in two tiers")
+
+
+def _rows(users: int, seed: int) -> Rows:
+    random = np.random.default_rng(seed)
+    items = np.sort(np.argsort(random.random((users, ITEMS)), axis=1)[:, :RATED], axis=1).astype(np.int32).ravel()
+    starts = np.arange(users + 1, dtype=np.int64) * RATED
+    return Rows(starts=starts, items=items, values=random.choice(STARS, items.size), count=ITEMS)
+
+
+def _world(mechanism: str, epsilon: Fraction, *, batch: int, each: int) -> World:
+    """Return a world of private devices in batches, and in cohorts of so many ``each``."""
+    rows = _rows(PRIVATES, 2)
+    crew = Crew(
+        kind=PrivateDevices(consent=Consent(mechanisms=frozenset({mechanism}), epsilon=epsilon)),
+        holdings=PrivateRatings(starts=rows.starts, items=rows.items, values=rows.values, count=ITEMS),
+        bounds=cut(0, PRIVATES, each),
+    )
+    plan = BatchPlan(
+        public=_rows(PUBLIC, 1),
+        private=PRIVATES,
+        mechanism=mechanism,
+        epsilon=epsilon,
+        fitting=Fitting(rank=2, kappa=1.0),
+        lowest=STARS[0],
+        highest=STARS[-1],
+        levels=STARS,
+        iterations=1,
+        batch=batch,
+        batch_iterations=1,
+        weight=0.25,
+    )
+    return World(plan=plan, crews={PRIVATE: crew}, secret=SECRET)
+
+
+@cache
+def undisturbed(world: World) -> Course:
+    """Return how the course ends if nothing happens."""
+    course: Course = straight(world, Straight(world))
+    return course
+
+
+_TRUTH: dict[tuple[bytes, bytes], list[bytes]] = {}
+
+
+def truth(world: World, query: SecondOrderQuery, features: ItemFeatures) -> list[bytes]:
+    """Return what every device says to a query whenever it says anything."""
+    key = query.id, features.digest
+    if key not in _TRUTH:
+        crew = world.crews[PRIVATE]
+        cohort = PrivateCohort(crew.holdings, SECRET, 0, consent=crew.kind.consent)  # type: ignore[attr-defined] # it has one
+        cohort.pin(query.model, 0, PRIVATES)
+        _TRUTH[key] = [one.payload for one in cohort.answer(query, features, 0, PRIVATES)]
+    return _TRUTH[key]
+
+
+class BatchWitness(Witness):
+    """See `benchmarks.faults.witness.Witness`. A device is charged by its answer: it gives one, about one model."""
+
+    def __init__(self, world: World, disk: Disk) -> None:
+        super().__init__(disk)
+        self._world = world
+        self._models: dict[int, str] = {}
+        self._answered = set[int]()
+
+    def key(self, question: Any) -> bytes:
+        """Return what devices that could not book a question are noted by."""
+        told: bytes = question.model
+        return told
+
+    def forget_book(self) -> None:
+        """Begin to read the books anew."""
+        super().forget_book()
+        self._models.clear()
+        self._answered.clear()
+
+    def line(self, told: Any) -> None:
+        """Take in a promise or an answer; see `actors.second_order.answers`."""
+        if type(told) is dict:
+            for device in range(told["first"], told["stop"]):
+                self._about(device, told["model"])
+            return
+        device, query_id, model, *_, payload = told
+        self._about(device, model)
+        if device in self._answered:
+            raise Violation(f"device {device} booked two answers")
+        self._answered.add(device)
+        self.booked.add((device, query_id, payload))
+
+    def _about(self, device: int, model: str) -> None:
+        if self._models.setdefault(device, model) != model:
+            raise Violation(f"device {device} booked two models")
+
+    def leaves(self, question: Any, public: tuple[Any, ...], first: int, stop: int, answer: Any) -> None:
+        """Refuse what a device never says, or what is not booked on the disk."""
+        if type(question) is Announcement:
+            if answer is not None:
+                raise Violation(f"devices {first} to {stop - 1} answered an announcement")
+            return
+        said = set[Any]()
+        for one in answer:
+            if type(one) is not SecondOrderRelease or not first <= one.device < stop:
+                raise Violation(f"a {type(one).__name__} leaves devices {first} to {stop - 1}")
+            if one.payload != truth(self._world, question, *public)[one.device]:
+                raise Violation(f"device {one.device} said two things")
+            said.add(_spelled(one.device, one.query_id, one.payload))
+        self.must_be_booked(said, question)
+
+    def keeps(self, over: Any) -> None:
+        """Refuse a batch that did not answer so."""
+        if type(over) is not Batch:
+            raise Violation(f"a {type(over).__name__} is kept")
+        pairs = zip(over.devices, over.payloads, strict=True)
+        kept = {_spelled(device, over.query_id, payload) for device, payload in pairs}
+        if not kept <= self.said:
+            raise Violation(f"batch {over.batch} is kept otherwise than it answered")
+
+    def ends(self, outcome: Any, kept: list[Any]) -> None:
+        """Refuse an end other than if nothing had happened, but for devices that could not reach their keeper."""
+        self.nothing_forgotten()
+        answered = {device for over in kept for device in over.devices}
+        missing, excused = set(range(PRIVATES)) - answered, set[int]().union(*self.excused.values())
+        if missing - excused:
+            raise Violation(f"devices {sorted(missing - excused)} did not answer, without a cause")
+        whole = straight(self._world, Straight(self._world), kept) if missing else undisturbed(self._world)
+        if outcome.releases_sha256 != whole.releases_sha256 or outcome.announced != whole.announced:
+            raise Violation("it ended with other releases or models than if nothing had happened")
+        if outcome.features.digest != whole.features.digest or outcome.answered != len(answered):
+            raise Violation("it ended with another model than if nothing had happened")
+
+
+def _spelled(device: int, query_id: bytes, payload: bytes) -> tuple[int, str, str]:
+    """Return an answer as it stands in the book."""
+    return device, query_id.hex(), base64.b64encode(payload).decode()
+
+
+class TwoTier:
+    """See `benchmarks.faults.world.Family`."""
+
+    name = TWO_TIER
+    worlds: Sequence[World] = (
+        _world("pmc-rr", Fraction(1, 2), batch=3, each=2),
+        _world("sslp", Fraction(1), batch=2, each=3),
+        _world("privunit", Fraction(2), batch=4, each=6),
+    )
+
+    def kept(self, out: Path) -> KeptBatches:
+        """Return batches that answered."""
+        return KeptBatches(out, 0)
+
+    def witness(self, world: World, disk: Disk) -> BatchWitness:
+        """Return who sees that all holds."""
+        return BatchWitness(world, disk)

@@ -1,0 +1,105 @@
+"""What a history needs to know of a small world, whichever family it is of; and a fleet in which nothing happens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from actors.host import DeviceHost
+from actors.keeper import Books, Keeper
+from benchmarks.faults.disk import Disk
+from benchmarks.faults.witness import Witness
+from coordinator.protocol.admitted import Own
+from coordinator.server.fleet.cohorts import Cohorts, LocalHosts, spread_here
+from coordinator.server.rounds.conductor import Conductor, Plan, Transport
+from scenarios.places.session import Crew
+from scenarios.store.chain import Chain
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class World:
+    """A run that histories disturb.
+
+    Attributes
+    ----------
+    plan : Plan
+        What the server is to learn.
+    crews : dict of Crew
+        Its devices, by the name of their kind.
+    secret : bytes
+        The devices' master secret.
+    window, block, workers : int
+        Calls in flight, devices that are asked a query in one call, and processes of the server's own.
+    """
+
+    plan: Plan[Any, Any]
+    crews: Mapping[str, Crew]
+    secret: bytes
+    window: int = 2
+    block: int = 8
+    workers: int = 2
+
+    def host(self, crew: Crew, bounds: tuple[int, int], books: Books) -> DeviceHost:
+        """Return what a process of devices embodies."""
+        return DeviceHost(crew.kind, crew.holdings, self.secret, [bounds], books)
+
+
+class Family(Protocol):
+    """Runs of one kind."""
+
+    name: str
+    """As the command line and the mark of a folder call it."""
+    worlds: Sequence[World]
+
+    def kept(self, out: Path) -> Chain[Any]:
+        """Return what a run keeps in a folder."""
+        ...
+
+    def witness(self, world: World, disk: Disk) -> Witness:
+        """Return who sees that all holds what must hold."""
+        ...
+
+
+class Straight:
+    """Devices that are always there; see `coordinator.server.rounds.conductor.Fleet`.
+
+    Parameters
+    ----------
+    world : World
+    queries : callable, optional
+        Given the devices, returns what carries queries to them.
+    """
+
+    def __init__(self, world: World, queries: Callable[[Cohorts], Transport] | None = None) -> None:
+        keeper, self._queries = Keeper(), queries
+        self.devices = {
+            name: Cohorts(bounds=crew.bounds, hosts=[world.host(crew, one, keeper) for one in crew.bounds])
+            for name, crew in world.crews.items()
+        }
+
+    def hosts(self, kind: str) -> LocalHosts:
+        """Return the devices of a kind."""
+        return LocalHosts(self.devices[kind])
+
+    def queries(self, _: Own | None) -> Transport:
+        """Return what carries queries to devices."""
+        assert self._queries is not None
+        (cohorts,) = self.devices.values()
+        return self._queries(cohorts)
+
+    def spread(self, host: Callable[..., Any], shared: Sequence[Any], bounds: Sequence[tuple[int, int]]) -> LocalHosts:
+        """Return cohorts of the server's own, all in one part."""
+        return spread_here(host, shared, bounds)
+
+    def more(self, count: int) -> None:
+        """Nobody watches."""
+
+
+def straight(world: World, fleet: Straight, kept: Sequence[Any] = ()) -> Any:
+    """Return how a run ends if nothing happens after what was kept."""
+    conductor = Conductor(world.plan.begin(fleet))
+    for over in kept:
+        conductor.repeat(over)
+    return conductor.run(lambda _: None)
