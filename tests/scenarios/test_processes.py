@@ -31,7 +31,7 @@ def no_ray_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def namesake() -> Iterator[subprocess.Popen[bytes]]:
     """A process of somebody else that is called like a device of ours."""
-    name = ["ray::DeviceHost.answer", "-c", "import time; time.sleep(600)"]
+    name = ["ray::DeviceHost.ask", "-c", "import time; time.sleep(600)"]
     with subprocess.Popen(name, executable=sys.executable) as process:
         yield process
         process.kill()
@@ -40,7 +40,7 @@ def namesake() -> Iterator[subprocess.Popen[bytes]]:
 def is_answering(process: psutil.Process, seen: dict[psutil.Process, str]) -> bool:
     """Whether a device of the run is at work; ``seen`` gathers every process below it."""
     seen |= below(process)
-    return any(line.startswith("ray::DeviceHost.answer") for line in seen.values())
+    return any(line.startswith("ray::DeviceHost.ask") for line in seen.values())
 
 
 @pytest.mark.usefixtures("interruptible")
