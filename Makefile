@@ -27,7 +27,7 @@ golden-tests: $(VENV)/.dev        ## these before the others: they compile most 
 	$(ENV) $(ONE_THREAD) $(BIN)/python -m pytest -m "not cluster" tests/test_golden.py
 
 other-tests: golden-tests         ## all others, on two processes of one thread each, which give way to Ray
-	$(ENV) $(ONE_THREAD) nice -n 19 $(BIN)/python -m pytest -m "not cluster" --ignore=tests/test_golden.py -n 2
+	$(ENV) $(ONE_THREAD) nice -n 19 $(BIN)/python -m pytest -m "not cluster" --ignore=tests/test_golden.py -n 2 --dist loadgroup
 
 check: docs                       ## all but the tests; also before a commit, by .pre-commit-config.yaml
 	$(BIN)/ruff format --check .

@@ -101,6 +101,9 @@ def leaves(value: object, items: int) -> Iterator[object]:
     elif kind is dict:
         for name, part in value.items():  # type: ignore[attr-defined] # dict
             assert type(name) is str
+            if type(part) is Cohorts:
+                yield from leaves(part, items)
+                continue
             assert type(part) in {float, int}
             yield part
     elif kind is np.ndarray:

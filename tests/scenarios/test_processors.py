@@ -12,7 +12,7 @@ import pytest
 
 from benchmarks.last_bits import SMALL, Told, ask, crossings, variants
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("processors")]
 OTHERS = [name for name in variants() if name != "this"]
 ENOUGH = 1e-4
 """Expected crossings in a run; each would change a digest, and so fail a test here."""

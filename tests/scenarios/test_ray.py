@@ -71,7 +71,7 @@ def watched(ray_session: OnRay) -> Watched:
 
     def recording(*arguments: Any) -> Any:
         seen.constructor.extend(arguments)
-        actors["device"] = arguments[2].hosts[0]
+        actors["device"] = arguments[1]["devices"].hosts[0]
         actors["server"] = start_coordinator(*arguments)
         return actors["server"]
 
