@@ -99,13 +99,10 @@ def leaves(value: object, items: int) -> Iterator[object]:
         for part in value:  # type: ignore[attr-defined] # tuple or list
             yield from leaves(part, items)
     elif kind is dict:
-        for name, part in value.items():  # type: ignore[attr-defined] # dict
-            assert type(name) is str
-            if type(part) is Cohorts:
-                yield from leaves(part, items)
-                continue
-            assert type(part) in {float, int}
-            yield part
+        assert {type(name) for name in value} == {str}  # type: ignore[attr-defined] # dict
+        for part in value.values():  # type: ignore[attr-defined] # dict
+            assert type(part) in {float, int, Cohorts}
+            yield from leaves(part, items)
     elif kind is np.ndarray:
         assert value.shape in {(items,), (items, items)}  # type: ignore[attr-defined] # array
         assert value.dtype.kind in "if"  # type: ignore[attr-defined] # array
