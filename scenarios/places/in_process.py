@@ -58,7 +58,8 @@ class InProcess:
         cast = {name: _embodied(crew, job.secret, keeper) for name, crew in job.crews.items()}
         if query := job.plan.rehearsal():
             with job.naming():
-                rehearse(query, *_only(job, cast)[:2], _only(job, cast)[2][0])
+                holdings, secret, cohorts = _only(job, cast)
+                rehearse(query, holdings, secret, cohorts[0])
         with ThreadPoolExecutor(self.workers) as threads:
             fleet = LocalFleet(job, cast, threads if self.workers > 1 else None, progress)
             start = time.perf_counter()

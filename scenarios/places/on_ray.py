@@ -47,7 +47,8 @@ class OnRay:
     def conduct(self, work: Work[R, O, T], progress: Progress) -> Done[O, T]:
         """Conduct a run; see `scenarios.places.session.Session.conduct`."""
         _by_value(work.packages)
-        keeper, query = start_keeper(work.ledger), work.plan.rehearsal()
+        query = work.plan.rehearsal()  # before anything is started: it may refuse
+        keeper = start_keeper(work.ledger)
         ensemble = Ensemble(work, keeper, self.workers)
         needs = ensemble.needs + (CPUS * work.layout.workers if query else 0.0)
         try:

@@ -17,15 +17,15 @@ from coordinator.protocol.features import ItemFeatures
 from coordinator.server.completion.batches import BatchPlan
 from coordinator.server.completion.course import Course
 from coordinator.server.completion.fitting import Fitting
-from coordinator.server.completion.held_out import Fold
 from coordinator.server.completion.predicting import baseline_errors, rmse, squared_errors
 from coordinator.server.completion.rows import Rows
-from coordinator.server.completion.weighing import weighing_of
+from coordinator.server.completion.weighing import Fold
 from scenarios.datasets import RatingTable, read_ratings
 from scenarios.places.session import Progress, Session, silent
 from scenarios.two_tier.advice import MOST_DEVICES, advice_scores
 from scenarios.two_tier.config import FULL, GUARANTEES, NONE, RIVALS, TwoTier, needs_scale
 from scenarios.two_tier.course import CoursePlan, follow
+from scenarios.two_tier.dealing import weighing_of
 from scenarios.two_tier.kept_batches import KeptBatches
 from scenarios.two_tier.memory import peak_memory
 from scenarios.two_tier.planted import FEWEST, Shape, planted_ratings

@@ -9,9 +9,10 @@ import numpy as np
 from coordinator.protocol.arrays import Ints
 from coordinator.protocol.coins import as_words, derive
 from coordinator.protocol.errors import InputError
-from coordinator.server.completion.rows import Rows, draw_ratings
+from coordinator.server.completion.rows import Rows
 from scenarios.datasets import RatingTable
 from scenarios.two_tier.config import PRIVATE
+from scenarios.two_tier.dealing import draw_ratings
 
 TEST = "two-tier test ratings"
 

@@ -19,10 +19,11 @@ from coordinator.protocol.errors import InputError
 from coordinator.protocol.grid import significant
 from coordinator.server.completion.crowd import local_crowd
 from coordinator.server.completion.fitting import Fitting, begin, iterate
-from coordinator.server.completion.held_out import Fold, fold_of
 from coordinator.server.completion.predicting import squared_errors
 from coordinator.server.completion.rows import Rows
+from coordinator.server.completion.weighing import Fold
 from scenarios.places.session import Session
+from scenarios.two_tier.dealing import fold_of
 from scenarios.two_tier.scale import Scale
 
 FOLDS = 5

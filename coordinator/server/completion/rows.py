@@ -1,4 +1,4 @@
-"""Users' ratings in compressed sparse rows, cut and drawn from as the two-tier experiments need them."""
+"""Users' ratings in compressed sparse rows, cut as completion needs them."""
 
 from __future__ import annotations
 
@@ -7,10 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from coordinator.protocol.arrays import Bools, Floats, Indices, Ints, Words
-from coordinator.protocol.coins import as_words, derive
-from coordinator.protocol.compiled import compiled
-from coordinator.protocol.hashing import draw, siphash1
+from coordinator.protocol.arrays import Bools, Floats, Indices, Ints
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -72,36 +69,3 @@ class Rows:
             values=self.values[low:high],
             count=self.count,
         )
-
-
-def draw_ratings(rows: Rows, takes: Ints, seed: int | bytes, purpose: str) -> Bools:
-    """Draw some ratings of every user, uniformly without replacement.
-
-    Parameters
-    ----------
-    rows : Rows
-    takes : ndarray of int64, shape (users,)
-        How many of each.
-    seed : int or bytes
-        With the purpose, the user's number and the number of its ratings it settles which.
-    purpose : str
-
-    Returns
-    -------
-    ndarray of bool, shape (ratings,)
-    """
-    return _draw(as_words(derive(seed, purpose)), rows.starts, takes)
-
-
-@compiled
-def _draw(key: Words, starts: Ints, takes: Ints) -> Bools:
-    """Draw by Knuth's Algorithm S: a rating is taken with probability (still to take) / (ratings left)."""
-    drawn = np.zeros(starts[-1], np.bool_)
-    for user in range(starts.size - 1):
-        stream, missing = siphash1(key[0], key[1], np.uint64(user)), takes[user]
-        for place in range(starts[user], starts[user + 1]):
-            coin = (draw(stream, np.uint64(place - starts[user])) >> np.uint64(11)) * 2.0**-53
-            if (starts[user + 1] - place) * coin < missing:
-                drawn[place] = True
-                missing -= 1
-    return drawn

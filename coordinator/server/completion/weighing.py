@@ -15,26 +15,30 @@ from dataclasses import dataclass
 import numpy as np
 
 from coordinator.protocol.arrays import Floats, Floats2
-from coordinator.protocol.coins import as_words, derive
-from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import ItemFeatures
 from coordinator.server.completion.crowd import Crowd
 from coordinator.server.completion.fitting import FittedModel, Fitting, iterate
 from coordinator.server.completion.folding import ReleaseBook
-from coordinator.server.completion.held_out import Fold, fold_of
 from coordinator.server.completion.predicting import squared_errors
 from coordinator.server.completion.rows import Rows
 
-SHARE, MOST = 0.2, 100
-"""Validation users: their share of public users, and how many there are at most."""
 WEIGHTS = (0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.25, 0.5)
 """Up to the paper's."""
-ITERATIONS, DRAWS = 8, 4
-"""EM iterations of a trial, after those of public users alone; draws of the ratings that a validation user shows."""
+ITERATIONS = 8
+"""EM iterations of a trial, after those of public users alone."""
 SURE = 1.0
 """Standard errors that are taken off a weight's gain before gains are compared."""
 DIGITS = 6
 """Decimals of a gain, as a share of the error without releases, that are compared: last bits decide nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Fold:
+    """Public users to learn from, and others whose ``asked`` ratings are predicted from ``seen`` ones."""
+
+    train: Rows
+    seen: Rows
+    asked: Rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -86,22 +90,6 @@ class Weighing:
             sums += np.bincount(owners, squared_errors(features, fold.seen, fold.asked), minlength=asked.size)
         errors: Floats = sums[asked > 0] / (len(self.folds) * asked[asked > 0])
         return errors
-
-
-def weighing_of(public: Rows, fitting: Fitting, seed: int) -> Weighing:
-    """Draw the validation users; a function of the seed and the public ratings.
-
-    Raises
-    ------
-    InputError
-        If there is one public user only.
-    """
-    if public.users < 2:
-        raise InputError(f"public is {public.users}; validation holds public users out, give --weight")
-    coins = np.random.default_rng(as_words(derive(seed, "two-tier validation users")))
-    held = coins.permutation(public.users)[: min(MOST, max(1, round(SHARE * public.users)))]
-    folds = [fold_of(public, held, seed, f"two-tier validation ratings {draw}") for draw in range(DRAWS)]
-    return Weighing(folds=folds, fitting=fitting)
 
 
 def surest(errors: Floats2) -> int:

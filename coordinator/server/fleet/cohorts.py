@@ -19,8 +19,7 @@ class Cohorts:
     bounds : list of (int, int)
         The cohorts, ``[first, stop)`` each, ascending.
     hosts : list of object
-        Each holds every so-manieth cohort: the first one the first, and so on in turn, so that neighbours are asked at
-        the same time.
+        Cohort k lies with host k modulo their number, so that neighbours are asked at the same time.
     """
 
     bounds: list[tuple[int, int]]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import pickle
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,9 @@ from boundary import SEED, shows_a_secret
 from actors.second_order.cohort import PrivateCohort
 from coordinator.protocol.features import ItemFeatures
 from coordinator.protocol.second_order import Announcement, SecondOrderQuery, SecondOrderRelease
+from coordinator.server.completion.batches import PRIVATE
+from coordinator.server.completion.weighing import Weighing
+from scenarios.places import on_ray
 from scenarios.places.in_process import InProcess
 from scenarios.two_tier.config import two_tier_of
 from scenarios.two_tier.experiment import run
@@ -55,3 +60,28 @@ def test_a_query_a_model_and_one_release_a_device_cross_and_nothing_else(
     assert [one.device for one in releases] == list(range(12))
     assert {len(one.payload) for one in releases} == {bytes_out}
     assert not shows_a_secret(crossed, SEED)
+
+
+def test_on_ray_the_coordinator_is_handed_public_rows_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Private ratings and the secret go to devices; neither they nor the seed are in what the coordinator gets."""
+    handed = dict[str, Any]()
+
+    def conducted(work: Any, devices: Any, *_: Any) -> Any:
+        handed.update(plan=work.plan, devices=devices, crew=work.crews[PRIVATE], secret=work.secret)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(on_ray, "ray", SimpleNamespace(put=lambda _: "reference", kill=lambda _: None))
+    monkeypatch.setattr(on_ray, "start_host", lambda *_, **__: "a handle")
+    monkeypatch.setattr(on_ray, "start_keeper", lambda _: SimpleNamespace(actor="the keeper"))
+    monkeypatch.setattr(on_ray, "conducted", conducted)
+    flags = {"planted": "60,60,2000", "public": 20, "private": 12, "rank": 2, "regularisation": 1, "epsilon": 5}
+    with pytest.raises(KeyboardInterrupt):
+        run(two_tier_of({**flags, "mechanism": "laplace", "seed": SEED}), on_ray.OnRay(2))
+    stream = pickle.dumps([handed["plan"], handed["devices"]])
+    private = handed["crew"].holdings
+    assert handed["plan"].public.values.tobytes() in stream
+    for part in (private.values, private.items):
+        assert part.tobytes() not in stream
+    assert handed["secret"] not in stream
+    assert not shows_a_secret(handed["plan"], SEED)
+    assert isinstance(handed["plan"].weight, Weighing), "else what is held out would not have been looked at"

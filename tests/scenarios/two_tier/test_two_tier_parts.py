@@ -13,11 +13,12 @@ from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import complete_many
 from coordinator.server.completion.fitting import Fitting
 from coordinator.server.completion.predicting import baseline_errors, squared_errors
-from coordinator.server.completion.rows import Rows, draw_ratings
+from coordinator.server.completion.rows import Rows
 from scenarios.datasets import RatingTable
 from scenarios.places.in_process import InProcess
 from scenarios.two_tier.advice import advice_scores, liked
 from scenarios.two_tier.course import stacked
+from scenarios.two_tier.dealing import draw_ratings
 from scenarios.two_tier.planted import Shape, planted_ratings
 from scenarios.two_tier.scale import Scale, onto_scale, read_scale, scale_of
 from scenarios.two_tier.split import how_many, rows_of_table, split_users

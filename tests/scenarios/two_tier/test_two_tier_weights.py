@@ -17,11 +17,12 @@ from coordinator.server.completion.course import Course
 from coordinator.server.completion.crowd import local_crowd
 from coordinator.server.completion.fitting import Fitting
 from coordinator.server.completion.rows import Rows
-from coordinator.server.completion.weighing import DIGITS, MOST, WEIGHTS, Weighing, surest, weighing_of
+from coordinator.server.completion.weighing import DIGITS, WEIGHTS, Weighing, surest
 from scenarios.datasets import RatingTable
 from scenarios.places.in_process import InProcess
 from scenarios.two_tier.config import TwoTier, two_tier_of
 from scenarios.two_tier.course import follow
+from scenarios.two_tier.dealing import MOST, weighing_of
 from scenarios.two_tier.experiment import World, plan_of, read_table, run, world_of
 
 SESSION = InProcess(1)
