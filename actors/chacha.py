@@ -16,7 +16,7 @@ from coordinator.protocol.compiled import compiled, inlined
 
 BLOCKS = 16
 """Blocks that are computed together; it is a layout of words, which coins follow: leave it."""
-DIGITS, TOGETHER = 16, BLOCKS // 2
+ROWS, WORDS = 16, BLOCKS // 2
 """Rows of words that one call gives, and words of 64 bits in each."""
 _NAME = tuple(np.frombuffer(b"expand 16-byte k", "<u4"))
 
@@ -64,6 +64,20 @@ def _put(words: Words32, row: int, k: int, mixed: _Four, begun: _Four) -> None:
     words[row + 2, k], words[row + 3, k] = mixed[2] + begun[2], mixed[3] + begun[3]
 
 
+@inlined
+def _write(low: np.uint64, high: np.uint64, counter: np.uint64, words: Words32, k: int) -> None:
+    """Write one block to column ``k``."""
+    zero = uint32(0)
+    key = (uint32(low), uint32(low >> uint64(32)), uint32(high), uint32(high >> uint64(32)))
+    place = (uint32(counter), uint32(counter >> uint64(32)), zero, zero)
+    state = (_NAME, key, key, place)
+    mixed = _two_rounds(_two_rounds(_two_rounds(_two_rounds(state))))
+    _put(words, 0, k, mixed[0], _NAME)
+    _put(words, 4, k, mixed[1], key)
+    _put(words, 8, k, mixed[2], key)
+    _put(words, 12, k, mixed[3], place)
+
+
 @compiled
 def draw_blocks(low: np.uint64, high: np.uint64, first: int, words: Words32) -> None:
     """Write the blocks of counters ``first`` to ``first + BLOCKS - 1`` under the key ``(low, high)``.
@@ -75,17 +89,14 @@ def draw_blocks(low: np.uint64, high: np.uint64, first: int, words: Words32) -> 
     first : int
         Counter of the first block.
     words : ndarray of uint32, shape (16, BLOCKS)
-        Where they go: word ``i`` of block ``k`` to row ``i``, column ``k``. Row i as uint64 holds `TOGETHER` words, of
+        Where they go: word ``i`` of block ``k`` to row ``i``, column ``k``. Row i as uint64 holds `WORDS` words, of
         the blocks 2 j (lower half) and 2 j + 1 (upper half).
     """
-    zero = uint32(0)
-    key = (uint32(low), uint32(low >> uint64(32)), uint32(high), uint32(high >> uint64(32)))
     for k in range(BLOCKS):
-        counter = uint64(first) + uint64(k)
-        place = (uint32(counter), uint32(counter >> uint64(32)), zero, zero)
-        state = (_NAME, key, key, place)
-        mixed = _two_rounds(_two_rounds(_two_rounds(_two_rounds(state))))
-        _put(words, 0, k, mixed[0], _NAME)
-        _put(words, 4, k, mixed[1], key)
-        _put(words, 8, k, mixed[2], key)
-        _put(words, 12, k, mixed[3], place)
+        _write(low, high, uint64(first) + uint64(k), words, k)
+
+
+@compiled
+def draw_block(low: np.uint64, high: np.uint64, counter: np.uint64, words: Words32) -> None:
+    """Write the block of one counter under the key ``(low, high)`` to ``words``, uint32, shape (16, 1)."""
+    _write(low, high, counter, words, 0)

@@ -1,8 +1,8 @@
-"""Unary encoding's release, compiled: 64 bits at a time, each exactly as probable as a coin of 64 bits makes it.
+"""Unary encoding's release, compiled: many bits at a time, each exactly as probable as a coin of 64 bits makes it.
 
-A bit is 1 where its coin is below a threshold. Both are compared digit by digit from the highest on, 64 coins at once:
-a word holds one digit of each. Where the digits differ the comparison is over; sixteen digits nearly always decide the
-512 coins of a group of words.
+A bit is 1 where its coin is below a threshold. The coins' first eight digits are drawn for 1,024 coins together, a word
+for a digit of 64 of them, and held against the threshold's from the highest on. Where all eight are the threshold's
+own, as with one coin in 256, the coin draws its other 56 digits for itself.
 """
 
 from __future__ import annotations
@@ -10,14 +10,21 @@ from __future__ import annotations
 import numpy as np
 from numba import uint64
 
-from actors.chacha import BLOCKS, DIGITS, TOGETHER, draw_blocks
+from actors.chacha import BLOCKS, ROWS, WORDS, draw_block, draw_blocks
 from actors.coins import Coins
 from actors.packed import as_bytes, put_row, room_for
-from coordinator.protocol.arrays import Bits, Bools, Indices, Words, Words2, Words32
+from coordinator.protocol.arrays import Bits, Bools, Indices, Words, Words32
 from coordinator.protocol.channels import UnaryChannel
 from coordinator.protocol.compiled import compiled, inlined
 
+_Digits = tuple[np.uint64, np.uint64, np.uint64, np.uint64, np.uint64, np.uint64, np.uint64, np.uint64]
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
+_DIGITS = 8
+"""Digits that coins draw together."""
+_GROUP = ROWS * WORDS // _DIGITS
+"""Words of bits whose coins are drawn together."""
+_OTHERS = 1 << 32
+"""Counter of the first block of other digits; those before it are of digits drawn together."""
 
 
 def release_unary(values: Indices, channel: UnaryChannel, coins: Coins) -> Bits:
@@ -30,6 +37,11 @@ def release_unary(values: Indices, channel: UnaryChannel, coins: Coins) -> Bits:
 
 
 @inlined
+def _times_64(threshold: np.uint64, place: int) -> np.uint64:
+    return uint64(0) - ((threshold >> uint64(place)) & uint64(1))
+
+
+@inlined
 def _digit(less: np.uint64, level: np.uint64, coin: np.uint64, mine: np.uint64) -> tuple[np.uint64, np.uint64]:
     """Go on to the digit before: 64 coins' digits beside the threshold's, which is 64 times the same."""
     same = ~(coin ^ mine)
@@ -37,41 +49,62 @@ def _digit(less: np.uint64, level: np.uint64, coin: np.uint64, mine: np.uint64) 
 
 
 @inlined
-def _four(
-    less: np.uint64, level: np.uint64, told: Words2, limit: Words, part: int, row: int, k: int
-) -> tuple[np.uint64, np.uint64]:
-    at = part * DIGITS + row
-    less, level = _digit(less, level, told[row + 3, k], limit[at + 3])
-    less, level = _digit(less, level, told[row + 2, k], limit[at + 2])
-    less, level = _digit(less, level, told[row + 1, k], limit[at + 1])
-    return _digit(less, level, told[row, k], limit[at])
+def _first_digits(
+    low: np.uint64, high: np.uint64, group: int, limit: _Digits, drawn: Words32, told: Words, below: Words, level: Words
+) -> None:
+    """Tell a group's coins that are below the threshold by their first digits, and those level with it.
+
+    Digit d of the group's word w is word 16 d + w of the blocks from counter 16 ``group`` on; see
+    `actors.chacha.draw_blocks`, whose words ``drawn`` are ``told`` as 64 bits each.
+    """
+    draw_blocks(low, high, BLOCKS * group, drawn)
+    start = group * _GROUP
+    for k in range(_GROUP):  # from the last digit on; unrolled, so that words become one vector
+        less, same = _digit(uint64(0), _ALL, told[7 * _GROUP + k], limit[7])
+        less, same = _digit(less, same, told[6 * _GROUP + k], limit[6])
+        less, same = _digit(less, same, told[5 * _GROUP + k], limit[5])
+        less, same = _digit(less, same, told[4 * _GROUP + k], limit[4])
+        less, same = _digit(less, same, told[3 * _GROUP + k], limit[3])
+        less, same = _digit(less, same, told[2 * _GROUP + k], limit[2])
+        less, same = _digit(less, same, told[_GROUP + k], limit[1])
+        below[start + k], level[start + k] = _digit(less, same, told[k], limit[0])
 
 
 @inlined
-def _decide(
-    low: np.uint64, high: np.uint64, group: int, limit: Words, below: Words, undecided: Words, drawn: Words32
+def _others(
+    low: np.uint64, high: np.uint64, rest: np.uint64, drawn: Words32, told: Words, below: Words, level: Words, many: int
 ) -> None:
-    """Decide which coins of a group's words are below the threshold, whose digits ``limit`` holds, 64 times each.
+    """Let coins that are level draw their other digits, and set the bits of those below the threshold's ``rest``.
 
-    Digit d of word w is word w of row d % 16 of the blocks from counter 16 (4 group + d // 16) on; see
-    `actors.chacha.draw_blocks`.
+    The n-th such coin of a device, in the order of words and from the lowest bit on, has its digits in the highest 56
+    bits of word n % 8 of block n // 8 from counter ``_OTHERS`` on.
     """
-    told = drawn.view(np.uint64)
-    below[:] = 0
-    undecided[:] = _ALL
-    for part in range(64 // DIGITS):
-        draw_blocks(low, high, BLOCKS * (4 * group + part), drawn)
-        left = uint64(0)
-        for k in range(TOGETHER):  # the last digit first; unrolled, so that words become one vector
-            less, level = _four(uint64(0), _ALL, told, limit, part, 12, k)
-            less, level = _four(less, level, told, limit, part, 8, k)
-            less, level = _four(less, level, told, limit, part, 4, k)
-            less, level = _four(less, level, told, limit, part, 0, k)
-            below[k] |= less & undecided[k]
-            undecided[k] &= level
-            left |= undecided[k]
-        if not left:
-            return
+    n = 0
+    for k in range(many):
+        left = level[k]
+        while left:
+            lowest = left & (~left + uint64(1))
+            if n % WORDS == 0:
+                draw_block(low, high, uint64(_OTHERS + n // WORDS), drawn)
+            if told[n % WORDS] >> uint64(_DIGITS) < rest:
+                below[k] |= lowest
+            left ^= lowest
+            n += 1
+
+
+@inlined
+def _digits_of(threshold: np.uint64) -> _Digits:
+    """Return the threshold's first digits, 64 times each."""
+    return (
+        _times_64(threshold, 63),
+        _times_64(threshold, 62),
+        _times_64(threshold, 61),
+        _times_64(threshold, 60),
+        _times_64(threshold, 59),
+        _times_64(threshold, 58),
+        _times_64(threshold, 57),
+        _times_64(threshold, 56),
+    )
 
 
 @compiled
@@ -79,15 +112,16 @@ def _release(
     values: Indices, own: Bools, low: Words, high: Words, threshold: np.uint64, width: int, words: Words
 ) -> None:
     many = -(-width // 64)
-    row, undecided = np.zeros(-(-many // TOGETHER) * TOGETHER, np.uint64), np.empty(TOGETHER, np.uint64)
-    drawn, tail = np.empty((DIGITS, BLOCKS), np.uint32), _ALL << uint64(-width & 63)
-    limit = np.empty(64, np.uint64)
-    for digit in range(64):
-        limit[digit] = _ALL if (threshold >> uint64(63 - digit)) & uint64(1) else uint64(0)
+    groups, tail = -(-many // _GROUP), _ALL << uint64(-width & 63)
+    row, level = np.empty(groups * _GROUP, np.uint64), np.empty(groups * _GROUP, np.uint64)
+    first, other = np.empty((ROWS, BLOCKS), np.uint32), np.empty((ROWS, 1), np.uint32)
+    first_told, other_told = first.reshape(-1).view(np.uint64), other.reshape(-1).view(np.uint64)
+    limit, rest = _digits_of(threshold), threshold & (_ALL >> uint64(_DIGITS))
     for k in range(values.size):
-        for group in range(row.size // TOGETHER):
-            below = row[group * TOGETHER : (group + 1) * TOGETHER]
-            _decide(low[k], high[k], group, limit, below, undecided, drawn)
+        for group in range(groups):
+            _first_digits(low[k], high[k], group, limit, first, first_told, row, level)
+        level[many - 1] &= tail
+        _others(low[k], high[k], rest, other, other_told, row, level, many)
         place, bit = values[k] >> 6, uint64(1) << uint64(63 - (values[k] & 63))
         row[place] = (row[place] | bit) if own[k] else (row[place] & ~bit)
         row[many - 1] &= tail

@@ -10,10 +10,10 @@ import reference
 import worlds
 from statistical import rate_fits
 
-from actors.chacha import BLOCKS, DIGITS, draw_blocks
+from actors.chacha import BLOCKS, ROWS, draw_block, draw_blocks
 from actors.coins import Coins
 from actors.unary_kernels import release_unary
-from coordinator.protocol.arrays import Bits2
+from coordinator.protocol.arrays import Bits2, Words, Words2
 from coordinator.protocol.channels import COIN, IndependentBits, UnaryChannel, unary_channel
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.messages import unpack
@@ -28,34 +28,50 @@ def drawn(channel: UnaryChannel, values: list[int], first: int = 0) -> Bits2:
     return unpack(packed.tobytes(), len(values) * channel.encoded.count).reshape(len(values), -1)
 
 
-def coin_of(device: int, value: int) -> int:
-    """Coin of a value's bit: digit d, from the highest on, is its bit in row d % 16 of blocks of its group of 512."""
+def block_of(device: int, first: int) -> tuple[Words2, Words]:
+    """Blocks of a device's key from counter ``first`` on, and the block of that counter alone, as words of 64 bits."""
     key, purpose = reference.device_secret(worlds.SECRET, device), (WORDS_PURPOSE, *np.frombuffer(QUERY_ID, "<u8"))
-    low, high = (reference.siphash_words(key, *(int(word) for word in purpose), half) for half in (0, 1))
-    coin, group, word = 0, value // 512, value // 64 % 8
-    for part in range(4):
-        blocks = np.empty((DIGITS, BLOCKS), np.uint32)
-        draw_blocks(np.uint64(low), np.uint64(high), BLOCKS * (4 * group + part), blocks)
-        for lower, upper in blocks[:, 2 * word : 2 * word + 2].tolist():
-            coin = 2 * coin + ((upper << 32 | lower) >> (63 - value % 64) & 1)
-    return coin
+    low, high = (np.uint64(reference.siphash_words(key, *(int(word) for word in purpose), half)) for half in (0, 1))
+    many, one = np.empty((ROWS, BLOCKS), np.uint32), np.empty((ROWS, 1), np.uint32)
+    draw_blocks(low, high, first, many)
+    draw_block(low, high, np.uint64(first), one)
+    return many.reshape(-1, 16 * 2).view(np.uint64), one.reshape(-1).view(np.uint64)
+
+
+def first_digits(device: int, value: int) -> int:
+    """The first 8 digits of a value's coin, which those of 1,023 other values are drawn with."""
+    digits, _ = block_of(device, BLOCKS * (value // 1024))
+    told = [int(row[value // 64 % 16]) >> (63 - value % 64) & 1 for row in digits]
+    return int("".join(map(str, told)), 2)
+
+
+def coins_of(device: int, values: int, threshold: int) -> list[int]:
+    """Coins of all values; the other 56 digits are drawn, and counted, only where the first 8 are the threshold's."""
+    coins, level = [first_digits(device, value) << 56 for value in range(values)], 0
+    for word in range(0, values, 64):
+        for value in reversed(range(word, min(word + 64, values))):
+            if coins[value] >> 56 == threshold >> 56:
+                coins[value] |= int(block_of(device, 2**32 + level // 8)[1][level % 8]) >> 8
+                level += 1
+    return coins
 
 
 @pytest.mark.parametrize("threshold", [COIN - 1, 1 << 63, 3 << 61, 0x4567_89AB_CDEF_0123, 1, 0])
 def test_a_bit_is_one_where_its_coin_is_below_the_threshold(threshold: int) -> None:
-    """Digit by digit, in plain Python; the fourth device's bits lie across bytes."""
-    width, channel = 70, UnaryChannel(IndependentBits(70, COIN - 1, threshold, 1))
-    bits = drawn(channel, [0, 1, 2, 69], first=5)
+    """As in plain Python; values beyond 1,024 are of other groups, and some 10 coins are level with a threshold."""
+    width, channel = 2500, UnaryChannel(IndependentBits(2500, COIN - 1, threshold, 1))
+    bits = drawn(channel, [0, 1, 2, 2499], first=5)
     for device in (0, 3):
-        own = (0, 69)[device == 3]
-        expected = [coin_of(5 + device, value) < threshold for value in range(width)]
+        own = (0, 2499)[device == 3]
+        expected = [coin < threshold for coin in coins_of(5 + device, width, threshold)]
         expected[own] = reference.release_coin(worlds.SECRET, 5 + device, QUERY_ID, 0) < COIN - 1
         assert bits[device].tolist() == expected
 
 
 def test_coins_are_held_against_the_threshold_to_the_last_digit() -> None:
     """The other 63 digits tell nothing where a threshold is a coin, or one more."""
-    coin = coin_of(5, 68)
+    level = first_digits(5, 68) << 56
+    coin = coins_of(5, 70, level)[68]
     for threshold in (coin, coin + 1):
         bits = drawn(UnaryChannel(IndependentBits(70, COIN - 1, threshold, 1)), [0], first=5)
         assert bits[0, 68] == (threshold > coin)
