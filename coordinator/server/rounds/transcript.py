@@ -12,11 +12,13 @@ import numpy as np
 from coordinator.protocol.messages import Release, pack, unpack
 
 
-def _join(blocks: Sequence[tuple[int, bytes]]) -> bytes:
-    """Return the packed bits of all blocks, (count, packed) each, without padding between them."""
-    if all(count % 8 == 0 for count, _ in blocks[:-1]):
-        return b"".join(packed for _, packed in blocks)
-    return pack(np.concatenate([unpack(packed, count) for count, packed in blocks]))
+def _tell(told: hashlib._Hash, blocks: Sequence[tuple[int, bytes]]) -> None:
+    """Tell the packed bits of all blocks, (count, packed) each, without padding between them."""
+    if any(count % 8 for count, _ in blocks[:-1]):
+        told.update(pack(np.concatenate([unpack(packed, count) for count, packed in blocks])))
+        return
+    for _, packed in blocks:
+        told.update(packed)
 
 
 def digest(releases: Sequence[Release]) -> bytes:
@@ -43,8 +45,9 @@ def digest(releases: Sequence[Release]) -> bytes:
     masks = [
         (one.count, one.answered or full * (one.count // 8) + pack(np.ones(one.count % 8, np.uint8))) for one in ordered
     ]
-    told = hashlib.sha256(_join(masks))
-    told.update(_join([(one.count * one.width, one.bits) for one in ordered]))
+    told = hashlib.sha256()
+    _tell(told, masks)
+    _tell(told, [(one.count * one.width, one.bits) for one in ordered])
     for one in ordered:
         told.update(one.pairs or b"")
     return told.digest()

@@ -48,8 +48,9 @@ def subset_counts(query: Query, release: Release, *, values: int, chosen: int) -
 
 def _words(release: Release) -> Words:
     """Return a release's bits as words, the first bit the highest, and as many behind them as a row more may touch."""
-    padded = release.bits + bytes(-len(release.bits) % 8 + 8 * (release.width // 64 + 3))
-    return np.frombuffer(padded, ">u8").astype(np.uint64)
+    words = np.zeros(-(-len(release.bits) // 8) + release.width // 64 + 3, np.uint64)
+    words.view(np.uint8)[: len(release.bits)] = np.frombuffer(release.bits, np.uint8)
+    return words.byteswap(inplace=True)
 
 
 @inlined

@@ -54,5 +54,9 @@ def counted(query: Query, release: Release, supports: Ints) -> CountStatistic:
 def _ones(release: Release) -> int:
     """Return how many of the answering devices' bits are 1; where all answer, none is unpacked."""
     if release.answered is None:
-        return int(np.bitwise_count(np.frombuffer(release.bits, np.uint8)).sum(dtype=np.int64))
+        bits = np.frombuffer(release.bits, np.uint8)
+        whole = bits.size // 8 * 8
+        return sum(
+            int(np.bitwise_count(part).sum(dtype=np.int64)) for part in (bits[:whole].view(np.uint64), bits[whole:])
+        )
     return int(release.unpacked()[release.answered_mask()].sum(dtype=np.int64))
