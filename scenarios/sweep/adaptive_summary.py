@@ -11,10 +11,7 @@ import pandas as pd
 
 from coordinator.protocol.budget import as_float
 from scenarios.bounds import all_bounds, binding
-from scenarios.sweep.adaptive_measure import Measured
-from scenarios.sweep.adaptive_settings import Comparison
-from scenarios.sweep.adaptive_units import Units
-from scenarios.sweep.intervals import (
+from scenarios.intervals import (
     CONFIDENCE,
     Interval,
     mean_interval,
@@ -22,6 +19,9 @@ from scenarios.sweep.intervals import (
     ratio_interval,
     share_interval,
 )
+from scenarios.sweep.adaptive_measure import Measured
+from scenarios.sweep.adaptive_settings import Comparison
+from scenarios.sweep.adaptive_units import Units
 from scenarios.sweep.schemes import BASE, SCHEMES
 
 NOTHING: Interval = (None, None, None)

@@ -9,8 +9,7 @@ from typing import Any
 
 from coordinator.protocol.errors import InputError
 from coordinator.server.online.recommenders import compared_in, found
-from scenarios.datasets import three_columns
-from scenarios.given import file_sha256
+from scenarios.given import file_sha256, three_columns
 from scenarios.online.config import OnlineScenario
 from scenarios.sweep import (
     online_figure,

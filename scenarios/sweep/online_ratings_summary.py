@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from scenarios.sweep.intervals import CONFIDENCE, mean_interval
+from scenarios.intervals import CONFIDENCE, mean_interval
 from scenarios.sweep.online_ratings import RatingsSweep, Units, units_table
 from scenarios.sweep.online_summary import standard_error, told
 

@@ -12,16 +12,17 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from scenarios.datasets import three_columns
 from scenarios.files import write_json, write_table
+from scenarios.given import three_columns
 from scenarios.places.backends import open_session
 from scenarios.places.session import Session
 from scenarios.records import STDOUT, check_target, deliver, versions
 from scenarios.sweep.folder import measure_units, swept_in
-from scenarios.two_tier.config import NONE, TwoTier, needs_scale, two_tier_of
+from scenarios.two_tier.config import NONE, TwoTier, needs_scale
 from scenarios.two_tier.experiment import read_table, world_of
 from scenarios.two_tier.sweep_plan import ASKED, SweepPlan, plan_sweep
 from scenarios.two_tier.sweep_units import ATTACK, SECOND, Key, Measured, Unit, measure, read_unit, write_unit
+from scenarios.validation import validated
 
 WIDTH = 120
 """Columns of tables that no terminal limits."""
@@ -65,7 +66,7 @@ def two_tier_sweep(
 ) -> None:
     """See `HELP`."""
     flags = {name: value for name, value in locals().items() if name in TwoTier.model_fields}
-    base = two_tier_of({**flags, "columns": three_columns(columns), "mechanism": NONE})
+    base = validated(TwoTier, None, {**flags, "columns": three_columns(columns), "mechanism": NONE})
     check_target(json)
     wanted = _plan(base, figures=figures, seeds=seeds, curves=mechanisms.split(","), every=every)
     content = {"sweep": "two-tier", "base": base.model_dump(mode="json", exclude={"seed"})}

@@ -10,7 +10,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from scenarios.files import write_figure
-from scenarios.sweep.intervals import mean_interval
+from scenarios.intervals import mean_interval
 from scenarios.two_tier.sweep_units import LEFT, RIGHT, SECOND, SETTINGS, Key, Measured
 
 _AXES = {

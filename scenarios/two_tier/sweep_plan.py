@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from coordinator.protocol import second_order_mechanisms as public
 from coordinator.protocol.errors import InputError
 from coordinator.server.completion import mechanisms as server
-from scenarios.two_tier.config import FULL, GUARANTEES, NONE, TwoTier, takes_epsilon, two_tier_of
+from scenarios.two_tier.config import FULL, GUARANTEES, NONE, TwoTier, takes_epsilon
 from scenarios.two_tier.sweep_units import FIGURES, LEFT, RIGHT, SECOND, SETTINGS, Key, Measured, Unit
+from scenarios.validation import validated
 
 FIRST_PUBLIC = 15
 SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.4)
@@ -134,4 +135,4 @@ def read_curve(curve: str) -> tuple[str, object]:
     name, mark, epsilon = curve.partition(":")
     if not mark:
         return name, None
-    return name, two_tier_of({"planted": (2, 2, 2), "mechanism": name, "epsilon": epsilon}).epsilon
+    return name, validated(TwoTier, None, {"planted": (2, 2, 2), "mechanism": name, "epsilon": epsilon}).epsilon
