@@ -132,19 +132,24 @@ def _reading(process: Any) -> Any:
         except InputError:
             raise
         except Exception:
-            if (number := _number(value)) is None:
+            if (number := _whole(value)) is None:
                 raise
             return process(context, number)
 
     return read
 
 
-def _number(text: Any) -> str | None:
-    """Return a number without commas between thousands, and without an exponent where it is whole; None for others."""
+def _whole(text: Any) -> str | None:
+    """Return a whole number without commas between thousands and without an exponent, others without those commas.
+
+    None where nothing can be taken away.
+    """
     if not isinstance(text, str) or not _WRITTEN.fullmatch(text):
         return None
     exact = Fraction(text.replace(",", ""))
-    return str(exact.numerator) if exact.denominator == 1 else str(float(exact))
+    if exact.denominator == 1:
+        return str(exact.numerator)
+    return text.replace(",", "") if "," in text else None
 
 
 def _checking(before: Any) -> Any:
