@@ -35,12 +35,14 @@ if TYPE_CHECKING:
     from scenarios.from_python import plan as plan
     from scenarios.from_python import run as run
     from scenarios.from_python import sweep as sweep
+    from scenarios.online.config import OnlineScenario as OnlineScenario
     from scenarios.places.backends import Ray as Ray
     from scenarios.places.in_process import InProcess as InProcess
     from scenarios.returned import PlanResult as PlanResult
     from scenarios.returned import Result as Result
     from scenarios.returned import RunResult as RunResult
     from scenarios.returned import SweepResult as SweepResult
+    from scenarios.two_tier.config import TwoTierScenario as TwoTierScenario
 
 __version__ = "0.1.0"
 
@@ -52,6 +54,7 @@ __all__ = [
     "InProcess",
     "Likelihood",
     "Mechanism",
+    "OnlineScenario",
     "PlanResult",
     "Policy",
     "Question",
@@ -64,6 +67,7 @@ __all__ = [
     "Setting",
     "SweepResult",
     "Tally",
+    "TwoTierScenario",
     "__version__",
     "check",
     "errors",
@@ -81,6 +85,8 @@ _HOMES = {
     "coordinator.server.rounds.state": ("Ask", "Policy", "ServerState"),
     "scenarios.places.backends": ("Ray",),
     "scenarios.config": ("Scenario",),
+    "scenarios.online.config": ("OnlineScenario",),
+    "scenarios.two_tier.config": ("TwoTierScenario",),
     "scenarios.conformance.checks": ("check",),
     "scenarios.conformance.verdicts": ("Conformance",),
     "scenarios.from_python": ("plan", "run", "sweep"),

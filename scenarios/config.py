@@ -8,7 +8,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from pydantic import Field, SerializeAsAny, ValidationError, model_validator
+from pydantic import Field, SerializeAsAny, model_validator
 
 from actors.absence import Absence
 from coordinator.protocol.budget import Epsilon, as_float
@@ -26,7 +26,7 @@ from scenarios.number_lists import Matrix, Row, check_shares
 from scenarios.own.halves import OwnSettings, half_of_class, settings_in
 from scenarios.policy_settings import PolicySettings
 from scenarios.settings import COLUMNS, LIKE_FROM, OWN, SEED, Seed
-from scenarios.validation import first_line, validated
+from scenarios.validation import validated
 
 NO_GUARANTEE = "none: epsilon is infinite, answers are not private"
 MOST_USERS = 10**12
@@ -44,15 +44,7 @@ class Scenario(PolicySettings):
 
     brought: ClassVar[dict[str, tuple[str, ...]]] = {"ratings": ("items", "like", "class_shares", "cluster_shares")}
 
-    if not TYPE_CHECKING:
-
-        def __init__(self, **values: Any) -> None:
-            try:
-                super().__init__(**values)
-            except ValidationError as error:
-                raise InputError(first_line(error, type(self))) from None
-
-    else:  # fields take more than they hold, epsilon=1 and like="0.9,0.1"; a mechanism's own come flat
+    if TYPE_CHECKING:  # fields take more than they hold, epsilon=1 and like="0.9,0.1"; a mechanism's own come flat
 
         def __init__(
             self,

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from coordinator.protocol.errors import InputError
 from scenarios.app.experiment import Experiment
+from scenarios.given import brief
 from scenarios.main_job import MainJob
 from scenarios.online.online_experiment import Online
 from scenarios.two_tier.two_tier_experiment import TwoTiers
@@ -14,5 +16,14 @@ EXPERIMENTS: dict[str, Experiment[Any]] = {one.name: one for one in (MAIN_JOB, O
 
 
 def experiment_of(scenario: object) -> Experiment[Any]:
-    """Return the experiment that a scenario is of."""
-    return next(one for one in EXPERIMENTS.values() if isinstance(scenario, one.kind))
+    """Return the experiment that a scenario is of.
+
+    Raises
+    ------
+    InputError
+        If it is of none.
+    """
+    for one in EXPERIMENTS.values():
+        if isinstance(scenario, one.kind):
+            return one
+    raise InputError(f"scenario is {brief(scenario)}; give a Scenario, an OnlineScenario or a TwoTierScenario")

@@ -11,8 +11,6 @@ import typer
 from pydantic import BeforeValidator
 from pydantic.fields import FieldInfo
 
-from scenarios.mechanisms import all_settings
-
 F = TypeVar("F", bound=Callable[..., None])
 Backend = Annotated[str, typer.Option(help="ray or inprocess.")]
 Address = Annotated[str | None, typer.Option(help="Ray head to join, host:port [start Ray here].")]
@@ -32,14 +30,6 @@ With = Annotated[
 Given = Annotated[
     Path | None, typer.Argument(help="TOML file with the same names, or scenario.json of a finished run; flags win.")
 ]
-
-
-def with_settings(*names: str) -> Callable[[F], F]:
-    """Let a command take a flag for each setting of any mechanism, or for those named; it gets them in ``settings``.
-
-    The command has a last parameter ``**settings``, which holds None where a flag was not given.
-    """
-    return with_fields({name: field for name, field in all_settings().items() if not names or name in names})
 
 
 def with_fields(fields: Mapping[str, FieldInfo], leave_out: frozenset[str] = frozenset()) -> Callable[[F], F]:

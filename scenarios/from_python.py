@@ -12,13 +12,13 @@ from typing import Any
 from rich.console import Console
 
 from scenarios.app.finishing import finished_run
-from scenarios.config import Scenario
 from scenarios.endings import InterruptedRunError
-from scenarios.main_job import MainJob
+from scenarios.experiments import experiment_of
 from scenarios.places.backends import Backend, opened
 from scenarios.places.in_process import InProcess
 from scenarios.planner.asking import Asked, planned_for
 from scenarios.returned import PlanResult, RunResult, SweepResult
+from scenarios.settings import ExperimentScenario
 from scenarios.sweep.grid import load_grid, read_grid
 from scenarios.sweep.measuring import measured
 
@@ -27,7 +27,7 @@ Numbers = str | Sequence[float]
 
 
 def run(
-    scenario: Scenario,
+    scenario: ExperimentScenario,
     backend: Backend | None = None,
     *,
     repeat: int = 1,
@@ -35,11 +35,11 @@ def run(
     devices_per_actor: int | None = None,
     progress: bool = True,
 ) -> RunResult:
-    """Run an experiment, as `blindrec run` does: the same answer, the same record, the same folder.
+    """Run an experiment, as `blindrec run`, `online` or `two-tier` does: the same answer, record and folder.
 
     Parameters
     ----------
-    scenario : Scenario
+    scenario : Scenario, OnlineScenario or TwoTierScenario
         What is simulated, and under which privacy.
     backend : InProcess or Ray, optional
         Where; no answer depends on it. Default: in this process, on all its CPUs.
@@ -67,8 +67,9 @@ def run(
     KeyboardInterrupt
         On Ctrl-C, or a notebook's stop button: the text tells what ``out`` keeps.
     """
+    experiment = experiment_of(scenario)
     running = finished_run(
-        MainJob(),
+        experiment,
         scenario,
         opened(backend or InProcess()),
         repeat=repeat,
@@ -77,7 +78,7 @@ def run(
         out=_folder(out),
     )
     with _interruptible(out), running as finished:
-        return RunResult(finished)
+        return RunResult(experiment, finished)
 
 
 def sweep(

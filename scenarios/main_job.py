@@ -33,6 +33,8 @@ class MainJob(Experiment[Scenario]):
     kind = Scenario
     columns = COLUMNS
     titled = "design"
+    drawn = ("items", "draw_items")
+    named = ("items", "users", "epsilon", "repeat", "accuracy", "accuracy_predicted", "hit_rate", "seconds")
     own = True
     help = """Run one experiment: devices answer, the server learns item clusters, devices take advice from them.
 

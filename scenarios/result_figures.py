@@ -15,6 +15,9 @@ from scenarios.sweep.curves import curves
 from scenarios.sweep.figure import fill
 from scenarios.sweep.measuring import Swept
 
+_MOST_NAMED = 12
+"""Lines that a legend names."""
+
 
 def draw_items(items: pd.DataFrame) -> Axes:
     """Draw every item's score with its standard error, in order of scores, a colour for each cluster.
@@ -22,7 +25,7 @@ def draw_items(items: pd.DataFrame) -> Axes:
     Parameters
     ----------
     items : DataFrame
-        As `scenarios.records.items_table` returns it.
+        As `scenarios.run_tables.items_table` returns it.
     """
     axes: Axes = plt.subplots(layout="constrained")[1]
     ordered = items.sort_values("score", ascending=False, ignore_index=True)
@@ -32,6 +35,39 @@ def draw_items(items: pd.DataFrame) -> Axes:
     axes.set(xlabel="items, by score", ylabel="score, with its standard error")
     axes.grid(alpha=0.3)
     axes.legend(fontsize="small")
+    return axes
+
+
+def draw_losses(rounds: pd.DataFrame) -> Axes:
+    """Draw the disliked recommendations of every client so far, round by round.
+
+    Parameters
+    ----------
+    rounds : DataFrame
+        As `scenarios.online.results.rounds_table` returns it.
+    """
+    axes: Axes = plt.subplots(layout="constrained")[1]
+    for client, rows in rounds.groupby("client", sort=False):
+        axes.plot(rows["round"] + 1, (~rows["liked"].astype(bool)).cumsum(), label=str(client))
+    axes.set(xlabel="rounds", ylabel="loss: disliked recommendations so far")
+    axes.grid(alpha=0.3)
+    if rounds["client"].nunique() <= _MOST_NAMED:
+        axes.legend(fontsize="small")
+    return axes
+
+
+def draw_iterations(iterations: pd.DataFrame) -> Axes:
+    """Draw how the server's objective falls over the EM iterations.
+
+    Parameters
+    ----------
+    iterations : DataFrame
+        As `scenarios.two_tier.results.tables_of` returns it.
+    """
+    axes: Axes = plt.subplots(layout="constrained")[1]
+    axes.plot(iterations["iteration"], iterations["objective"], marker=".")
+    axes.set(xlabel="EM iterations", ylabel="objective")
+    axes.grid(alpha=0.3)
     return axes
 
 

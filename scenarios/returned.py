@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pandas as pd
 
+from coordinator.protocol.errors import InputError
 from scenarios import report
+from scenarios.app.experiment import Experiment
 from scenarios.app.finishing import Finished
 from scenarios.planner.plan import DesignPlan
 from scenarios.planner.tables import recommendation
-from scenarios.results import COLUMNS
 from scenarios.sweep.measuring import Swept
 from scenarios.sweep.summary import settings_table
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _MOST_ROWS = 20
+Table = Literal["runs", "items", "rounds", "clients", "voters", "iterations", "validated"]
+"""Tables of a run, or of one of the three experiments."""
 
 
 class Result(Mapping[str, Any]):
@@ -63,49 +66,72 @@ class RunResult(Result):
 
     Parameters
     ----------
+    experiment : Experiment
+        What was run.
     finished : Finished
-        What ran.
+        What came of it.
     """
 
-    def __init__(self, finished: Finished) -> None:
+    def __init__(self, experiment: Experiment[Any], finished: Finished) -> None:
         super().__init__(finished.result)
-        self._tables = finished.first.tables()
+        self._experiment, self._tables = experiment, finished.first.tables()
 
-    def frame(self, of: Literal["runs", "items", "rounds"] = "runs") -> pd.DataFrame:
-        """Return a table of the runs, one row a seed; or what the first seed's server learned of every item, or asked.
+    def frame(self, of: Table = "runs") -> pd.DataFrame:
+        """Return a table of the runs, one row a seed, or one of the first seed's tables.
 
         Parameters
         ----------
-        of : {"runs", "items", "rounds"}
-            The last two are what a run's folder holds as ``items.parquet`` and ``rounds.parquet``.
+        of : str
+            ``"runs"``, or a table as the run's folder holds it: of a `Scenario` ``"items"``, what the server learned,
+            and ``"rounds"``, what it asked; of an `OnlineScenario` ``"clients"``, ``"rounds"`` and ``"voters"``; of a
+            `TwoTierScenario` ``"iterations"`` and ``"validated"``.
 
         Returns
         -------
         DataFrame
+
+        Raises
+        ------
+        InputError
+            If there is no such table.
         """
         if of != "runs":
+            if of not in self._tables:
+                raise InputError(f"of is {of!r}; choose runs, {', '.join(self._tables)}")
             return self._tables[of].copy()
         table = pd.DataFrame(self.get("runs", [self._record]))
-        epsilons = [name for name in table if "epsilon" in str(name) or str(name).startswith("spent_")]
-        return table.astype(dict.fromkeys(epsilons, float))  # "inf" is a float to pandas, and no number to JSON
+        numbers = [name for name in table if "inf" in table[name].tolist() or _is_privacy(str(name))]
+        return table.astype(dict.fromkeys(numbers, float))  # "inf" is a float to pandas, and no number to JSON
 
     def plot(self) -> Axes:
-        """Draw the score of every item, coloured by the cluster that the server put it into, with standard errors."""
-        from scenarios.result_figures import draw_items  # noqa: PLC0415 (plotting, where something is drawn)
+        """Draw what was learned: items' scores, clients' losses so far, or how the model was fitted."""
+        from scenarios import result_figures  # noqa: PLC0415 (plotting, where something is drawn)
 
-        return draw_items(self._tables["items"])
+        table, draw = self._experiment.drawn
+        axes: Axes = getattr(result_figures, draw)(self._tables[table])
+        return axes
 
     def __repr__(self) -> str:
-        names = ("items", "users", "epsilon", "repeat", "accuracy", "accuracy_predicted", "hit_rate", "seconds")
-        told = [f"{name}={report.text_of(value)}" for name in names if (value := self.get(name)) is not None]
-        return f"RunResult({', '.join([self['design'], *told])})"
+        told = [
+            f"{name}={report.text_of(value)}"
+            for name in self._experiment.named
+            if (value := self.get(name)) is not None
+        ]
+        return f"RunResult({', '.join([str(self[self._experiment.titled]), *told])})"
 
     def _repr_html_(self) -> str:
         rows = [f"<tr><td>{html.escape(one)}</td><td>{html.escape(two)}</td></tr>" for one, two in self._lines()]
         return f"<table>{''.join(rows)}</table>"
 
     def _lines(self) -> list[tuple[str, str]]:
-        return [("design", str(self["design"])), *report.lines_of(self, COLUMNS)]
+        titled = self._experiment.titled
+        lines = report.lines_of(self, self._experiment.columns)
+        return [(titled, str(self[titled])), *(line for line in lines if line[0] != titled)]
+
+
+def _is_privacy(name: str) -> bool:
+    """Return whether a column holds nats, which may be infinite."""
+    return "epsilon" in name or name.startswith("spent_")
 
 
 class PlanResult(Result):

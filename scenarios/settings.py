@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from coordinator.protocol.errors import InputError
+from scenarios.validation import first_line
 
 SEED = "Everything random follows from it [0]."
 COLUMNS = "Names of the file's user, item and rating columns."
@@ -19,6 +22,14 @@ class ExperimentScenario(BaseModel):
     """A scenario: flat values, each with its description, which is also its flag's help."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
+
+    if not TYPE_CHECKING:
+
+        def __init__(self, **values: Any) -> None:
+            try:
+                super().__init__(**values)
+            except ValidationError as error:
+                raise InputError(first_line(error, type(self))) from None
 
     brought: ClassVar[dict[str, tuple[str, ...]]] = {}
     """Fields that a file brings itself, by the field that names the file."""

@@ -104,6 +104,10 @@ class Experiment(ABC, Generic[S]):
         The column that stands in a table's title.
     files : tuple of str
         Fields that name a file; at most one of them is given.
+    drawn : tuple of str
+        The table that `plot` draws, and the function of `scenarios.result_figures` that draws it.
+    named : tuple of str
+        Columns that name a result in a line.
     sized : bool
         Whether the size of cohorts can be chosen.
     own : bool
@@ -117,6 +121,8 @@ class Experiment(ABC, Generic[S]):
     columns: ClassVar[Sequence[Column]]
     titled: ClassVar[str]
     files: ClassVar[tuple[str, ...]] = ("ratings",)
+    drawn: ClassVar[tuple[str, str]]
+    named: ClassVar[tuple[str, ...]]
     sized: ClassVar[bool] = True
     own: ClassVar[bool] = False
     help: ClassVar[str]

@@ -12,9 +12,10 @@ from rich.console import Console
 from coordinator.protocol.budget import parse_epsilon
 from coordinator.protocol.errors import InputError
 from scenarios.config import MOST_USERS as MOST_SIMULATED
-from scenarios.flags import with_settings
+from scenarios.config import Scenario
+from scenarios.flags import Address, Backend, Json, Setting, Workers, with_fields
 from scenarios.given import three_columns
-from scenarios.mechanisms import shared_settings
+from scenarios.mechanisms import all_settings, shared_settings
 from scenarios.own.importing import read_settings
 from scenarios.places.backends import check_backend, open_session
 from scenarios.planner.asking import Asked, planned_for
@@ -23,32 +24,33 @@ from scenarios.planner.cost import measure_cost
 from scenarios.planner.tables import show_check, show_cost, show_plan
 from scenarios.records import STDOUT, check_target, deliver
 
+WORLD = ("like", "class_shares", "cluster_shares", "columns", "like_from")
+"""Fields of a scenario that a plan takes as a run does."""
+_FIELDS = {name: Scenario.model_fields[name] for name in WORLD} | {
+    name: all_settings()[name] for name in shared_settings()
+}
 
-@with_settings(*shared_settings())
+
+@with_fields(_FIELDS)
 def plan(
     items: Annotated[int | None, typer.Option(help="Items N of the catalogue [200].")] = None,
     rated: Annotated[int | None, typer.Option(help="Items w that a user rated [20].")] = None,
     epsilon: Annotated[str | None, typer.Option(help="Privacy in nats; inf for none [1, or sought: --users].")] = None,
-    like: Annotated[str | None, typer.Option(help="P(like): clusters by ',', user classes by ';' [0.9,0.1].")] = None,
-    class_shares: Annotated[str | None, typer.Option(help="Shares of user classes [equal].")] = None,
-    cluster_shares: Annotated[str | None, typer.Option(help="Shares of item clusters [equal].")] = None,
     success: Annotated[float | None, typer.Option(help="P(all items right) to reach [0.95].")] = None,
     accuracy: Annotated[float | None, typer.Option(help="Share of items right to reach, instead or as well.")] = None,
     users: Annotated[int | None, typer.Option(help="Users there are: tells what they achieve.")] = None,
     design: Annotated[str | None, typer.Option(help="Your own design, to compare: package.module:Name.")] = None,
-    setting: Annotated[list[str] | None, typer.Option(help="Your own design: name=value of a setting.")] = None,
+    setting: Setting = None,
     ratings: Annotated[Path | None, typer.Option(help="Plan for the shape of a ratings file.")] = None,
-    columns: Annotated[str | None, typer.Option(help="Names of the file's user, item and rating columns.")] = None,
-    like_from: Annotated[float | None, typer.Option(help="Ratings from here on are likes [above own mean].")] = None,
     cost: Annotated[bool, typer.Option("--cost", help="Time the recommended design here, and scale.")] = False,
     check: Annotated[bool, typer.Option("--check", help="Run the recommended design at the planned users.")] = False,
     repeat: Annotated[int, typer.Option(help="Seeds of the check.")] = 5,
     seed: Annotated[int | None, typer.Option(help="First seed of the check [0].")] = None,
-    backend: Annotated[str, typer.Option(help="ray or inprocess, for the check.")] = "ray",
-    address: Annotated[str | None, typer.Option(help="Ray head to join, host:port [start Ray here].")] = None,
-    workers: Annotated[int | None, typer.Option(help="Blocks of devices at the same time [all CPUs].")] = None,
-    json: Annotated[str | None, typer.Option(help="File for the JSON result, or - for standard output.")] = None,
-    **settings: Any,
+    backend: Backend = "ray",
+    address: Address = None,
+    workers: Workers = None,
+    json: Json = None,
+    **others: Any,
 ) -> None:
     """Tell how many users each design needs, and which to use, from exact moments and before anything is run.
 
@@ -58,21 +60,18 @@ def plan(
     _check_counts(repeat, seed)
     check_backend(backend, workers)
     check_target(json)
+    world = {name: others.pop(name) for name in WORLD}
     asked = Asked(
         success=success,
         accuracy=accuracy,
         users=users,
         ratings=ratings,
-        columns=three_columns(columns),
-        like_from=like_from,
         items=items,
         rated=rated,
         epsilon=epsilon,
-        like=like,
-        class_shares=class_shares,
-        cluster_shares=cluster_shares,
-        settings=settings,
+        settings=others,
         own=_own(design, setting or ()),
+        **{**world, "columns": three_columns(world["columns"])},
     )
     made, result = planned_for(asked)
     console = Console()

@@ -166,3 +166,7 @@ class TwoTier(ExperimentScenario):
         from coordinator.server.completion.fitting import Fitting  # noqa: PLC0415 (reading settings compiles nothing)
 
         return Fitting(rank=rank, kappa=kappa, mstep=self.m_step, weighted=self.norm == "weighted")
+
+
+TwoTierScenario = TwoTier
+"""Its public name."""

@@ -86,7 +86,7 @@ told = {"found": list(found()), "help": TwoTier.model_fields["epsilon"].descript
 told |= {"swept": ASKED, "attacked": [[name, str(epsilon)] for name, epsilon in ATTACKED]}
 told["result"] = run(TwoTier.model_validate({**flags, "mechanism": "warner", "epsilon": "3"}), InProcess(1))
 try:
-    TwoTier.model_validate({**flags, "mechanism": "warner", "epsilon": "31"})
+    TwoTier(**{**flags, "mechanism": "warner", "epsilon": "31"})
 except InputError as error:
     told["refused"] = str(error)
 print(json.dumps(told))

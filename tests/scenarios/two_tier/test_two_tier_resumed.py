@@ -142,7 +142,13 @@ def test_a_finished_folder_tells_its_result_again(blindrec: Command, asked: list
     told = blindrec(*RUN, "--out", tmp_path / "out", "--json", "-")
     asked.clear()
     before = tree(tmp_path / "out")
-    assert sorted(before) == ["result.json", "scenario.json", "versions.json"]
+    assert sorted(before) == [
+        "iterations.parquet",
+        "result.json",
+        "scenario.json",
+        "validated.parquet",
+        "versions.json",
+    ]
     again = blindrec("resume", tmp_path / "out", "--json", "-")
     assert (again.code, again.out, again.err) == (0, told.out, "")
     assert "blindrec resume, pmd, inprocess" in blindrec("resume", tmp_path / "out").out
