@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
@@ -15,8 +15,10 @@ from rich.table import Table
 from rich.text import Text
 
 from scenarios.columns import Column
-from scenarios.places.session import Progress as Told
 from scenarios.records import STDOUT, deliver
+
+if TYPE_CHECKING:
+    from scenarios.places.session import Progress as Told
 
 _BOUNDS = "users that any epsilon-LDP learner needs"
 EVERY = 5.0

@@ -14,7 +14,6 @@ from coordinator.protocol.coins import derive
 from coordinator.server.server_half import TRUST_CURATOR, UNTIL_LEARNED
 from coordinator.server.statistics.scores import ScoreStatistic
 from scenarios.advice_scores import score_advice, what_clusters_follow
-from scenarios.columns import Average, Column
 from scenarios.config import Scenario
 from scenarios.experiment import Run, own_of
 from scenarios.metrics import clustering_scores
@@ -22,68 +21,6 @@ from scenarios.popularity import list_scores
 from scenarios.populations import class_shares, cluster_sizes
 from scenarios.predictors import predictor
 from scenarios.spending import Spent
-
-COLUMNS = (
-    Column(name="seed", average=Average.FIRST),
-    Column(name="trust_model", words="trust model"),
-    Column(name="guarantee", words="guarantee"),
-    Column(name="mechanism", words="mechanism"),
-    Column(name="channel", words="channel"),
-    Column(name="epsilon", words="epsilon of a device [nats]"),
-    Column(name="person_epsilon", words="epsilon of a person [nats]", average=Average.WORST),
-    Column(name="copies_max", average=Average.WORST),
-    Column(name="questions", words="questions a device", unless_one="questions"),
-    Column(name="epsilon_per_question", words="epsilon of a question [nats]", unless_one="questions"),
-    Column(name="policy", words="policy", unless_one="rounds"),
-    Column(name="rounds", words="rounds", average=Average.COUNT, unless_one="rounds"),
-    Column(name="answers_per_device", words="answers a device, at most", unless_one="answers_per_device"),
-    Column(name="users", words="users"),
-    Column(name="asked", average=Average.COUNT),
-    Column(name="answered", words="answered", average=Average.COUNT),
-    Column(name="refused", words="refused", average=Average.COUNT),
-    Column(name="missing", words="missing", average=Average.COUNT),
-    Column(name="items", words="items"),
-    Column(name="rated", words="rated items (public)"),
-    Column(name="clusters", words="clusters"),
-    Column(name="unlearned", words="items not learned", average=Average.COUNT),
-    Column(name="undecided", words="items not decided", average=Average.COUNT),
-    Column(name="policy_error", words="policy went astray"),
-    Column(name="accuracy", words="items right", average=Average.MEAN, most=1),
-    Column(name="accuracy_predicted", words="items right, predicted", average=Average.FORMULA),
-    Column(name="exact", words="all items right", average=Average.SHARE),
-    Column(name="ari", words="adjusted Rand index", average=Average.MEAN),
-    Column(name="nmi", words="normalised mutual information", average=Average.MEAN, most=1),
-    Column(name="advice_liked", words="devices like of their own top 10", average=Average.MEAN, most=1),
-    Column(name="random_liked", words="devices like of random items", average=Average.FORMULA),
-    Column(name="clusters_follow", words="clusters follow"),
-    Column(name="popularity_share", words="variance of popularity between clusters", average=Average.MEAN, most=1),
-    Column(name="taste_share", words="variance of taste between clusters", average=Average.MEAN, most=1),
-    Column(name="noiseless_ari", words="agreement with clusters without noise (ARI)", average=Average.MEAN),
-    Column(
-        name="top_50",
-        words="true top 50 items among the estimated",
-        average=Average.MEAN,
-        most=1,
-        unless_known="accuracy",
-    ),
-    Column(
-        name="rank_correlation",
-        words="rank correlation with popularity",
-        average=Average.MEAN,
-        unless_known="accuracy",
-    ),
-    Column(name="hit_rate", words="hit rate at 10", average=Average.MEAN, most=1),
-    Column(name="popularity_hit_rate", words="  by popularity (knows all ratings)", average=Average.MEAN, most=1),
-    Column(name="random_hit_rate", words="  by chance", average=Average.MEAN, most=1),
-    Column(name="ndcg", words="NDCG at 10", average=Average.MEAN, most=1),
-    Column(name="popularity_ndcg", words="  by popularity (knows all ratings)", average=Average.MEAN, most=1),
-    Column(name="random_ndcg", words="  by chance", average=Average.MEAN, most=1),
-    Column(name="evaluated", words="users with held-out likes"),
-    Column(name="seconds", words="seconds", average=Average.MEAN),
-    Column(name="devices_per_second", words="devices a second", average=Average.MEAN),
-    Column(name="releases_sha256", words="SHA-256 of all releases", average=Average.NOTHING),
-)
-"""Columns of a record. In a block model all items of a cluster are equally popular: clusters tell more than lists."""
 
 
 def predict(scenario: Scenario, answered: int) -> float | None:

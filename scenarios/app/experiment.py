@@ -12,13 +12,14 @@ from pydantic import BaseModel
 from rich.console import Console
 
 from scenarios.columns import Column
-from scenarios.places.session import Session
 from scenarios.store.mark import Mark
 from scenarios.store.taking import mark_of, scenario_of
 from scenarios.validation import validated
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from scenarios.places.session import Session
 
 S = TypeVar("S", bound=BaseModel)
 """A scenario: what is simulated, and under which privacy."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
@@ -14,10 +14,12 @@ from coordinator.protocol.errors import InputError, PolicyError
 from scenarios.app.experiment import Ended, Experiment, Running, S
 from scenarios.columns import mean_of
 from scenarios.files import write_bytes
-from scenarios.places.session import Session
 from scenarios.records import write_result
 from scenarios.store.holding import done_in, require_counts
 from scenarios.store.taking import take
+
+if TYPE_CHECKING:
+    from scenarios.places.session import Session
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import partial
-
-import pandas as pd
-
 from coordinator.server.online.recommenders import found
 from scenarios.app.experiment import Ended, Experiment, Running
+from scenarios.online.columns import COLUMNS
 from scenarios.online.config import OnlineScenario
-from scenarios.online.kept_clients import KeptClients
-from scenarios.online.results import COLUMNS, clients_table, record, rounds_table, voters_table
-from scenarios.online.run import OnlineRun, build_world, run_online
-from scenarios.report import progress
 from scenarios.store.mark import ONLINE
 
 _HELP = """Serve clients online: voters vote on m new objects a round, one is recommended, the client likes it or not.
@@ -58,22 +50,6 @@ class Online(Experiment[OnlineScenario]):
 
     def once(self, scenario: OnlineScenario, running: Running) -> Ended:
         """Serve the clients of one seed."""
-        world = build_world(scenario)
-        kept = None if running.out is None else KeptClients(running.out, scenario.seed)
-        if kept:
-            kept.check(running.console)
-        rounds = sum(client.rounds for client in world.clients)
-        with progress(running.console, rounds, f"seed {scenario.seed}", "rounds over") as over:
-            run = run_online(
-                world.scenario,
-                running.session,
-                devices_per_actor=running.devices_per_actor,
-                world=world,
-                over=over,
-                kept=kept,
-            )
-        return Ended(record=record(run), scenario=run.scenario.again(), tables=partial(_tables, run))
+        from scenarios.online.one_seed import serve_seed  # noqa: PLC0415 (`--help` need not wait for what services load)
 
-
-def _tables(run: OnlineRun) -> Mapping[str, pd.DataFrame]:
-    return {"clients": clients_table(run), "rounds": rounds_table(run), "voters": voters_table(run)}
+        return serve_seed(scenario, running)

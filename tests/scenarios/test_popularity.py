@@ -19,7 +19,8 @@ from scenarios.from_python import run as run_scenario
 from scenarios.from_python import sweep
 from scenarios.popularity import liked_share, rank_correlation, ranks, top_share
 from scenarios.populations import populate
-from scenarios.results import COLUMNS, record
+from scenarios.results import record
+from scenarios.run_columns import COLUMNS
 
 RANKING = ["maxsense", "multi-maxsense", "sign", "grr", "oue", "olh", "hadamard", "subset", "set"]
 

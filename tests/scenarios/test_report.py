@@ -10,7 +10,8 @@ from runs import here, small
 
 from scenarios import report
 from scenarios.columns import mean_of
-from scenarios.results import COLUMNS, record
+from scenarios.results import record
+from scenarios.run_columns import COLUMNS
 
 
 def paper(*, terminal: bool = False) -> tuple[Console, io.StringIO]:

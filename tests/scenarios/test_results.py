@@ -19,7 +19,8 @@ from coordinator.server.mechanisms import found as server_halves
 from scenarios.columns import mean_of
 from scenarios.files import to_json
 from scenarios.populations import populate
-from scenarios.results import COLUMNS, predict, record
+from scenarios.results import predict, record
+from scenarios.run_columns import COLUMNS
 
 PROMISED = {
     *("design", "decoder", "items", "rated", "users", "clusters", "epsilon", "seed", "trust_model"),

@@ -14,10 +14,10 @@ from scipy import stats
 from coordinator.server.online.recommenders import found
 from scenarios.columns import Average, mean_of
 from scenarios.files import to_json
+from scenarios.online.columns import COLUMNS
 from scenarios.online.config import OnlineScenario
 from scenarios.online.loss_bounds import loss_bound
 from scenarios.online.results import (
-    COLUMNS,
     clients_table,
     digest,
     record,
