@@ -14,6 +14,7 @@ from coordinator.protocol.budget import as_float, parse_epsilon
 from coordinator.server.mechanisms import found
 from scenarios import report
 from scenarios.bounds import all_bounds, bounds_table
+from scenarios.bounds_tables import show_bounds
 from scenarios.check_command import check
 from scenarios.config import Scenario, load_scenario
 from scenarios.datasets import read_ratings, three_columns
@@ -177,7 +178,7 @@ def bounds(
     rows = [{str(name): value for name, value in row.items()} for row in bounds_table(found).to_dict("records")]
     deliver(json, {"bounds": rows})
     if json != STDOUT:
-        report.show_bounds(Console(), rows)
+        show_bounds(Console(), rows)
 
 
 app.command()(plan)
