@@ -25,9 +25,10 @@ SAFE, OPEN = "protects all a device holds", "not private"
 def show_plan(console: Console, made: DesignPlan, title: str, not_for: str | None = None) -> None:
     """Print a plan: every design's need, the lower bounds, what it holds for (and not), and the recommendation."""
     needed = "users" if made.users_here is None else "users needed"
-    here = "" if made.users_here is None else f"\nright, and all right, with {_count(made.users_here)} users"
+    here = "" if made.users_here is None else f"\nright and all right: with {_count(made.users_here)} users"
     table = Table("design, decoder", needed, "epsilon", "right", "all right")
     table.title, table.title_justify, table.box, table.pad_edge = Text(title + here), "left", box.SIMPLE_HEAD, False
+    table.columns[0].overflow = "fold"
     for column in table.columns[1:]:
         column.no_wrap = True
     noiseless = any(row["private"] and row["epsilon"] == "inf" for row in made.rows)
@@ -124,7 +125,7 @@ def _users(row: Mapping[str, Any]) -> str:
     if not row.get("simulated"):
         return _count(row["users"])
     low, high = ("open" if end is None else _count(end) for end in (row["users_low"], row["users_high"]))
-    return f"{_count(row['users'])}\n[{low}, {high}]"
+    return f"{_count(row['users'])}\n[{low},\n{high}]"
 
 
 def _count(users: float) -> str:
