@@ -76,6 +76,7 @@ def show(console: Console, found: Conformance) -> None:
         table = Table("check", "verdict", "what was found")
         table.title, table.title_justify, table.box, table.pad_edge = Text(label), "left", box.SIMPLE_HEAD, False
         table.columns[0].no_wrap = table.columns[1].no_wrap = True
+        table.columns[2].overflow = "fold"
         for row in rows:
             table.add_row(row.check, Text(row.verdict, style=STYLES.get(row.verdict, "")), Text(row.told))
         console.print(table)

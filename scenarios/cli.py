@@ -17,6 +17,7 @@ from scenarios.app.command import command_of
 from scenarios.app.command import report as tell
 from scenarios.app.finishing import finished_run
 from scenarios.bounds import all_bounds, bounds_table
+from scenarios.bounds_tables import show_bounds
 from scenarios.check_command import check
 from scenarios.config import Scenario
 from scenarios.datasets import read_ratings
@@ -117,7 +118,7 @@ def bounds(
     rows = [{str(name): value for name, value in row.items()} for row in bounds_table(found).to_dict("records")]
     deliver(json, {"bounds": rows})
     if json != STDOUT:
-        report.show_bounds(Console(), rows)
+        show_bounds(Console(), rows)
 
 
 app.command()(plan)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -122,12 +123,18 @@ def import_policy(path: str) -> Callable[[Setting], Any]:
 
 def code_digest(policy: str) -> str:
     """Return the SHA-256 of the code that asks: this package's, and of a user's own policy what it is made of."""
-    paths = sorted(path for room in PACKAGES for path in (Path(__file__).parents[1] / room).rglob("*.py"))
-    code = [path.read_bytes() for path in paths]
+    code = [*_our_code()]
     if ":" in policy:
         import_policy(policy)
         code += [text.encode() for _, text in sorted(modules_with(policy.partition(":")[0]).items())]
     return hashlib.sha256(b"".join(hashlib.sha256(one).digest() for one in code)).hexdigest()
+
+
+@cache
+def _our_code() -> tuple[bytes, ...]:
+    """Return the text of this package's modules; a process goes on with what it has loaded, so they are read once."""
+    paths = sorted(path for room in PACKAGES for path in (Path(__file__).parents[1] / room).rglob("*.py"))
+    return tuple(path.read_bytes() for path in paths)
 
 
 def packages_of_policy(policy: Policy) -> set[str]:

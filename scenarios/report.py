@@ -20,7 +20,6 @@ from scenarios.records import STDOUT, deliver
 if TYPE_CHECKING:
     from scenarios.places.session import Progress as Told
 
-_BOUNDS = "users that any epsilon-LDP learner needs"
 EVERY = 5.0
 """Seconds between progress lines where there is no terminal."""
 
@@ -67,23 +66,6 @@ def show_description(console: Console, described: Mapping[str, Any], title: str)
         told = "above each user's own mean" if value is None else inner or text_of(value)
         table.add_row(name.replace("_", " "), told)
     console.print(table)
-
-
-def show_bounds(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Print lower bounds as a table; the one that binds is marked."""
-    table = Table(
-        "bound",
-        "users",
-        "holds for",
-        "source",
-        title=_BOUNDS,
-        title_justify="left",
-    )
-    for row in rows:
-        users = f"{row['users']:,.0f}" if row["valid"] else "out of range"
-        table.add_row(row["name"] + (" *" if row["binds"] else ""), users, row["range"], row["source"])
-    console.print(table)
-    console.print("* the one that binds")
 
 
 def _table(title: str) -> Table:

@@ -44,6 +44,11 @@ class Ended(NamedTuple):
         value: dict[str, Any] = json.loads(self.out, parse_constant=pytest.fail)
         return value
 
+    @property
+    def words(self) -> str:
+        """Standard output in one line: what is longer than a terminal's line goes on in the next one."""
+        return " ".join(self.out.split())
+
 
 Command = Callable[..., Ended]
 """`blindrec` with arguments."""

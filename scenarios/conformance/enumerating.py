@@ -78,20 +78,27 @@ def enumerated(subject: Subject, query: Query, channel: AnyChannel, ratings: Ite
         If a row of the channel is no distribution over the releases.
     """
     alike, streams = not isinstance(channel, Likelihood), streams_of(query)
-    devices: list[set[Place]] = [set() for _ in range(DEVICES)]
+    sketches, known = sketched(subject, query, ratings)
+    devices = [{(0 if alike else device, sketch) for sketch in found} for device, found in enumerate(known)]
+    places = set().union(*devices)
+    rows = {place: chances(channel, sketches[place[1]], query, streams[place[0]]) for place in sorted(places)}
+    common = math.lcm(*{chance.denominator for row in rows.values() for chance in row})
+    shares = {place: [one.numerator * (common // one.denominator) for one in row] for place, row in rows.items()}
+    return Enumerated(sketches, shares, {frozenset(found) for found in devices if found}, alike)
+
+
+def sketched(subject: Subject, query: Query, ratings: Iterable[Rated]) -> tuple[dict[Sketch, Ints], list[set[Sketch]]]:
+    """Let a few devices sketch each of the ratings: return all their sketches, and which of them each device has."""
+    devices: list[set[Sketch]] = [set() for _ in range(DEVICES)]
     sketches: dict[Sketch, Ints] = {}
     for rated in ratings:
         private, able, _ = subject.sketch(query, stored([rated], [0] * DEVICES, query.items))
         for device, known in enumerate(devices):
             if able is None or able[device]:
                 sketch = tuple(private[device].tolist())
-                known.add((0 if alike else device, sketch))
+                known.add(sketch)
                 sketches.setdefault(sketch, private[device].copy())
-    places = set().union(*devices)
-    rows = {place: chances(channel, sketches[place[1]], query, streams[place[0]]) for place in sorted(places)}
-    common = math.lcm(*{chance.denominator for row in rows.values() for chance in row})
-    shares = {place: [one.numerator * (common // one.denominator) for one in row] for place, row in rows.items()}
-    return Enumerated(sketches, shares, {frozenset(known) for known in devices if known}, alike)
+    return sketches, devices
 
 
 def streams_of(query: Query) -> Words:
@@ -110,8 +117,10 @@ def chances(channel: AnyChannel, private: Ints, query: Query, public: np.uint64)
     row = channel.chances(private, public) if isinstance(channel, Likelihood) else channel.chances(private)
     if len(row) > 1 << query.bits:
         raise Failed(f"the channel tells {len(row)} chances for {query.bits} bits")
-    if sum(row) != 1 or min(row) < 0:
-        told = f"sum to {float(sum(row)):.9g}, the least is {float(min(row)):g}"
+    every = math.lcm(*{one.denominator for one in row})
+    numbers = [one.numerator * (every // one.denominator) for one in row]  # fractions would take most of the time
+    if sum(numbers) != every or min(numbers) < 0:
+        told = f"sum to {sum(numbers) / every:.9g}, the least is {min(numbers) / every:g}"
         raise Failed(f"chances of sketch {private.tolist()} {told}")
     return row + [Fraction(0)] * ((1 << query.bits) - len(row))
 

@@ -11,7 +11,7 @@ from coordinator.protocol.arrays import Bits2, Ints
 from coordinator.protocol.budget import as_float
 from coordinator.protocol.channels import Likelihood
 from coordinator.protocol.messages import Query
-from scenarios.conformance.enumerating import AnyChannel, chances, channel_of, enumerated, streams_of
+from scenarios.conformance.enumerating import AnyChannel, chances, channel_of, sketched, streams_of
 from scenarios.conformance.subject import PLAIN, ROUNDS, TINY, Subject, coins_of, every_rating
 from scenarios.conformance.verdicts import Failed
 
@@ -38,7 +38,7 @@ def sampler(subject: Subject) -> str:
         for part, (number, seed) in enumerate(ROUNDS[:PARTS]):
             query = subject.query(TINY, epsilon, round_number=number, public_seed=seed)
             channel, public = channel_of(subject, query, epsilon), streams_of(query)[0]
-            found = enumerated(subject, query, channel, every_rating(TINY)).sketches
+            found, _ = sketched(subject, query, every_rating(TINY))
             known = sorted(found)
             sketch = known[part * (len(known) - 1) // (PARTS - 1)]
             expected = np.array([float(chance) for chance in chances(channel, found[sketch], query, public)])

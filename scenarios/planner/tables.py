@@ -8,6 +8,7 @@ from typing import Any
 
 from rich import box
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -23,9 +24,11 @@ SAFE, OPEN = "protects all a device holds", "not private"
 
 def show_plan(console: Console, made: DesignPlan, title: str, not_for: str | None = None) -> None:
     """Print a plan: every design's need, the lower bounds, what it holds for (and not), and the recommendation."""
-    here = "" if made.users_here is None else f"\nwith {_count(made.users_here)}"
-    table = Table("design, decoder", f"users{here and ' needed'}", "epsilon", f"right{here}", f"all right{here}")
-    table.title, table.title_justify, table.box, table.pad_edge = Text(title), "left", box.SIMPLE_HEAD, False
+    needed = "users" if made.users_here is None else "users needed"
+    here = "" if made.users_here is None else f"\nright and all right: with {_count(made.users_here)} users"
+    table = Table("design, decoder", needed, "epsilon", "right", "all right")
+    table.title, table.title_justify, table.box, table.pad_edge = Text(title + here), "left", box.SIMPLE_HEAD, False
+    table.columns[0].overflow = "fold"
     for column in table.columns[1:]:
         column.no_wrap = True
     noiseless = any(row["private"] and row["epsilon"] == "inf" for row in made.rows)
@@ -33,9 +36,9 @@ def show_plan(console: Console, made: DesignPlan, title: str, not_for: str | Non
         heading = f"{trust.replace(SAFE, 'local')}, no noise" if noiseless and trust != OPEN else trust
         table.add_row(Text(f"{heading}:", style="italic"))
         for row in rows:
-            needed = [_users(row), _epsilon(row["epsilon"]), _share(row["accuracy"]), _share(row["exact"])]
+            numbers = [_users(row), _epsilon(row["epsilon"]), _share(row["accuracy"]), _share(row["exact"])]
             how = f" ({SIMULATED})" if row.get("simulated") else ""
-            table.add_row(Text(f"  {name_of(row)}{how}"), *needed)
+            table.add_row(Padding(Text(f"{name_of(row)}{how}"), (0, 0, 0, 2)), *map(Text, numbers))
     console.print(table)
     valid = [row for row in made.bounds if row["valid"]]
     told = [f"{row['name']} {row['users']:,.0f}{' (binds)' if row['binds'] else ''}" for row in valid]
@@ -49,7 +52,7 @@ def show_plan(console: Console, made: DesignPlan, title: str, not_for: str | Non
         lines.insert(-1, f"enough for MaxSense by Theorem 15: {_count(made.sufficient)} users")
     lines.insert(-1, f"holds for {in_words(made.world)}{'; ' * bool(not_for)}{not_for or ''}")
     for line in lines:
-        console.print(line, highlight=False, soft_wrap=True)
+        console.print(Text(line))
 
 
 def recommendation(made: DesignPlan) -> str:
@@ -81,7 +84,6 @@ def show_cost(console: Console, cost: Mapping[str, Any]) -> None:
         f"a second and core, measured here); to end within an hour it takes {cost['cores_for_an_hour']:,} "
         f"core{'' if cost['cores_for_an_hour'] == 1 else 's'}, within a day {cost['cores_for_a_day']:,}",
         highlight=False,
-        soft_wrap=True,
     )
 
 
@@ -101,14 +103,14 @@ def show_learnable(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
     if not rows:
         console.print("too few ratings to say what could be learned")
         return
-    words = "users for 99 % of items right"
-    table = Table("epsilon", "best design", "items right with these users", words)
+    table = Table("epsilon", "best design", "right with these users", "users for 99 % right")
+    table.columns[3].no_wrap = True
     table.title, table.title_justify = Text("what could be learned (two clusters by share of likes)"), "left"
     for row in rows:
         design = "none" if row["design"] is None else name_of(row)
         table.add_row(str(row["epsilon"]), Text(design), _share(row["accuracy"]), _users(row))
     console.print(table)
-    console.print(f"holds for {rows[0]['holds_for']}; {rows[0]['not_for']}", highlight=False, soft_wrap=True)
+    console.print(Text(f"holds for {rows[0]['holds_for']}; {rows[0]['not_for']}"))
 
 
 def name_of(row: Mapping[str, Any]) -> str:
@@ -123,7 +125,7 @@ def _users(row: Mapping[str, Any]) -> str:
     if not row.get("simulated"):
         return _count(row["users"])
     low, high = ("open" if end is None else _count(end) for end in (row["users_low"], row["users_high"]))
-    return f"{_count(row['users'])} [{low}, {high}]"
+    return f"{_count(row['users'])}\n[{low},\n{high}]"
 
 
 def _count(users: float) -> str:

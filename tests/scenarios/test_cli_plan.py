@@ -44,11 +44,10 @@ def test_the_table(blindrec: Command, no_pairs: None, tmp_path: Path) -> None:
     shown = blindrec("plan", *WORLD, "--json", tmp_path / "plan.json")
     assert shown.code == 0
     best = json.loads((tmp_path / "plan.json").read_text())["recommended"]
-    last = shown.out.strip().splitlines()[-1]
     told = f"{best['users']:,} users at epsilon 4 for all items right with probability 0.95"
-    assert last == f"recommended: maxsense, centred: {told}"
+    assert shown.words.endswith(f" recommended: maxsense, centred: {told}")
     for words in ("protects all a device holds:", "not private:", "(binds)", "Theorem 15"):
-        assert words in shown.out
+        assert words in shown.words
     noiseless = blindrec("plan", *WORLD[:4], "--epsilon", "inf").out
     assert "local, no noise:" in noiseless
     assert "protects all a device holds:" not in noiseless
@@ -95,7 +94,7 @@ def test_a_plan_for_a_file(blindrec: Command, no_pairs: None, ratings: Path) -> 
     assert made["recommended"]["users_here"] == 200
     assert "12 items" in made["holds_for"]
     assert "nothing of the file itself" in made["not_for"]
-    shown = blindrec("plan", "--ratings", ratings, "--accuracy", 0.9, "--epsilon", 4).out
+    shown = blindrec("plan", "--ratings", ratings, "--accuracy", 0.9, "--epsilon", 4).words
     for words in (
         "users needed",
         "with 200",
@@ -113,7 +112,7 @@ def test_a_file_where_pairs_are_best(blindrec: Command, ratings: Path, monkeypat
     shown = blindrec("data", ratings)
     assert shown.code == 0, shown.err
     for words in ("pairwise", "rated-equal", "one label for all", "nothing of the file itself"):
-        assert words in shown.out
+        assert words in shown.words
 
 
 def test_data_ends_with_what_could_be_learned(blindrec: Command, ratings: Path) -> None:
@@ -135,8 +134,10 @@ def test_data_without_a_shape_says_so(blindrec: Command, tmp_path: Path) -> None
 def test_clusters_that_nothing_tells_apart(blindrec: Command) -> None:
     shown = blindrec("plan", "--like", "0.5,0.5")
     assert shown.code == 0
-    assert "blind to clusters 0 and 1" in shown.out
-    assert shown.out.strip().splitlines()[-1].startswith("no design that protects all that a device holds reaches")
+    assert "blind to clusters 0 and 1" in shown.words
+    assert shown.words.endswith(
+        "no design that protects all that a device holds reaches all items right with probability 0.95"
+    )
 
 
 BAD: dict[str, tuple[tuple[object, ...], str]] = {

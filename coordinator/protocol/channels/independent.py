@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
@@ -100,11 +99,11 @@ class IndependentBits:
         """
         if 1 << min(self.count, 64) > MOST_TOLD:
             raise InputError(f"{self.count} bits have more than {MOST_TOLD} releases; look at fewer bits")
-        one = [Fraction(self.if_one if bit else self.if_zero, COIN) for bit in private]
-        return [
-            math.prod((p if told else 1 - p for p, told in zip(one, release, strict=True)), start=Fraction(1))
-            for release in itertools.product((0, 1), repeat=self.count)
-        ]
+        coins = [1]
+        for _, bit in zip(range(self.count), private, strict=True):
+            on = self.if_one if bit else self.if_zero
+            coins = [before * coin for before in coins for coin in (COIN - on, on)]
+        return [Fraction(number, COIN**self.count) for number in coins]
 
     def draw(self, private: Bits2 | Indices2, coin: CoinOf) -> Bits2:
         """Return the released bits of a block of devices; ``private`` is used up. See `Sampled.draw`.

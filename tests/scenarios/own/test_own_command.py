@@ -187,7 +187,7 @@ def test_a_policy_of_ones_own_is_named_again_too(blindrec: Command, folder: Path
 PLAN = ("plan", "--items", 40, "--rated", 5, "--epsilon", 2, "--design")
 
 
-def test_a_plan_compares_it_by_what_its_class_predicts(blindrec: Command, folder: Path) -> None:
+def test_a_plan_compares_it_by_what_its_class_predicts(blindrec: Command, no_pairs: None, folder: Path) -> None:
     mine, *others = result(blindrec, *PLAN, "theirs.good:OUE")["designs"]
     assert (mine["design"], mine["note"]) == ("theirs.good:OUE", "")
     assert mine["exact"] == pytest.approx(0.95, abs=1e-3)
@@ -197,7 +197,7 @@ def test_a_plan_compares_it_by_what_its_class_predicts(blindrec: Command, folder
 
 
 def test_a_plan_simulates_what_predicts_nothing(
-    blindrec: Command, folder: Path, monkeypatch: pytest.MonkeyPatch
+    blindrec: Command, no_pairs: None, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("scenarios.planner.simulated.SECONDS", 0.5)
     mine = result(blindrec, *PLAN, "theirs.good:GRR")["designs"][0]
@@ -205,10 +205,11 @@ def test_a_plan_simulates_what_predicts_nothing(
     assert mine["users_low"] < mine["users"] < (mine["users_high"] or 10**9)
     assert mine["simulated"] >= 3
 
-    table = blindrec(*PLAN, "theirs.good:GRR").out
+    table = blindrec(*PLAN, "theirs.good:GRR").words
     row = table[table.index("theirs.good:GRR") :].split("maxsense", 1)[0]
     assert "(simulated)" in row
-    assert f"{mine['users']:,} [" in row
+    assert f" {mine['users']:,} " in row
+    assert f" [{mine['users_low']:,}, " in row
     assert "simulated with " in table
 
 
@@ -224,7 +225,7 @@ def test_a_plan_says_what_is_claimed_and_never_recommends_it(
     monkeypatch.setattr("scenarios.planner.plan.candidates", lambda _: [])
     made = result(blindrec, *PLAN, "bad:Large")
     assert (made["designs"][0]["channel"], made["recommended"]) == ("claimed, not checked", None)
-    table = blindrec(*PLAN, "bad:Large").out
+    table = blindrec(*PLAN, "bad:Large").words
     assert "claimed, not checked:" in table
     assert "protects all a device holds:" not in table
     assert "claimed, not checked: that bad:Large, k-means protects all a device holds; it is never recomm" in table
