@@ -33,9 +33,7 @@ from scenarios.rating_split import describe
 from scenarios.records import STDOUT, check_target, deliver
 from scenarios.resume_command import With, resume
 from scenarios.submission import job_commands as submission
-from scenarios.sweep.threshold_command import sweep
-from scenarios.two_tier.sweep_command import HELP as TWO_TIER_SWEEP_HELP
-from scenarios.two_tier.sweep_command import two_tier_sweep
+from scenarios.sweep.command import sweep
 from scenarios.two_tier.two_tier_command import two_tier
 
 app = typer.Typer(
@@ -45,7 +43,6 @@ app = typer.Typer(
     help="What can a recommender learn if nobody has to trust it, and what does that cost? Simulates devices that "
     "keep their ratings to themselves and answer an untrusted server with privatized one-bit sketches.",
 )
-sweep.command("two-tier", help=TWO_TIER_SWEEP_HELP)(two_tier_sweep)
 app.add_typer(sweep, name="sweep")
 
 

@@ -1,16 +1,37 @@
-"""Flags from the settings of mechanisms: a setting's type and description are its flag's."""
+"""Flags from the fields of scenarios: a field's type and description are its flag's."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
-from typing import Annotated, Any, TypeVar, get_args
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, TypeVar, cast, get_args
 
 import typer
+from pydantic import BeforeValidator
+from pydantic.fields import FieldInfo
 
 from scenarios.mechanisms import all_settings
 
 F = TypeVar("F", bound=Callable[..., None])
+Backend = Annotated[str, typer.Option(help="ray or inprocess.")]
+Address = Annotated[str | None, typer.Option(help="Ray head to join, host:port [start Ray here].")]
+Workers = Annotated[
+    int | None, typer.Option(help="Blocks of devices, or runs of a sweep, at the same time [all CPUs].")
+]
+Cohort = Annotated[int | None, typer.Option(help="Devices of a cohort, which is one actor [devices / workers].")]
+Repeat = Annotated[int, typer.Option(help="Run this many seeds from --seed on; report means with their intervals.")]
+Out = Annotated[
+    Path | None, typer.Option(help="New folder for result, scenario, versions and tables; or an interrupted one.")
+]
+Json = Annotated[str | None, typer.Option(help="File for the JSON result, or - for standard output.")]
+Setting = Annotated[list[str] | None, typer.Option(help="Your own design: name=value of a setting.")]
+With = Annotated[
+    list[str] | None, typer.Option("--with", help="Your own design: a package that it imports, which travels with it.")
+]
+Given = Annotated[
+    Path | None, typer.Argument(help="TOML file with the same names, or scenario.json of a finished run; flags win.")
+]
 
 
 def with_settings(*names: str) -> Callable[[F], F]:
@@ -18,27 +39,54 @@ def with_settings(*names: str) -> Callable[[F], F]:
 
     The command has a last parameter ``**settings``, which holds None where a flag was not given.
     """
+    return with_fields({name: field for name, field in all_settings().items() if not names or name in names})
+
+
+def with_fields(fields: Mapping[str, FieldInfo], leave_out: frozenset[str] = frozenset()) -> Callable[[F], F]:
+    """Let a command take a flag for each field, in the place of its last parameter ``**others``.
+
+    Parameters
+    ----------
+    fields : dict of FieldInfo
+        By the flags' names; None is given where a flag was not.
+    leave_out : frozenset of str
+        Parameters of the command that are no flags.
+    """
 
     def decorate(command: F) -> F:
         signature = inspect.signature(command, eval_str=True)
-        given = [one for one in signature.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
-        more = [_flag(name, field) for name, field in all_settings().items() if not names or name in names]
-        command.__signature__ = signature.replace(parameters=[*given, *more])  # type: ignore[attr-defined] # typer reads it
-        command.__annotations__ = {one.name: one.annotation for one in (*given, *more)}
+        given = [
+            one
+            for one in signature.parameters.values()
+            if one.kind is not inspect.Parameter.VAR_KEYWORD and one.name not in leave_out
+        ]
+        first = [one for one in given if one.kind is not inspect.Parameter.KEYWORD_ONLY]
+        more = [_flag(name, field) for name, field in fields.items()]
+        last = [one for one in given if one.kind is inspect.Parameter.KEYWORD_ONLY]
+        command.__signature__ = signature.replace(parameters=[*first, *more, *last])  # type: ignore[attr-defined] # typer reads it
+        command.__annotations__ = {one.name: one.annotation for one in (*first, *more, *last)}
         return command
 
     return decorate
 
 
-def _flag(name: str, field: Any) -> inspect.Parameter:
-    parts = _parts(field.annotation)
-    kinds = {part for part in parts if part in (int, float)}
-    kind = kinds.pop() if len(kinds) == 1 and not any(isinstance(part, str) for part in parts) else str
-    annotation = Annotated[kind | None, typer.Option(help=field.description)]  # type: ignore[valid-type] # made here
+def _flag(name: str, field: FieldInfo) -> inspect.Parameter:
+    option = typer.Option(f"--{name.replace('_', '-')}", help=field.description)  # a truth has no --no- beside it
+    annotation = Annotated[_kind(field) | None, option]  # type: ignore[valid-type] # made here
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
 
 
-def _parts(annotation: Any) -> list[Any]:
-    """Return the types and the literal values that an annotation is made of."""
-    inside = get_args(annotation)
-    return [annotation, *(part for one in inside for part in _parts(one))]
+def _kind(field: FieldInfo) -> type:
+    """Return the type that a flag reads: a path, or a plain number or truth, else text that the field itself reads."""
+    annotation: Any = field.annotation
+    read = list(field.metadata)
+    while inside := get_args(annotation):
+        if hasattr(annotation, "__metadata__"):
+            read += annotation.__metadata__
+        elif type(None) not in inside:
+            return str
+        annotation = inside[0]
+    if annotation is Path:
+        return Path
+    plain = annotation in (bool, int, float) and not any(isinstance(one, BeforeValidator) for one in read)
+    return cast("type", annotation) if plain else str

@@ -12,7 +12,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from coordinator.protocol.budget import as_json
 from coordinator.protocol.errors import InputError
 from scenarios.config import MOST_USERS, Scenario, load_scenario
-from scenarios.given import read_toml
 from scenarios.populations import cluster_sizes, populate
 from scenarios.sweep.axes import LABELS, TOP, Criterion, Fit, check_fit, variant
 from scenarios.validation import first_line
@@ -123,35 +122,8 @@ def built_in_grids() -> list[str]:
     return sorted(path.stem for path in BUILT_IN.glob("*.toml"))
 
 
-def load_grid(name: str, *, seeds: int | None = None) -> Grid:
-    """Read a grid by the name of a built-in one, or from a TOML file.
-
-    Parameters
-    ----------
-    name : str
-        Built-in name, or path.
-    seeds : int, optional
-        Wins over the file's.
-
-    Returns
-    -------
-    Grid
-
-    Raises
-    ------
-    InputError
-        One line for the first thing that is wrong: the key or the setting, its value and the remedy.
-    """
-    built_in = name in built_in_grids()
-    if not built_in and not Path(name).suffix and not Path(name).exists():
-        raise InputError(f"grid {name!r} is unknown; name a TOML file or one of {', '.join(built_in_grids())}")
-    path = BUILT_IN / f"{name}.toml" if built_in else Path(name)
-    values = read_toml(path, "grid file")
-    return read_grid(values if seeds is None else {**values, "seeds": seeds})
-
-
 def read_grid(values: dict[str, Any]) -> Grid:
-    """Check a grid's values and expand its settings; see `load_grid`."""
+    """Check a grid's values and expand its settings; raises `InputError`."""
     try:
         file = GridFile.model_validate(values)
     except ValidationError as error:

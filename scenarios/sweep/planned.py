@@ -11,6 +11,7 @@ from scipy.special import gammaincinv
 
 from scenarios.block_world import settle
 from scenarios.config import Scenario
+from scenarios.intervals import standard_error
 from scenarios.planner.needs import Target
 from scenarios.predictors import predictor
 from scenarios.sweep.axes import LABELS, TOP, Fit, divisor, value
@@ -77,8 +78,7 @@ def probe_rows(grid: Grid, units: Mapping[tuple[int, int], Measured]) -> list[di
             predicted = None if found is None else found.share(users)
             if predicted is None or shares.size < 2:
                 continue
-            mean = float(shares.mean())
-            error = float(shares.std(ddof=1) / math.sqrt(shares.size))
+            mean, error = float(shares.mean()), standard_error(list(shares)) or 0.0
             told = {"users": users, "predicted": predicted, "accuracy": mean, "standard_error": error}
             within = abs(mean - predicted) <= REACH * error
             rows.append({"setting": place, **fields_of(setting), "decoder": decoder, **told, "within": within})

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from scenarios.sweep.online_checks import check_sweep
 from statistical import normal_radius, rate_fits
 
 from scenarios.places.in_process import InProcess
 from scenarios.sweep.folder import claim
 from scenarios.sweep.online_axes import HALVING, OnlineSetting, parse_axes
-from scenarios.sweep.online_checks import check_sweep
 from scenarios.sweep.online_settings import OnlineSweep
 from scenarios.sweep.online_summary import summarize
 from scenarios.sweep.online_units import run_sweep

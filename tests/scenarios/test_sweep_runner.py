@@ -15,6 +15,7 @@ import pandas as pd
 import pytest
 from runs import Command, Ended, files_of_units, holds_within, refused
 from runs import lines_of_units as lines
+from scenarios.sweep.runner import run_units, units_of
 
 from coordinator.protocol.errors import InputError
 from scenarios import cli
@@ -24,7 +25,6 @@ from scenarios.store.locking import sole
 from scenarios.store.mark import FOLDER, MARK
 from scenarios.sweep.folder import EARLIER, claim
 from scenarios.sweep.grid import load_grid
-from scenarios.sweep.runner import run_units, units_of
 from scenarios.sweep.threshold import Measured, Unit, measure
 
 GRID = """

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from rich.console import Console
+from scenarios.two_tier.attack_figure import draw_attack, show_attack
 from statistical import rate_fits
 
 from coordinator.protocol.errors import InputError
@@ -21,7 +22,6 @@ from coordinator.protocol.features import ItemFeatures, residuals_many
 from coordinator.server.completion.rows import Rows
 from scenarios.two_tier import guessing
 from scenarios.two_tier.attack import Asked, Guessed, attack
-from scenarios.two_tier.attack_figure import draw_attack, show_attack
 from scenarios.two_tier.clues import deal
 from scenarios.two_tier.guessing import clustered_error
 

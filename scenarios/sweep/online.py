@@ -1,0 +1,104 @@
+"""The sweeps of online recommenders: along axes over planted worlds, or on clients of a file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import pandas as pd
+from rich.console import Console
+
+from scenarios.online.config import OnlineScenario
+from scenarios.sweep.kind import Figures, Sweep
+from scenarios.sweep.online_points import points_of
+from scenarios.sweep.online_ratings import Key as ClientsKey
+from scenarios.sweep.online_ratings import Measured as Served
+from scenarios.sweep.online_ratings import RatingsGrid, clients_table
+from scenarios.sweep.online_ratings import measure as serve
+from scenarios.sweep.online_ratings_summary import clients_and_rows
+from scenarios.sweep.online_ratings_summary import summarize as summarize_clients
+from scenarios.sweep.online_settings import OnlineGrid
+from scenarios.sweep.online_summary import rows_table, summarize
+from scenarios.sweep.online_tables import show, show_clients
+from scenarios.sweep.online_units import Key, Measured, Unit, measure
+
+
+@dataclass(frozen=True, slots=True)
+class OnlineSweep(Sweep[Key, Unit, Measured]):
+    """Recommenders over planted worlds."""
+
+    wanted: OnlineGrid
+    key, found, measure = Key, Measured, staticmethod(measure)
+
+    def content(self) -> dict[str, Any]:
+        """Return the grid's content."""
+        return self.wanted.content()
+
+    def units(self, done: Mapping[Key, Measured]) -> dict[Key, Unit]:  # noqa: ARG002 (none follows from another)
+        """Return every unit once, seed by seed, so that an unfinished sweep tells something of all settings."""
+        return {
+            Key(point.recommender, *point.setting, seed): Unit(point.scenario(seed), point.setting.environment)
+            for seed in range(self.wanted.seeds)
+            for point in self.wanted.points
+        }
+
+    def result(self, units: Mapping[Key, Measured]) -> dict[str, Any]:
+        """Return loss and privacy loss at every point, beside their bounds; see `summarize`."""
+        return summarize(self.wanted, units)
+
+    def rows(self, result: Mapping[str, Any]) -> pd.DataFrame:
+        """Return all points."""
+        return rows_table(result["points"])
+
+    def figures(self, units: Mapping[Key, Measured], result: Mapping[str, Any]) -> Figures:  # noqa: ARG002 (of the result)
+        """Yield a panel an axis."""
+        from scenarios.sweep.online_figure import draw_axes  # noqa: PLC0415 (plotting, where something is drawn)
+
+        points = points_of(result)
+        yield "figure", points, partial(draw_axes, result, points)
+
+    def show(self, console: Console, result: Mapping[str, Any], title: str) -> None:
+        """Print a table an axis."""
+        show(console, result, title)
+
+
+@dataclass(frozen=True, slots=True)
+class RatingsSweep(Sweep[ClientsKey, OnlineScenario, Served]):
+    """Recommenders on clients of a file."""
+
+    wanted: RatingsGrid
+    key, found, measure = ClientsKey, Served, staticmethod(serve)
+
+    def content(self) -> dict[str, Any]:
+        """Return what is known of the file, and how clients are drawn from it."""
+        return self.wanted.content()
+
+    def units(self, done: Mapping[ClientsKey, Served]) -> dict[ClientsKey, OnlineScenario]:  # noqa: ARG002 (as above)
+        """Return a unit a recommender and seed."""
+        seeds, names = range(self.wanted.seeds), self.wanted.names
+        return {ClientsKey(name, seed): self.wanted.scenario(name, seed) for seed in seeds for name in names}
+
+    def table(self, units: Mapping[ClientsKey, Served]) -> pd.DataFrame:
+        """Return every client of every unit."""
+        return clients_table(units)
+
+    def result(self, units: Mapping[ClientsKey, Served]) -> dict[str, Any]:
+        """Return means and paired differences over clients; see `summarize_clients`."""
+        return summarize_clients(self.wanted, units)
+
+    def rows(self, result: Mapping[str, Any]) -> pd.DataFrame:
+        """Return the recommenders, with what was measured of the clients."""
+        return clients_and_rows(result)
+
+    def figures(self, units: Mapping[ClientsKey, Served], result: Mapping[str, Any]) -> Figures:
+        """Yield what is saved and what is leaked."""
+        from scenarios.sweep import online_ratings_figure as figure  # noqa: PLC0415 (plotting, as above)
+
+        points = figure.points_of(result, self.table(units))
+        yield "figure", points, partial(figure.draw_clients, result, points)
+
+    def show(self, console: Console, result: Mapping[str, Any], title: str) -> None:
+        """Print what was measured of the clients, and every recommender."""
+        show_clients(console, result, title)
