@@ -151,7 +151,7 @@ class SweepResult(Result):
         self._swept = swept
 
     def frame(self, of: Literal["settings", "seeds"] = "settings") -> pd.DataFrame:
-        """Return a table of the result, such as U*, one row a setting, decoder and criterion; or of every seed's units."""
+        """Return a table of the result, such as U*, one row a setting, decoder and criterion; or of every unit."""
         sweep = self._swept.sweep
         return sweep.rows(self) if of == "settings" else sweep.table(self._swept.units)
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import pandas as pd
 from rich.console import Console
 
 from scenarios.config import MOST_USERS
-from scenarios.sweep.adaptive_measure import Measured, Unit, measure
+from scenarios.sweep.adaptive_measure import Key, Measured, Unit, measure
 from scenarios.sweep.adaptive_settings import GENEROUS, Comparison, check_comparison
 from scenarios.sweep.adaptive_summary import points_of, rows_table, summarize
 from scenarios.sweep.adaptive_tables import show
@@ -49,14 +49,6 @@ trajectory.csv (one adaptive run, round by round) and versions.json.
 """
 
 
-class Key(NamedTuple):
-    """A unit."""
-
-    scheme: str
-    items: int
-    seed: int
-
-
 @dataclass(frozen=True, slots=True)
 class AdaptiveSweep(Sweep[Key, Unit, Measured]):
     """A comparison to be measured, or that was measured."""
@@ -68,7 +60,7 @@ class AdaptiveSweep(Sweep[Key, Unit, Measured]):
         """Return the comparison's content."""
         return self.wanted.content()
 
-    def units(self, done: Mapping[Key, Measured]) -> dict[Key, Unit]:  # noqa: ARG002 (none follows from another)
+    def units(self, done: Mapping[Key, Measured]) -> dict[Key, Unit]:
         """Return every unit, seed by seed, so that an unfinished sweep tells something of all schemes."""
         wanted = self.wanted
         firsts = {(name, items): self._first(name, items) for items in wanted.items for name in wanted.measured}
@@ -102,7 +94,7 @@ class AdaptiveSweep(Sweep[Key, Unit, Measured]):
         """Return schemes and lower bounds."""
         return rows_table(result)
 
-    def figures(self, units: Mapping[Key, Measured], result: Mapping[str, Any]) -> Figures:  # noqa: ARG002 (of the result)
+    def figures(self, units: Mapping[Key, Measured], result: Mapping[str, Any]) -> Figures:
         """Yield users against items; and a trajectory, where an adaptive scheme ran."""
         from scenarios.sweep.adaptive_figure import draw_course, draw_users  # noqa: PLC0415 (plotting, only here)
 

@@ -16,7 +16,8 @@ from scenarios.separability import inseparable
 from scenarios.sweep.schemes import DESIGNS, SCHEMES
 from scenarios.sweep.threshold import predicted_users
 
-DEVICES, MOMENTS = "devices", "moments"
+DEVICES: Literal["devices"] = "devices"
+MOMENTS: Literal["moments"] = "moments"
 _WORLD = ("epsilon", "like", "class_shares", "cluster_shares", "confidence")
 GENEROUS = 8
 """No run has more users than this many times what one round of its design should need."""

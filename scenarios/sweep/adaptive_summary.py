@@ -20,12 +20,11 @@ from scenarios.intervals import (
     ratio_interval,
     share_interval,
 )
-from scenarios.sweep.adaptive_measure import Measured
+from scenarios.sweep.adaptive_measure import Key, Measured
 from scenarios.sweep.adaptive_settings import Comparison
 from scenarios.sweep.schemes import BASE, SCHEMES
 
-Units = Mapping[tuple[str, int, int], Measured]
-"""What was measured, by scheme, items and seed."""
+Units = Mapping[Key, Measured]
 NOTHING: Interval = (None, None, None)
 PREFERRED = (BASE, "adaptive-vectors", "adaptive-maxsense")
 """Schemes whose run the trajectory may be of; the first of them that there is."""
@@ -127,7 +126,7 @@ def _trajectory(wanted: Comparison, units: Units) -> dict[str, Any] | None:
     """Return seed 0's run in the largest catalogue, of adaptive sign sensing if it ran, with where it stood."""
     items = max(wanted.items)
     for name in PREFERRED:
-        one = units.get((name, items, 0))
+        one = units.get(Key(name, items, 0))
         if one is not None and one.steps:
             told = [asdict(step) for step in one.steps]
             return {"scheme": name, "label": wanted.label(name), "items": items, "seed": 0, "steps": told}

@@ -62,7 +62,7 @@ class Sweep(ABC, Generic[K, U, M]):
 
     key: ClassVar[type[Any]]
     found: ClassVar[type[Any]]
-    measure: ClassVar[Callable[[Any], Any]]
+    measure: ClassVar[Any]
     tables: ClassVar[tuple[str, str]] = ("units.parquet", "table.csv")
 
     @abstractmethod
@@ -95,7 +95,7 @@ class Sweep(ABC, Generic[K, U, M]):
 
     def write(self, key: K, found: M) -> dict[str, Any]:
         """Return that line; a number that is none, or infinite, is written as JSON of Python has it."""
-        return {**self.named(key), **asdict(found)}  # type: ignore[call-overload,no-any-return] # a dataclass
+        return {**self.named(key), **asdict(found)}  # type: ignore[call-overload] # a dataclass
 
     def named(self, key: K) -> dict[str, Any]:
         """Return a unit's name by the names of its parts."""

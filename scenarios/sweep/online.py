@@ -36,7 +36,7 @@ class OnlineSweep(Sweep[Key, Unit, Measured]):
         """Return the grid's content."""
         return self.wanted.content()
 
-    def units(self, done: Mapping[Key, Measured]) -> dict[Key, Unit]:  # noqa: ARG002 (none follows from another)
+    def units(self, done: Mapping[Key, Measured]) -> dict[Key, Unit]:
         """Return every unit once, seed by seed, so that an unfinished sweep tells something of all settings."""
         return {
             Key(point.recommender, *point.setting, seed): Unit(point.scenario(seed), point.setting.environment)
@@ -52,7 +52,7 @@ class OnlineSweep(Sweep[Key, Unit, Measured]):
         """Return all points."""
         return rows_table(result["points"])
 
-    def figures(self, units: Mapping[Key, Measured], result: Mapping[str, Any]) -> Figures:  # noqa: ARG002 (of the result)
+    def figures(self, units: Mapping[Key, Measured], result: Mapping[str, Any]) -> Figures:
         """Yield a panel an axis."""
         from scenarios.sweep.online_figure import draw_axes  # noqa: PLC0415 (plotting, where something is drawn)
 
@@ -75,7 +75,7 @@ class RatingsSweep(Sweep[ClientsKey, OnlineScenario, Served]):
         """Return what is known of the file, and how clients are drawn from it."""
         return self.wanted.content()
 
-    def units(self, done: Mapping[ClientsKey, Served]) -> dict[ClientsKey, OnlineScenario]:  # noqa: ARG002 (as above)
+    def units(self, done: Mapping[ClientsKey, Served]) -> dict[ClientsKey, OnlineScenario]:
         """Return a unit a recommender and seed."""
         seeds, names = range(self.wanted.seeds), self.wanted.names
         return {ClientsKey(name, seed): self.wanted.scenario(name, seed) for seed in seeds for name in names}

@@ -78,9 +78,19 @@ class Told(BaseModel):
     clients: int | None = Field(None, description="Clients of the file, drawn anew for every seed [50].")
 
 
-_PLANTED = ("voters", "peers", "diversity", "radius", "axes")
-_OF_FILE = ("clients", "columns", "like_from")
-_SCENARIO = ("rounds", "objects", "voters", "peers", "diversity", "radius", "ratings", "columns", "like_from")
+_PLANTED: tuple[str, ...] = ("voters", "peers", "diversity", "radius", "axes")
+_OF_FILE: tuple[str, ...] = ("clients", "columns", "like_from")
+_SCENARIO: tuple[str, ...] = (
+    "rounds",
+    "objects",
+    "voters",
+    "peers",
+    "diversity",
+    "radius",
+    "ratings",
+    "columns",
+    "like_from",
+)
 
 
 def read(values: Mapping[str, Any]) -> OnlineSweep | RatingsSweep:

@@ -12,7 +12,7 @@ from scenarios.sweep.online_axes import AXES, OnlineSetting
 from scenarios.tables import interval_of, number, percent, remark, show_table
 
 Row = Mapping[str, Any]
-_COLUMNS = ("loss", "s.e.", "95 %", "bound (L)", "Theorem 6", "epsilon", "exact", "at least")
+_COLUMNS: tuple[str, ...] = ("loss", "s.e.", "95 %", "bound (L)", "Theorem 6", "epsilon", "exact", "at least")
 _COLUMNS += ("run leaks", "most", "peers alive", "kicked")
 _REMARKS = (
     "bound (L): proved for any world; Theorem 6: no algorithm expects less against its adversary (rows with *)",

@@ -16,10 +16,9 @@ from scenarios.experiment import own_of
 from scenarios.intervals import CONFIDENCE, median_interval, paired_ratio
 from scenarios.sweep.fitting import fit_rows
 from scenarios.sweep.grid import Grid, fields_of
-from scenarios.sweep.threshold import Measured
+from scenarios.sweep.threshold import Key, Measured
 
-Units = Mapping[tuple[int, int], Measured]
-"""What was measured, by the setting's place and the seed."""
+Units = Mapping[Key, Measured]
 PAIR = ("paper", "centred")
 """Decoders whose users are divided, seed by seed."""
 

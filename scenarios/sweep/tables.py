@@ -20,12 +20,17 @@ def show(console: Console, summary: Mapping[str, Any], title: str) -> None:
     share = float(summary["share"])
     names = [name for name in _SETTING if name in _ALWAYS or len({row[name] for row in settings}) > 1]
     own = ["channel"] if any("channel" in row for row in settings) else []
-    ends = {"write": whole, "missing": "not reached"}
     show_table(
         console,
         [*names, "success", "U*", "95 %", "planned", *own],
         [
-            [*_fields(row, names), _success(row, share), whole(row["users"]), interval_of(row, **ends), _planned(row)]
+            [
+                *_fields(row, names),
+                _success(row, share),
+                whole(row["users"]),
+                interval_of(row, write=whole, missing="not reached"),
+                _planned(row),
+            ]
             + [str(row.get(name, "")) for name in own]
             for row in settings
         ],

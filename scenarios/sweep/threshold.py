@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 
@@ -29,6 +30,13 @@ STEP = math.sqrt(2)
 """Factor between populations while a bracket is sought: overshooting costs devices, evaluations cost little."""
 STOPPING = ("eliminate", "item-by-item", "until-learned")
 """Policies that decide themselves how many users they ask."""
+
+
+class Key(NamedTuple):
+    """A unit: place of the setting in the grid, and seed."""
+
+    setting: int
+    seed: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -76,7 +76,7 @@ class TwoTierSweep(Sweep[Key, Unit, Measured]):
         """Return every curve's means over seeds."""
         return pd.DataFrame(result["summary"])
 
-    def figures(self, units: Mapping[Key, Measured], result: Mapping[str, Any]) -> Figures:  # noqa: ARG002 (of the result)
+    def figures(self, units: Mapping[Key, Measured], result: Mapping[str, Any]) -> Figures:
         """Yield the paper's figures, whose points stand in the summary, and the attack."""
         from scenarios.sweep import two_tier_figure as figures  # noqa: PLC0415 (plotting, where something is drawn)
 
@@ -126,7 +126,16 @@ class Told(BaseModel):
     every: Annotated[int, Field(ge=1)] = Field(100, description="Private devices between two points of Figure 2 [100].")
 
 
-_SCENARIO = ("ratings", "columns", "planted", "public", "private", "private_by", "rank", "regularisation")
+_SCENARIO: tuple[str, ...] = (
+    "ratings",
+    "columns",
+    "planted",
+    "public",
+    "private",
+    "private_by",
+    "rank",
+    "regularisation",
+)
 _SCENARIO += ("m_step", "scale", "round_ratings", "holdout", "seed")
 
 

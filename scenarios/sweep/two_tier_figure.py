@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
@@ -47,7 +49,7 @@ def draw_attack(points: pd.DataFrame, figure: Figure) -> None:
         for place, (label, line) in enumerate(points.groupby("label", sort=False)):
             if line[name].isna().any():
                 continue
-            style = {"color": "0.4", "linestyle": "--"} if label == NOTHING else {"color": f"C{place}"}
+            style: dict[str, Any] = {"color": "0.4", "linestyle": "--"} if label == NOTHING else {"color": f"C{place}"}
             axes.plot(line["known"].map(places), line[name].astype(float), marker="o", label=str(label), **style)
         axes.set_xticks(list(places.values()), [str(known) for known in places])
         axes.yaxis.set_major_locator(MaxNLocator(6))

@@ -59,8 +59,8 @@ class SweepPlan:
         """Return the units that need no other: Figure 1, and the settings of Figure 2."""
         found: dict[Key, Unit] = {}
         if ATTACK in self.figures:
-            alone = {"mechanism": NONE, "epsilon": None, "weight": None}
-            found[Key(ATTACK, "", 0, self.base.seed)] = Unit(wanted=self._with(**alone), attacks=True)
+            attacked = self._with(mechanism=NONE, epsilon=None, weight=None)
+            found[Key(ATTACK, "", 0, self.base.seed)] = Unit(wanted=attacked, attacks=True)
         for seed in range(self.base.seed, self.base.seed + self.seeds):
             alone = {"mechanism": NONE, "epsilon": None, "private": 0, "weight": None, "seed": seed}
             if LEFT in self.figures:

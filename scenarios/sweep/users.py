@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import pandas as pd
 from rich.console import Console
@@ -16,7 +16,7 @@ from scenarios.sweep.kind import Figures, Kind, Sweep
 from scenarios.sweep.planned import add_plans, probes_of
 from scenarios.sweep.summary import settings_table, summarize, thresholds
 from scenarios.sweep.tables import show
-from scenarios.sweep.threshold import Measured, Unit, guess, measure
+from scenarios.sweep.threshold import Key, Measured, Unit, guess, measure
 
 HELP = """Find how many users it takes: the smallest U* with success in at least half of the seeds, a setting each.
 
@@ -58,13 +58,6 @@ was measured; with `probe = 0.9` accuracy is measured, too, where the planner sa
 """
 
 
-class Key(NamedTuple):
-    """A unit: place of the setting in the grid, and seed."""
-
-    setting: int
-    seed: int
-
-
 @dataclass(frozen=True, slots=True)
 class UsersSweep(Sweep[Key, Unit, Measured]):
     """A grid to be measured, or that was measured."""
@@ -77,7 +70,7 @@ class UsersSweep(Sweep[Key, Unit, Measured]):
         """Return the grid's content."""
         return self.grid.content()
 
-    def units(self, done: Mapping[Key, Measured]) -> dict[Key, Unit]:  # noqa: ARG002 (none follows from another)
+    def units(self, done: Mapping[Key, Measured]) -> dict[Key, Unit]:
         """Return every unit, seed by seed, so that an unfinished sweep tells something of all settings."""
         grid = self.grid
         starts = [guess(one.model_copy(update={"decoder": grid.decoders_of(one)[0]})) for one in grid.settings]
@@ -110,7 +103,7 @@ class UsersSweep(Sweep[Key, Unit, Measured]):
         """Return U* of every setting, decoder and criterion."""
         return settings_table(result)
 
-    def figures(self, units: Mapping[Key, Measured], result: Mapping[str, Any]) -> Figures:  # noqa: ARG002 (of the result)
+    def figures(self, units: Mapping[Key, Measured], result: Mapping[str, Any]) -> Figures:
         """Yield U* against what varies."""
         from scenarios.sweep.figure import draw_users  # noqa: PLC0415 (plotting, where something is drawn)
 

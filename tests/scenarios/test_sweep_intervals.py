@@ -7,8 +7,9 @@ from itertools import accumulate
 
 import numpy as np
 import pytest
-from scenarios.sweep.intervals import mean_interval, quantile_interval, quantile_ranks, ratio_interval, share_interval
 from statistical import clopper_pearson, rate_fits
+
+from scenarios.intervals import mean_interval, quantile_interval, quantile_ranks, ratio_interval, share_interval
 
 
 def at_most(count: int, share: float) -> list[float]:

@@ -80,7 +80,7 @@ from scenarios.places.in_process import InProcess
 from scenarios.two_tier.attack import ATTACKED
 from scenarios.two_tier.config import two_tier_of
 from scenarios.two_tier.experiment import run
-from scenarios.two_tier.sweep_plan import ASKED
+from scenarios.sweep.two_tier_plan import ASKED
 from scenarios.two_tier.two_tier_command import two_tier
 
 flags = {"planted": "120,60,4000", "public": "20", "private": 12, "rank": 3, "regularisation": 2.0}
