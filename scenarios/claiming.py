@@ -1,24 +1,23 @@
-"""A run's folder: claimed by a run before it begins, and found again by whoever goes on with it."""
+"""What makes a run the same run: the mark of its folder, and its scenario for whoever goes on with it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from coordinator.protocol.errors import InputError, PolicyError
+from scenarios.app.experiment import NOTHING, Named
 from scenarios.config import Scenario
 from scenarios.given import file_sha256
 from scenarios.policies import code_digest
 from scenarios.store.mark import FOLDER, MARK, RUN, Mark
-from scenarios.store.taking import require_source, take
+from scenarios.store.taking import require_source
 
 
-def claim(out: Path, scenario: Scenario, repeat: int = 1) -> None:
-    """Make a folder the place of a run, or of the rest of one; see `scenarios.store.taking.take`, also for errors."""
+def mark_of_run(scenario: Scenario, repeat: int = 1) -> Mark:
+    """Return the mark of a new run."""
     given, source = _identity(scenario)
-    code = code_digest(scenario.policy)
-    take(out, Mark(kind=RUN, scenario=given, source_sha256=source, code_sha256=code, repeat=repeat))
+    return Mark(kind=RUN, scenario=given, source_sha256=source, code_sha256=code_digest(scenario.policy), repeat=repeat)
 
 
 def _identity(scenario: Scenario) -> tuple[dict[str, Any], str | None]:
@@ -33,23 +32,6 @@ def _identity(scenario: Scenario) -> tuple[dict[str, Any], str | None]:
         return given, None
     given["ratings"] = str(scenario.ratings.absolute())
     return given, file_sha256(scenario.ratings, "ratings file")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Named:
-    """What whoever resumes a run names again, because nothing is imported since a folder says so.
-
-    Attributes
-    ----------
-    design, policy : str or None
-        Import paths of one's own; None where not given.
-    helpers : tuple of str
-        Packages that travel with the design.
-    """
-
-    design: str | None = None
-    policy: str | None = None
-    helpers: tuple[str, ...] = ()
 
 
 def _values(out: Path, kept: dict[str, Any], named: Named) -> dict[str, Any]:
@@ -78,7 +60,7 @@ def _values(out: Path, kept: dict[str, Any], named: Named) -> dict[str, Any]:
     return values
 
 
-def claimed(out: Path, mark: Mark, named: Named = Named()) -> Scenario:
+def claimed(out: Path, mark: Mark, named: Named = NOTHING) -> Scenario:
     """Return the scenario of a run that was interrupted.
 
     Parameters

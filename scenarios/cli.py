@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import sys
 from functools import cache
 from pathlib import Path
@@ -11,34 +12,32 @@ import typer
 from rich.console import Console
 
 from coordinator.protocol.budget import as_float, parse_epsilon
-from coordinator.server.mechanisms import found
 from scenarios import report
+from scenarios.app.command import command_of
+from scenarios.app.command import report as tell
+from scenarios.app.finishing import finished_run
 from scenarios.bounds import all_bounds, bounds_table
 from scenarios.check_command import check
-from scenarios.config import Scenario, load_scenario
-from scenarios.datasets import read_ratings, three_columns
+from scenarios.config import Scenario
+from scenarios.datasets import read_ratings
 from scenarios.entrance import enter, tightened
-from scenarios.flags import with_settings
-from scenarios.keeping import finished_run
+from scenarios.experiments import EXPERIMENTS, MAIN_JOB
+from scenarios.flags import Backend, Json
+from scenarios.given import three_columns
 from scenarios.online.adversary_command import HELP as ADVERSARY_HELP
 from scenarios.online.adversary_command import adversary
-from scenarios.online.online_command import HELP as ONLINE_HELP
-from scenarios.online.online_command import online
-from scenarios.own.importing import read_settings
 from scenarios.places.backends import open_session
 from scenarios.planner.plan_command import plan
 from scenarios.planner.shape import learnable_of
 from scenarios.planner.tables import show_learnable
 from scenarios.rating_split import describe
 from scenarios.records import STDOUT, check_target, deliver
-from scenarios.resume_command import With, resume
+from scenarios.resume_command import resume
+from scenarios.settings import COLUMNS, LIKE_FROM
 from scenarios.submission import job_commands as submission
 from scenarios.sweep.command import sweep
-from scenarios.two_tier.two_tier_command import two_tier
 
 app = typer.Typer(
-    no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode=None,
     help="What can a recommender learn if nobody has to trust it, and what does that cost? Simulates devices that "
     "keep their ratings to themselves and answer an untrusted server with privatized one-bit sketches.",
@@ -46,97 +45,38 @@ app = typer.Typer(
 app.add_typer(sweep, name="sweep")
 
 
-@app.command()
-@with_settings()
-def run(
-    scenario: Annotated[Path | None, typer.Argument(help="TOML file with the same names; flags win.")] = None,
-    design: Annotated[
-        str | None,
-        typer.Option(help=f"What is asked: {', '.join(found())}, or your own package.module:Name [maxsense]."),
-    ] = None,
-    setting: Annotated[list[str] | None, typer.Option(help="Your own design: name=value of a setting.")] = None,
-    helpers: With = None,
-    policy: Annotated[
-        str | None,
-        typer.Option(
-            help="Which query comes next: one-round, fixed, eliminate, item-by-item, or your own package.module:Name "
-            "[one-round]."
-        ),
-    ] = None,
-    confidence: Annotated[
-        float | None, typer.Option(help="Adaptive: P(all labels right) at which to stop [0.95].")
-    ] = None,
-    answers_per_device: Annotated[
-        int | None, typer.Option(help="Queries m a device answers at most, at epsilon / m each [1].")
-    ] = None,
-    rounds: Annotated[int | None, typer.Option(help="Policy fixed: number of rounds [2].")] = None,
-    most_rounds: Annotated[int | None, typer.Option(help="Stop a policy that goes on after so many [10000].")] = None,
-    decoder: Annotated[str | None, typer.Option(help="centred (ours) or paper, where a design has both.")] = None,
-    items: Annotated[int | None, typer.Option(help="Items N of the catalogue [200].")] = None,
-    users: Annotated[int | None, typer.Option(help="Users, one device each [1000000; of a file: its users].")] = None,
-    rated: Annotated[int | None, typer.Option(help="Items w that a user rated [20; of a file: the median].")] = None,
-    clusters: Annotated[int | None, typer.Option(help="Item clusters to look for [columns of --like, or 2].")] = None,
-    like: Annotated[str | None, typer.Option(help="P(like): clusters by ',', user classes by ';' [0.9,0.1].")] = None,
-    class_shares: Annotated[str | None, typer.Option(help="Shares of user classes [equal].")] = None,
-    cluster_shares: Annotated[str | None, typer.Option(help="Shares of item clusters [equal].")] = None,
-    epsilon: Annotated[str | None, typer.Option(help="Privacy of an answer in nats; inf for no noise [1].")] = None,
-    seed: Annotated[int | None, typer.Option(help="Everything random follows from it [0].")] = None,
-    ratings: Annotated[Path | None, typer.Option(help="A file of real ratings instead of the block model.")] = None,
-    columns: Annotated[str | None, typer.Option(help="Names of the file's user, item and rating columns.")] = None,
-    like_from: Annotated[float | None, typer.Option(help="Ratings from here on are likes [above own mean].")] = None,
-    held_out: Annotated[int | None, typer.Option(help="Likes held out a user, to score advice [1].")] = None,
-    dropout: Annotated[float | None, typer.Option(help="P(a device does not answer a query) [0].")] = None,
-    straggler_share: Annotated[float | None, typer.Option(help="P(one of the others is slow) [0].")] = None,
-    straggler_delay: Annotated[float | None, typer.Option(help="Mean delay of a slow device, in seconds [60].")] = None,
-    deadline: Annotated[
-        float | None, typer.Option(help="Answers that take longer are missing, in seconds [all are waited for].")
-    ] = None,
-    backend: Annotated[str, typer.Option(help="ray or inprocess.")] = "ray",
-    address: Annotated[str | None, typer.Option(help="Ray head to join, host:port [start Ray here].")] = None,
-    workers: Annotated[int | None, typer.Option(help="Blocks of devices at the same time [all CPUs].")] = None,
-    devices_per_actor: Annotated[int | None, typer.Option(help="Size of a cohort [users / workers].")] = None,
-    repeat: Annotated[int, typer.Option(help="Run this many seeds from --seed on; report means.")] = 1,
-    out: Annotated[Path | None, typer.Option(help="New folder for result, scenario, versions, items table.")] = None,
-    json: Annotated[str | None, typer.Option(help="File for the JSON result, or - for standard output.")] = None,
-    **settings: Any,
+@app.callback(invoke_without_command=True)
+def _told(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Tell the version, and leave.")] = False,
 ) -> None:
-    """Run one experiment: devices answer, the server learns item clusters, devices take advice from them.
-
-    Speed flags (--backend, --workers, --devices-per-actor) never change an answer.
-    """
-    names = set(Scenario.model_fields) - {"columns", "settings"}
-    flags = {name: value for name, value in locals().items() if name in names}
-    own = {**read_settings(setting or ()), "helpers": tuple(helpers) if helpers else None}
-    wanted = load_scenario(scenario, {**flags, **settings, **own, "columns": three_columns(columns)})
-    check_target(json)
-    opening = open_session(backend, address=address, workers=workers)
-    with finished_run(
-        wanted, opening, repeat=repeat, devices_per_actor=devices_per_actor, console=_stderr(), out=out
-    ) as finished:
-        report.report_run(finished.result, json, "run")
+    """See the help of `app`."""
+    if version:
+        sys.stdout.write(f"blindrec {importlib.metadata.version('blindrec')}\n")
+    elif context.invoked_subcommand is None:
+        typer.echo(context.get_help())
 
 
+for experiment in EXPERIMENTS.values():
+    app.command(experiment.name, help=experiment.help)(command_of(experiment))
 app.command()(resume)
 
 
 @app.command()
-def demo(
-    backend: Annotated[str, typer.Option(help="ray or inprocess.")] = "ray",
-    json: Annotated[str | None, typer.Option(help="File for the JSON result, or - for standard output.")] = None,
-) -> None:
+def demo(backend: Backend = "ray", json: Json = None) -> None:
     """Run the main job on an embedded default: 2 million devices, 200 items, two clusters, epsilon 1."""
     check_target(json)
     opening = open_session(backend, address=None, workers=None)
-    with finished_run(DEMO, opening, repeat=1, devices_per_actor=None, console=_stderr(), out=None) as finished:
-        report.report_run(finished.result, json, "demo")
+    with finished_run(MAIN_JOB, DEMO, opening, console=Console(stderr=True)) as finished:
+        tell(MAIN_JOB, finished.result, json, "demo")
 
 
 @app.command()
 def data(
     file: Annotated[Path, typer.Argument(help="MovieLens, Jester, or any CSV or Parquet file of ratings.")],
-    columns: Annotated[str | None, typer.Option(help="Names of the file's user, item and rating columns.")] = None,
-    like_from: Annotated[float | None, typer.Option(help="Ratings from here on are likes [above own mean].")] = None,
-    json: Annotated[str | None, typer.Option(help="File for the JSON result, or - for standard output.")] = None,
+    columns: Annotated[str | None, typer.Option(help=COLUMNS)] = None,
+    like_from: Annotated[float | None, typer.Option(help=LIKE_FROM)] = None,
+    json: Json = None,
 ) -> None:
     """Tell what is in a file of ratings, and what its users could let a server learn at epsilon 1, 2, 4 and 8."""
     check_target(json)
@@ -158,7 +98,7 @@ def bounds(
     failure: Annotated[float, typer.Option(help="Probability of failure that is allowed.")] = 0.5,
     mistakes: Annotated[int, typer.Option(help="Wrong items that still count as success.")] = 0,
     ours: Annotated[bool, typer.Option(help="Add two bounds that are not in the paper.")] = False,
-    json: Annotated[str | None, typer.Option(help="File for the JSON result, or - for standard output.")] = None,
+    json: Json = None,
 ) -> None:
     """Tell how many users any epsilon-LDP learner needs: all lower bounds of the Price of Privacy, and which binds."""
     check_target(json)
@@ -179,19 +119,13 @@ def bounds(
 
 app.command()(plan)
 app.command()(check)
-app.command("online", help=ONLINE_HELP)(online)
 app.command("adversary", help=ADVERSARY_HELP)(adversary)
 app.command("submit", help=submission.SUBMIT_HELP, context_settings=submission.PASS_ON)(submission.submit)
 app.command()(submission.status)
 app.command()(submission.stop)
-app.command("two-tier")(two_tier)
 
 
 DEMO = Scenario(items=200, rated=20, users=2_000_000)
-
-
-def _stderr() -> Console:
-    return Console(stderr=True)
 
 
 @cache

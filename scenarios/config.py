@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from pydantic import ConfigDict, Field, SerializeAsAny, ValidationError, model_validator
+from pydantic import Field, SerializeAsAny, ValidationError, model_validator
 
 from actors.absence import Absence
 from coordinator.protocol.budget import Epsilon, as_float
@@ -18,12 +18,14 @@ from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms import half_of
 from coordinator.protocol.own import Mechanism
 from coordinator.server.design import Design, World
+from coordinator.server.mechanisms import found
 from coordinator.server.server_half import FIXED, ONE_ROUND, POSTERIOR, TRUST_LOCAL, ServerHalf, Settings, check_shape
-from scenarios.given import Exact, GivenPath, brief
+from scenarios.given import Exact, GivenColumns, GivenPath, brief
 from scenarios.mechanisms import all_settings, own_settings, server_half
 from scenarios.number_lists import Matrix, Row, check_shares
 from scenarios.own.halves import OwnSettings, half_of_class, settings_in
 from scenarios.policy_settings import PolicySettings
+from scenarios.settings import COLUMNS, LIKE_FROM, OWN, SEED, Seed
 from scenarios.validation import first_line, validated
 
 NO_GUARANTEE = "none: epsilon is infinite, answers are not private"
@@ -36,39 +38,11 @@ SMALLEST_EPSILON = Fraction(1, 10**9)
 class Scenario(PolicySettings):
     """One run: the world, the mechanism and its privacy. Nothing here is about speed.
 
-    Values come flat, as in a TOML file: those that are a mechanism's own are gathered in ``settings``.
-
-    Attributes
-    ----------
-    design : str
-        What is asked: the name of a mechanism, or ``package.module:Name`` of one's own; one's own may be given as it
-        is, `coordinator.protocol.own.Mechanism`.
-    settings : Settings
-        The mechanism's own, a type of each.
-    decoder : str
-        How the server decodes, one of the design's; by default the first of them, or posterior with a policy that
-        adapts.
-    items, rated, users : int
-        N, w and U. With ``ratings`` N comes from the file, ``rated`` and ``users`` default to what the file has.
-    like : tuple of tuple of float
-        b, one row a user class, one column an item cluster.
-    class_shares, cluster_shares : tuple of float
-        Shares of user classes and of item clusters; equal where not given.
-    clusters : int
-        Number of clusters L that the server looks for; default: the columns of ``like``, or 2 with ``ratings``.
-    epsilon : Fraction or None
-        Privacy parameter of a device's whole answer, or of what the curator publishes [nats]; None (``"inf"``): no
-        noise, and the default of designs that are not private.
-    seed : int
-        Everything random follows from it.
-    dropout : float
-        Probability that a device does not answer a query.
-    straggler_share, straggler_delay, deadline : float
-        Probability that one of the others is slow, its mean delay (exponential) and when a round ends [both simulated
-        seconds]; answers after the deadline are missing. Without a deadline all are waited for.
+    Values come flat, as in a TOML file; those that are a mechanism's own are gathered in ``settings``. `blindrec run
+    --help` tells of each.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
+    brought: ClassVar[dict[str, tuple[str, ...]]] = {"ratings": ("items", "like", "class_shares", "cluster_shares")}
 
     if not TYPE_CHECKING:
 
@@ -99,26 +73,52 @@ class Scenario(PolicySettings):
             **others: Any,
         ) -> None: ...
 
-    design: str = "maxsense"
+    design: str = Field(
+        default="maxsense", description=f"What is asked: {', '.join(found())}, or your own {OWN} [maxsense]."
+    )
     settings: SerializeAsAny[Settings] = Settings()
-    decoder: str = "centred"
-    items: Annotated[int, Field(ge=2, le=MOST_ITEMS)] | None = None
-    rated: Annotated[int, Field(ge=1)] | None = None
-    users: Annotated[int, Field(ge=1, le=MOST_USERS)] | None = None
-    clusters: Annotated[int, Field(ge=2)] | None = None
-    like: Matrix = ((0.9, 0.1),)
-    class_shares: Row | None = None
-    cluster_shares: Row | None = None
-    epsilon: Exact = Field(default=1, validate_default=True)
-    seed: Annotated[int, Field(ge=0, lt=1 << 63)] = 0
-    ratings: GivenPath | None = None
-    columns: tuple[str, str, str] | None = None
-    like_from: float | None = None
-    held_out: Annotated[int, Field(ge=0)] = 1
-    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    straggler_share: Annotated[float, Field(ge=0, le=1)] = 0.0
-    straggler_delay: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 60.0
-    deadline: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    decoder: str = Field(
+        default="centred", description="centred (ours), paper or posterior, where a design has several [its first]."
+    )
+    items: Annotated[int, Field(ge=2, le=MOST_ITEMS)] | None = Field(
+        default=None, description="Items N of the catalogue [200; of a file: its items]."
+    )
+    rated: Annotated[int, Field(ge=1)] | None = Field(
+        default=None, description="Items w that a user rated [20; of a file: the median]."
+    )
+    users: Annotated[int, Field(ge=1, le=MOST_USERS)] | None = Field(
+        default=None, description="Users, one device each [1000000; of a file: its users]."
+    )
+    clusters: Annotated[int, Field(ge=2)] | None = Field(
+        default=None, description="Item clusters L to look for [columns of --like, or 2]."
+    )
+    like: Matrix = Field(
+        default=((0.9, 0.1),), description="P(like), b: item clusters by ',', user classes by ';' [0.9,0.1]."
+    )
+    class_shares: Row | None = Field(default=None, description="Shares of user classes [equal].")
+    cluster_shares: Row | None = Field(default=None, description="Shares of item clusters [equal].")
+    epsilon: Exact = Field(
+        default=1,
+        validate_default=True,
+        description="Privacy of a device's whole answer in nats; inf for no noise [1; inf if nothing is private].",
+    )
+    seed: Seed = Field(default=0, description=SEED)
+    ratings: GivenPath | None = Field(default=None, description="A file of real ratings instead of the block model.")
+    columns: GivenColumns | None = Field(default=None, description=COLUMNS)
+    like_from: float | None = Field(default=None, description=LIKE_FROM)
+    held_out: Annotated[int, Field(ge=0)] = Field(default=1, description="Likes held out a user, to score advice [1].")
+    dropout: Annotated[float, Field(ge=0, lt=1)] = Field(
+        default=0.0, description="P(a device does not answer a query) [0]."
+    )
+    straggler_share: Annotated[float, Field(ge=0, le=1)] = Field(
+        default=0.0, description="P(one of the others is slow) [0]."
+    )
+    straggler_delay: Annotated[float, Field(gt=0, allow_inf_nan=False)] = Field(
+        default=60.0, description="Mean delay of a slow device, exponential, in simulated seconds [60]."
+    )
+    deadline: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
+        default=None, description="Answers that take longer are missing, in simulated seconds [all are waited for]."
+    )
 
     @property
     def absence(self) -> Absence:
@@ -155,7 +155,7 @@ class Scenario(PolicySettings):
     def _consistent(self) -> Scenario:
         self._check_design()
         self.check_policy(self.half, self.settings, self.decoder)
-        theirs = self.model_fields_set & {"items", "like", "class_shares", "cluster_shares"}
+        theirs = self.model_fields_set & set(self.brought["ratings"])
         if self.ratings is not None and theirs:
             name = min(theirs)
             raise ValueError(
@@ -224,7 +224,7 @@ class Scenario(PolicySettings):
 
     def flat(self) -> dict[str, Any]:
         """Return the scenario as flat JSON values, as `blindrec run` takes them."""
-        values: dict[str, Any] = self.model_dump(mode="json")
+        values = super().flat()
         settings = values.pop("settings")
         return {**values, **settings, "epsilon": "inf" if self.epsilon is None else str(self.epsilon)}
 

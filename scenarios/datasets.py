@@ -160,20 +160,3 @@ def _duplicated(found: RatingColumns, order: Ints, repeats: Ints) -> InputError:
         f"user {user!r} rated item {item!r} twice, on {found.place(earlier)} and {found.place(later)}, and "
         f"{repeats.size} ratings in all repeat an earlier pair: keep one rating of each (user, item) pair"
     )
-
-
-def three_columns(text: str | None) -> tuple[str, str, str] | None:
-    """Read ``"user,item,rating"``: the names of a file's columns; None for None.
-
-    Raises
-    ------
-    InputError
-        If it does not name three.
-    """
-    if text is None:
-        return None
-    names = tuple(part.strip() for part in text.split(","))
-    if len(names) != 3:
-        raise InputError(f"columns is {text!r}; name three, like user,item,rating")
-    user, item, rating = names
-    return user, item, rating

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -15,6 +17,8 @@ from scenarios.given import LARGEST_WHOLE, brief, nameable
 
 _FILES = {"json", "grid"}
 """Parameters of type str that may name a file."""
+_WRITTEN = re.compile(r"[+-]?(\d{1,20}|\d{1,3}(,\d{3})+)(\.\d{1,20})?([eE][+-]?\d{1,2})?")
+"""A number as people write it."""
 _RUNS = {"repeat", "seeds"}
 MOST_RUNS = 10**6
 """Seeds of a command; sweeps hold a list of all that they run."""
@@ -115,7 +119,32 @@ def tightened(tree: Any) -> Any:
         tightened(command)
     for parameter in tree.params:
         parameter.callback = _checking(parameter.callback)
+        parameter.process_value = _reading(parameter.process_value)
     return tree
+
+
+def _reading(process: Any) -> Any:
+    """Read a number that is refused as it stands as people write it: 1e6 and 1,000,000 are the whole number 1000000."""
+
+    def read(context: Any, value: Any) -> Any:
+        try:
+            return process(context, value)
+        except InputError:
+            raise
+        except Exception:
+            if (number := _number(value)) is None:
+                raise
+            return process(context, number)
+
+    return read
+
+
+def _number(text: Any) -> str | None:
+    """Return a number without commas between thousands, and without an exponent where it is whole; None for others."""
+    if not isinstance(text, str) or not _WRITTEN.fullmatch(text):
+        return None
+    exact = Fraction(text.replace(",", ""))
+    return str(exact.numerator) if exact.denominator == 1 else str(float(exact))
 
 
 def _checking(before: Any) -> Any:

@@ -11,9 +11,10 @@ from typing import Any
 
 from rich.console import Console
 
+from scenarios.app.finishing import finished_run
 from scenarios.config import Scenario
 from scenarios.endings import InterruptedRunError
-from scenarios.keeping import finished_run
+from scenarios.main_job import MainJob
 from scenarios.places.backends import Backend, opened
 from scenarios.places.in_process import InProcess
 from scenarios.planner.asking import Asked, planned_for
@@ -67,6 +68,7 @@ def run(
         On Ctrl-C, or a notebook's stop button: the text tells what ``out`` keeps.
     """
     running = finished_run(
+        MainJob(),
         scenario,
         opened(backend or InProcess()),
         repeat=repeat,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import json
 import os
 import stat
 import tomllib
@@ -142,6 +143,21 @@ def read_toml(path: Path, what: str) -> dict[str, Any]:
     return values
 
 
+def read_values(path: Path, what: str) -> dict[str, Any]:
+    """Read a file of settings: TOML, or JSON where its name says so; see `read_toml`, also for errors."""
+    if path.suffix != ".json":
+        return read_toml(path, what)
+    try:
+        values = json.loads(_bounded(path, what))
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{what} {path} is no JSON: {cut_short(str(error), 2 * MOST_ECHOED)}") from None
+    if not isinstance(values, dict):
+        raise InputError(f"{what} {path} holds no object of names and values; name another one")
+    return values
+
+
 def _bounded(path: Path, what: str) -> bytes:
     remedy = "name a TOML file"
     try:
@@ -164,6 +180,23 @@ def _check_numbers(value: Any) -> None:
         raise ValueError(f"it holds a whole number of {value.bit_length()} bits; give at most 63")
 
 
+def three_columns(text: str | None) -> tuple[str, str, str] | None:
+    """Read ``"user,item,rating"``: the names of a file's columns; None for None.
+
+    Raises
+    ------
+    InputError
+        If it does not name three.
+    """
+    if text is None:
+        return None
+    names = tuple(part.strip() for part in text.split(","))
+    if len(names) != 3:
+        raise InputError(f"columns is {brief(text)}; name three, like user,item,rating")
+    user, item, rating = names
+    return user, item, rating
+
+
 def _path(value: Any) -> Any:
     if not isinstance(value, (str, Path)):
         raise ValueError(f"{brief(value)} is no path; write it in quotes")  # noqa: TRY004 (pydantic tells of it)
@@ -172,5 +205,9 @@ def _path(value: Any) -> Any:
 
 Exact = Annotated[Epsilon, BeforeValidator(lambda value: None if value is None else parse_epsilon(value))]
 """A privacy parameter, read exactly; None for no noise."""
+GivenColumns = Annotated[
+    tuple[str, str, str], BeforeValidator(lambda value: three_columns(value) if isinstance(value, str) else value)
+]
+"""Columns of a ratings file among a model's values, as a list or as one text with commas."""
 GivenPath = Annotated[Path, BeforeValidator(_path)]
 """A path among a model's values."""

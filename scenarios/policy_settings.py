@@ -4,35 +4,33 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from coordinator.protocol.errors import InputError
 from coordinator.server.mechanisms import found
 from coordinator.server.server_half import MOST_ROUNDS, ONE_ROUND, POSTERIOR, UNTIL_LEARNED, ServerHalf, Settings
+from scenarios.settings import OWN, ExperimentScenario
 
 
-class PolicySettings(BaseModel):
-    """A policy, and what it is told.
+class PolicySettings(ExperimentScenario):
+    """A policy, and what it is told."""
 
-    Attributes
-    ----------
-    policy : str
-        Which query comes next: one-round, fixed, eliminate, item-by-item, or ``package.module:Name`` of one's own.
-    rounds : int
-        Policy fixed's number of rounds.
-    confidence : float
-        Probability that all labels are to be right: when adaptive policies stop, and which items count as decided.
-    answers_per_device : int
-        Queries m that a device answers at most, each under ``epsilon / m``.
-    most_rounds : int
-        A policy that goes on after so many rounds is stopped.
-    """
-
-    policy: str = ONE_ROUND
-    rounds: Annotated[int, Field(ge=1)] = 2
-    confidence: Annotated[float, Field(gt=0, lt=1)] = 0.95
-    answers_per_device: Annotated[int, Field(ge=1)] = 1
-    most_rounds: Annotated[int, Field(ge=1)] = MOST_ROUNDS
+    policy: str = Field(
+        default=ONE_ROUND,
+        description="Which query comes next: one-round, fixed, eliminate, item-by-item, or your own "
+        f"{OWN} [one-round].",
+    )
+    rounds: Annotated[int, Field(ge=1)] = Field(default=2, description="Policy fixed: number of rounds [2].")
+    confidence: Annotated[float, Field(gt=0, lt=1)] = Field(
+        default=0.95,
+        description="P(all labels right) at which adaptive policies stop and items count as decided [0.95].",
+    )
+    answers_per_device: Annotated[int, Field(ge=1)] = Field(
+        default=1, description="Queries m a device answers at most, at epsilon / m each [1]."
+    )
+    most_rounds: Annotated[int, Field(ge=1)] = Field(
+        default=MOST_ROUNDS, description=f"Stop a policy that goes on after so many rounds [{MOST_ROUNDS}]."
+    )
 
     def check_policy(self, half: ServerHalf, settings: Settings, decoder: str) -> None:
         """Refuse a policy that there is not, or that the design cannot follow, and settings of another policy.

@@ -8,14 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
-from coordinator.protocol.budget import as_json
 from coordinator.protocol.errors import InputError
-from scenarios.config import Scenario
-from scenarios.experiment import Run
-from scenarios.files import to_json, try_file, write_bytes, write_json
-from scenarios.popularity import liked_share, ranks
+from scenarios.files import to_json, try_file, write_json
 
 STDOUT = "-"
 _PACKAGES = ("blindrec", "ray", "numpy", "numba", "scipy", "scikit-learn", "pandas", "pyarrow")
@@ -39,69 +33,6 @@ def check_target(json_target: str | None) -> None:
 def versions() -> dict[str, str]:
     """Return the versions of Python and of the packages that results depend on."""
     return {"python": platform.python_version(), **{name: importlib.metadata.version(name) for name in _PACKAGES}}
-
-
-def items_table(run: Run) -> pd.DataFrame:
-    """Return the learned items: item, score, standard_error, cluster; public, as devices receive it.
-
-    Where the server knows how sure it is, ``doubt`` is the probability that the cluster is another one, and ``decided``
-    tells which items are decided at the scenario's confidence. Where scores are a list by popularity, ``rank`` is an
-    item's place in it, and ``popularity``, which only the experimenter knows, the true share of devices that like it.
-    """
-    model, posterior = run.outcome.model, run.outcome.posterior
-    table = pd.DataFrame(
-        {
-            "item": run.population.item_labels.astype(str),
-            "score": model.score,
-            "standard_error": model.error,
-            "cluster": model.cluster,
-        }
-    )
-    if posterior is not None:
-        table["doubt"], table["decided"] = posterior.doubt, posterior.decided(1 - run.scenario.confidence)
-    if run.scenario.half.ranks:
-        table["rank"], table["popularity"] = ranks(model.score), liked_share(run.population)
-    return table
-
-
-def rounds_table(run: Run) -> pd.DataFrame:
-    """Return the rounds, in order: what was asked, of which devices, and how many answered."""
-    state = run.outcome.state
-    rows = [
-        {
-            "round": ask.query.round,
-            "design": ask.query.design,
-            "epsilon": as_json(ask.query.epsilon),
-            "pool": ask.query.items if ask.query.pool is None else ask.query.pool.size,
-            "first_device": ask.first,
-            "asked": counts.asked,
-            "answered": counts.answered,
-            "refused": counts.refused,
-            "query_id": ask.query.id.hex(),
-        }
-        for ask, counts in zip(state.asked, state.counts, strict=True)
-    ]
-    return pd.DataFrame(rows).astype({"epsilon": float})
-
-
-def write_out(out: Path, scenario: Scenario, result: dict[str, Any], first: Run) -> None:
-    """Write a run's folder: result.json, scenario.json, versions.json; items and rounds (of the first seed).
-
-    Parameters
-    ----------
-    out : Path
-        Existing; see `scenarios.claiming.claim`.
-    scenario : Scenario
-        As run.
-    result : dict
-        What `--json` prints.
-    first : Run
-        Whose items are written: that of the scenario's own seed.
-    """
-    for name, table in (("items", items_table(first)), ("rounds", rounds_table(first))):
-        table.attrs["releases_sha256"] = first.outcome.releases_sha256  # which run's table this is
-        write_bytes(out / f"{name}.parquet", table.to_parquet(index=False))
-    write_result(out, result, scenario.flat())
 
 
 def write_result(out: Path, result: dict[str, Any], scenario: dict[str, Any] | None = None) -> None:

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
-import scipy
 
 from actors.ratings import BlockRatings, StoredRatings
-from coordinator.protocol.arrays import Floats
 from coordinator.protocol.budget import Epsilon, add, as_json
 from coordinator.protocol.coins import derive
 from coordinator.server.server_half import TRUST_CURATOR, UNTIL_LEARNED
 from coordinator.server.statistics.scores import ScoreStatistic
 from scenarios.advice_scores import score_advice, what_clusters_follow
+from scenarios.columns import Average, Column
 from scenarios.config import Scenario
 from scenarios.experiment import Run, own_of
 from scenarios.metrics import clustering_scores
@@ -25,36 +23,67 @@ from scenarios.populations import class_shares, cluster_sizes
 from scenarios.predictors import predictor
 from scenarios.spending import Spent
 
-SHARES = (
-    "accuracy",
-    "nmi",
-    "advice_liked",
-    "popularity_share",
-    "taste_share",
-    "hit_rate",
-    "ndcg",
-    "popularity_hit_rate",
-    "popularity_ndcg",
-    "random_hit_rate",
-    "random_ndcg",
-    "top_50",
+COLUMNS = (
+    Column(name="seed", average=Average.FIRST),
+    Column(name="trust_model", words="trust model"),
+    Column(name="guarantee", words="guarantee"),
+    Column(name="mechanism", words="mechanism"),
+    Column(name="channel", words="channel"),
+    Column(name="epsilon", words="epsilon of a device [nats]"),
+    Column(name="person_epsilon", words="epsilon of a person [nats]", average=Average.WORST),
+    Column(name="copies_max", average=Average.WORST),
+    Column(name="questions", words="questions a device", unless_one="questions"),
+    Column(name="epsilon_per_question", words="epsilon of a question [nats]", unless_one="questions"),
+    Column(name="policy", words="policy", unless_one="rounds"),
+    Column(name="rounds", words="rounds", average=Average.COUNT, unless_one="rounds"),
+    Column(name="answers_per_device", words="answers a device, at most", unless_one="answers_per_device"),
+    Column(name="users", words="users"),
+    Column(name="asked", average=Average.COUNT),
+    Column(name="answered", words="answered", average=Average.COUNT),
+    Column(name="refused", words="refused", average=Average.COUNT),
+    Column(name="missing", words="missing", average=Average.COUNT),
+    Column(name="items", words="items"),
+    Column(name="rated", words="rated items (public)"),
+    Column(name="clusters", words="clusters"),
+    Column(name="unlearned", words="items not learned", average=Average.COUNT),
+    Column(name="undecided", words="items not decided", average=Average.COUNT),
+    Column(name="policy_error", words="policy went astray"),
+    Column(name="accuracy", words="items right", average=Average.MEAN, most=1),
+    Column(name="accuracy_predicted", words="items right, predicted", average=Average.FORMULA),
+    Column(name="exact", words="all items right", average=Average.SHARE),
+    Column(name="ari", words="adjusted Rand index", average=Average.MEAN),
+    Column(name="nmi", words="normalised mutual information", average=Average.MEAN, most=1),
+    Column(name="advice_liked", words="devices like of their own top 10", average=Average.MEAN, most=1),
+    Column(name="random_liked", words="devices like of random items", average=Average.FORMULA),
+    Column(name="clusters_follow", words="clusters follow"),
+    Column(name="popularity_share", words="variance of popularity between clusters", average=Average.MEAN, most=1),
+    Column(name="taste_share", words="variance of taste between clusters", average=Average.MEAN, most=1),
+    Column(name="noiseless_ari", words="agreement with clusters without noise (ARI)", average=Average.MEAN),
+    Column(
+        name="top_50",
+        words="true top 50 items among the estimated",
+        average=Average.MEAN,
+        most=1,
+        unless_known="accuracy",
+    ),
+    Column(
+        name="rank_correlation",
+        words="rank correlation with popularity",
+        average=Average.MEAN,
+        unless_known="accuracy",
+    ),
+    Column(name="hit_rate", words="hit rate at 10", average=Average.MEAN, most=1),
+    Column(name="popularity_hit_rate", words="  by popularity (knows all ratings)", average=Average.MEAN, most=1),
+    Column(name="random_hit_rate", words="  by chance", average=Average.MEAN, most=1),
+    Column(name="ndcg", words="NDCG at 10", average=Average.MEAN, most=1),
+    Column(name="popularity_ndcg", words="  by popularity (knows all ratings)", average=Average.MEAN, most=1),
+    Column(name="random_ndcg", words="  by chance", average=Average.MEAN, most=1),
+    Column(name="evaluated", words="users with held-out likes"),
+    Column(name="seconds", words="seconds", average=Average.MEAN),
+    Column(name="devices_per_second", words="devices a second", average=Average.MEAN),
+    Column(name="releases_sha256", words="SHA-256 of all releases", average=Average.NOTHING),
 )
-"""Measured numbers between 0 and 1."""
-MEASURED = (
-    *SHARES,
-    "rank_correlation",
-    "ari",
-    "noiseless_ari",
-    "accuracy_predicted",
-    "random_liked",
-    "seconds",
-    "devices_per_second",
-)
-"""Numbers of a result that a repeat reports the mean of."""
-COUNTS = ("asked", "answered", "refused", "missing", "rounds", "unlearned", "undecided")
-"""Numbers of a result that adaptive policies make differ between seeds; then a repeat reports the mean of them, too."""
-FORMULAS = ("accuracy_predicted", "random_liked")
-"""Those of them that follow from the scenario, and get no interval."""
+"""Columns of a record. In a block model all items of a cluster are equally popular: clusters tell more than lists."""
 
 
 def predict(scenario: Scenario, answered: int) -> float | None:
@@ -205,49 +234,3 @@ def _real(run: Run, noiseless: Run) -> dict[str, Any]:
         "noiseless_ari": follows.noiseless_ari,
         **score_advice(run.ran.advice, ratings, split),
     }
-
-
-def summarize(records: Sequence[dict[str, Any]], confidence: float = 0.95) -> dict[str, Any]:
-    """Return means over runs of several seeds, with intervals.
-
-    Parameters
-    ----------
-    records : sequence of dict
-        Results that differ in their seed only.
-    confidence : float
-        Level of the intervals: Student's t for means, Clopper-Pearson for the share of runs with all items right.
-
-    Returns
-    -------
-    dict
-        The first record with every measured number replaced by its mean, and the largest ``copies_max`` and
-        ``person_epsilon`` of all; ``intervals`` (name to low and high), ``repeat``, and ``runs`` (the records
-        themselves).
-    """
-    worst = max(records, key=lambda one: int(one["copies_max"]))
-    first = {**records[0], "copies_max": worst["copies_max"], "person_epsilon": worst["person_epsilon"]}
-    intervals: dict[str, list[float]] = {}
-    for name in MEASURED:
-        values = np.array([float(one[name]) for one in records if one.get(name) is not None])
-        if values.size:
-            first[name] = float(values.mean())
-        if values.size > 1 and name not in FORMULAS:
-            intervals[name] = _interval(values, confidence, most=1.0 if name in SHARES else math.inf)
-    for name in COUNTS:
-        counts = np.array([float(one[name]) for one in records if one.get(name) is not None])
-        if np.unique(counts).size > 1:
-            first[name], intervals[name] = float(counts.mean()), _interval(counts, confidence, most=math.inf)
-    if first.get("exact") is not None:
-        right = [bool(one["exact"]) for one in records]
-        first["exact"] = sum(right) / len(right)
-        proportion = scipy.stats.binomtest(sum(right), len(right)).proportion_ci(confidence, method="exact")
-        intervals["exact"] = [float(proportion.low), float(proportion.high)]
-    del first["releases_sha256"]
-    return {**first, "repeat": len(records), "level": confidence, "intervals": intervals, "runs": list(records)}
-
-
-def _interval(values: Floats, confidence: float, *, most: float) -> list[float]:
-    """Return Student's t interval of a mean, cut to what the numbers can be."""
-    least = -1.0 if values.min() < 0 else 0.0
-    reach = float(scipy.stats.t.ppf((1 + confidence) / 2, values.size - 1) * scipy.stats.sem(values))
-    return [max(least, float(values.mean()) - reach), min(most, float(values.mean()) + reach)]

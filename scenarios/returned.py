@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import pandas as pd
 
 from scenarios import report
+from scenarios.app.finishing import Finished
 from scenarios.planner.plan import DesignPlan
 from scenarios.planner.tables import recommendation
-from scenarios.records import items_table, rounds_table
-from scenarios.repeat import Finished
+from scenarios.results import COLUMNS
 from scenarios.sweep.folder import Swept
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class RunResult(Result):
 
     def __init__(self, finished: Finished) -> None:
         super().__init__(finished.result)
-        self._tables = {"items": items_table(finished.first), "rounds": rounds_table(finished.first)}
+        self._tables = finished.first.tables()
 
     def frame(self, of: Literal["runs", "items", "rounds"] = "runs") -> pd.DataFrame:
         """Return a table of the runs, one row a seed; or what the first seed's server learned of every item, or asked.
@@ -104,7 +104,7 @@ class RunResult(Result):
         return f"<table>{''.join(rows)}</table>"
 
     def _lines(self) -> list[tuple[str, str]]:
-        return [("design", str(self["design"])), *report.told_lines(self)]
+        return [("design", str(self["design"])), *report.lines_of(self, COLUMNS)]
 
 
 class PlanResult(Result):

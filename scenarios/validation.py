@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from coordinator.protocol.errors import InputError
-from scenarios.given import brief, read_toml
+from scenarios.given import brief, read_values
 
 M = TypeVar("M", bound=BaseModel)
 _WAYS = ("constrained-", "function-", "literal[")
@@ -23,7 +23,7 @@ def validated(kind: type[M], path: Path | None, flags: dict[str, Any]) -> M:
     kind : type
         What to read, e.g. `scenarios.config.Scenario`.
     path : Path or None
-        TOML file whose keys are the attributes of ``kind``.
+        TOML file whose keys are the attributes of ``kind``, or the scenario.json of a finished run.
     flags : dict
         What the command line set; None where it did not.
 
@@ -36,7 +36,7 @@ def validated(kind: type[M], path: Path | None, flags: dict[str, Any]) -> M:
     InputError
         One line for the first thing that is wrong: the key, its value and the remedy.
     """
-    values = read_toml(path, "scenario file") if path else {}
+    values = read_values(path, "scenario file") if path else {}
     if "settings" in values:
         raise InputError("key 'settings' is unknown: a mechanism's own settings stand among the others; take them out")
     values |= {name: value for name, value in flags.items() if value is not None}

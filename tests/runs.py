@@ -12,13 +12,19 @@ import numpy as np
 import pytest
 
 from actors.log import files_of
+from scenarios.app.experiment import Ended as Seed
+from scenarios.app.finishing import Finished, write_folder
+from scenarios.claiming import mark_of_run
 from scenarios.config import Scenario
 from scenarios.datasets import RatingTable
 from scenarios.experiment import Run, run
 from scenarios.places.in_process import InProcess
 from scenarios.places.session import Progress, silent
 from scenarios.rating_split import Split
+from scenarios.results import record
+from scenarios.run_tables import tables_of
 from scenarios.store.mark import FOLDER
+from scenarios.store.taking import take
 from scenarios.store.units import UNIT, UNITS
 
 Rating = tuple[int, int, float]
@@ -68,6 +74,19 @@ def here(
 ) -> Run:
     """A run in this process."""
     return run(scenario, InProcess(workers), devices_per_actor=devices_per_actor, progress=progress)
+
+
+def claim(out: Path, scenario: Scenario, repeat: int = 1) -> None:
+    """Make a folder a run's own."""
+    take(out, mark_of_run(scenario, repeat))
+
+
+def write_run(out: Path, finished: Run) -> dict[str, Any]:
+    """Write the folder of a run that is over; return its result."""
+    result = record(finished)
+    ended = Seed(record=result, scenario=finished.scenario.again(), tables=lambda: tables_of(finished))
+    write_folder(out, Finished(result=result, first=ended))
+    return result
 
 
 def planted_ratings(*, users: int, items: int, each: int, seed: int = 0) -> list[Rating]:

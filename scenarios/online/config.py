@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from coordinator.protocol.ballots import MOST_OBJECTS
 from coordinator.protocol.budget import as_float
 from coordinator.server.online.recommenders import recommender_of, still_names
-from scenarios.given import Exact, GivenPath, brief
+from scenarios.given import Exact, GivenColumns, GivenPath, brief
+from scenarios.settings import COLUMNS, LIKE_FROM, SEED, ExperimentScenario, Seed
 
 MOST_VOTERS = 10**9
 MOST_ROUNDS = 10**8
@@ -20,58 +21,43 @@ PLANTED = {"rounds": 1000, "voters": 256, "peers": 4, "diversity": 5, "radius": 
 """The random environment, where nothing else is said."""
 
 
-class OnlineScenario(BaseModel):
-    """One run: the clients, their voters and the recommender. Nothing here is about speed.
+class OnlineScenario(ExperimentScenario):
+    """One run: the clients, their voters and the recommender. Nothing here is about speed."""
 
-    Attributes
-    ----------
-    recommender : str
-        Name of one of the room `coordinator.server.online.recommenders`.
-    rounds : int or None
-        T of every client. Default 1,000; with ``ratings`` all rounds that each client has, with ``world`` the file's.
-    objects : int
-        m, objects of a round.
-    voters : int or None
-        N. Default 256; files bring their own.
-    peers : int or None
-        P of every client. Default 4; with files what is measured, and at most that.
-    diversity : int or None
-        D. Default 5; with files what is measured, and at least that.
-    radius : int or None
-        R. Default 5; with files the one for which p-rec's epsilon is least.
-    clients : int
-        Clients that are served, one after the other.
-    budget : Fraction or None
-        What all clients together may learn of a voter [nats]; a voter stays away from what it does not hold.
-    epsilon : Fraction or None
-        Naive composition's privacy loss of a whole run [nats]; None: what is proved of p-rec on the same clients.
-    seed : int
-        Everything random follows from it.
-    ratings : Path or None
-        A file of real ratings: its users are the voters, and clients are drawn among them.
-    columns, like_from
-        As in `scenarios.config.Scenario`.
-    world : Path or None
-        A TOML file with one client's rounds written down; see `scenarios.online.world_file`.
-    """
+    brought: ClassVar[dict[str, tuple[str, ...]]] = {"ratings": ("voters",), "world": ("voters", "rounds", "clients")}
 
-    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
-
-    recommender: str = REFERENCE
-    rounds: Annotated[int, Field(ge=2, le=MOST_ROUNDS)] | None = None
-    objects: Annotated[int, Field(ge=2, le=MOST_OBJECTS)] = 2
-    voters: Annotated[int, Field(ge=1, le=MOST_VOTERS)] | None = None
-    peers: Annotated[int, Field(ge=1)] | None = None
-    diversity: Annotated[int, Field(ge=0)] | None = None
-    radius: Annotated[int, Field(ge=0)] | None = None
-    clients: Annotated[int, Field(ge=1)] = 1
-    budget: Exact = None
-    epsilon: Exact = None
-    seed: Annotated[int, Field(ge=0, lt=1 << 63)] = 0
-    ratings: GivenPath | None = None
-    columns: tuple[str, str, str] | None = None
-    like_from: float | None = None
-    world: GivenPath | None = None
+    recommender: str = Field(default=REFERENCE, description=f"Which of those above recommends [{REFERENCE}].")
+    rounds: Annotated[int, Field(ge=2, le=MOST_ROUNDS)] | None = Field(
+        default=None, description="Rounds T of every client [1000; of a file: all a client has]."
+    )
+    objects: Annotated[int, Field(ge=2, le=MOST_OBJECTS)] = Field(default=2, description="Objects m of a round [2].")
+    voters: Annotated[int, Field(ge=1, le=MOST_VOTERS)] | None = Field(
+        default=None, description="Voters N [256; of a file: its other users]."
+    )
+    peers: Annotated[int, Field(ge=1)] | None = Field(
+        default=None, description="Peers P of every client [4; of a file: as measured, and at most that]."
+    )
+    diversity: Annotated[int, Field(ge=0)] | None = Field(
+        default=None, description="Rounds D with several liked objects [5; of a file: as measured, and at least that]."
+    )
+    radius: Annotated[int, Field(ge=0)] | None = Field(
+        default=None,
+        description="Rounds R in which a peer errs [5; of a file: where p-rec's epsilon is least].",
+    )
+    clients: Annotated[int, Field(ge=1)] = Field(default=1, description="Clients, served one after the other [1].")
+    budget: Exact = Field(
+        default=None, description="What all clients may learn of a voter, in nats; it stays away from more [no limit]."
+    )
+    epsilon: Exact = Field(
+        default=None, description="Naive composition only: privacy of a whole run in nats [what is proved of p-rec]."
+    )
+    seed: Seed = Field(default=0, description=SEED)
+    ratings: GivenPath | None = Field(
+        default=None, description="A file of real ratings: its users vote, and clients are drawn among them."
+    )
+    columns: GivenColumns | None = Field(default=None, description=COLUMNS)
+    like_from: float | None = Field(default=None, description=LIKE_FROM)
+    world: GivenPath | None = Field(default=None, description="A TOML file with one client's rounds.")
 
     @model_validator(mode="before")
     @classmethod
@@ -109,7 +95,7 @@ class OnlineScenario(BaseModel):
         for name, source in (("columns", self.ratings), ("like_from", self.ratings)):
             if source is None and getattr(self, name) is not None:
                 raise ValueError(f"{name} is {getattr(self, name)!r}, which is about ratings files; give --ratings too")
-        for name in ("voters",) if self.ratings else ("voters", "rounds", "clients") if self.world else ():
+        for name in self.brought["ratings"] if self.ratings else self.brought["world"] if self.world else ():
             if name in self.model_fields_set and getattr(self, name) is not None:
                 raise ValueError(f"{name} is {getattr(self, name)}, but {self.ratings or self.world} brings its own")
 

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import scipy
 
 from coordinator.protocol.budget import Epsilon, add, as_json
 from coordinator.server.server_half import TRUST_CURATOR
+from scenarios.columns import Average, Column, finite, joined
 from scenarios.online.exact import epsilon_exact
 from scenarios.online.loss_bounds import loss_bound
 from scenarios.online.privacy_lower_bounds import epsilon_needed
@@ -22,23 +21,50 @@ from scenarios.online.run import ClientRun, OnlineRun, cost, privacy_losses
 GUARANTEE = "epsilon-differential privacy of all recommendations to one client, one voter added or removed; the "
 GUARANTEE += "coordinator sees every vote"
 NO_GUARANTEE = "none: nothing is proved of this recommender here; the coordinator sees every vote"
-WORST = (
-    "epsilon_proved",
-    "epsilon_exact",
-    "privacy_loss_of_run",
-    "privacy_loss_of_peers",
-    "voter_epsilon",
-    "voter_loss",
+COLUMNS = (
+    Column(name="seed", average=Average.FIRST),
+    Column(name="trust_model", words="trust model"),
+    Column(name="guarantee", words="guarantee"),
+    Column(name="clients", words="clients"),
+    Column(name="rounds", words="rounds T"),
+    Column(name="skipped", words="rounds skipped (client likes nothing)"),
+    Column(name="objects", words="objects m"),
+    Column(name="voters", words="voters N"),
+    Column(name="refused", words="voters that stay away"),
+    Column(name="peers", words="peers P, promised"),
+    Column(name="peers_measured", words="  as there are"),
+    Column(name="diversity", words="diversity D"),
+    Column(name="radius", words="radius R"),
+    Column(name="loss", words="loss: disliked recommendations", average=Average.MEAN),
+    Column(name="loss_bound", words="  its bound"),
+    Column(name="loss_random", words="  of random recommendations", average=Average.MEAN),
+    Column(name="loss_share", average=Average.MEAN, most=1),
+    Column(name="epsilon_proved", words="epsilon, proved [nats]", average=Average.WORST),
+    Column(name="epsilon_exact", words="epsilon, exact worst case [nats]", average=Average.WORST),
+    Column(name="epsilon_needed", words="  any algorithm with that bound of the loss needs at least [nats]"),
+    Column(name="privacy_loss_of_run", words="exact privacy loss of this run [nats]", average=Average.WORST),
+    Column(name="privacy_loss_of_peers", words="  peers included", average=Average.WORST),
+    Column(
+        name="voter_epsilon",
+        words="epsilon of a voter, all clients [nats]",
+        average=Average.WORST,
+        unless_one="clients",
+    ),
+    Column(
+        name="voter_loss",
+        words="exact loss of a voter, all clients [nats]",
+        average=Average.WORST,
+        unless_one="clients",
+    ),
+    Column(name="budget", words="budget of a voter [nats]"),
+    Column(name="peers_alive", words="peers alive at the end", average=Average.MEAN),
+    Column(name="survivors", words="voters alive at the end", average=Average.MEAN),
+    Column(name="log_likelihood", average=Average.NOTHING),
+    Column(name="seconds", words="seconds"),
+    Column(name="recommendations_sha256", words="SHA-256 of all recommendations", average=Average.NOTHING),
 )
-"""Numbers of which the largest counts: of clients, and of seeds."""
-MEASURED = (
-    "loss",
-    "loss_random",
-    "loss_share",
-    "peers_alive",
-    "survivors",
-)
-"""Numbers that a repeat reports the mean of, with an interval."""
+"""Columns of a record; what is proved or leaked counts by the largest of clients, and of seeds."""
+_WORST = frozenset(column.name for column in COLUMNS if column.average is Average.WORST)
 
 
 def record(run: OnlineRun) -> dict[str, Any]:
@@ -126,7 +152,7 @@ def _voter_loss(run: OnlineRun) -> float | str | None:
     total = np.zeros(run.world.voters.users)
     for client in run.clients:
         total[client.served.electors] += client.served.exposure
-    return _finite(float(np.abs(total).max()))
+    return finite(float(np.abs(total).max()))
 
 
 def digest(run: OnlineRun) -> str:
@@ -181,43 +207,8 @@ def voters_table(run: OnlineRun) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)
 
 
-def summarize(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the means over seeds, with 95 % intervals (Student) of what was measured."""
-    first, count = dict(records[0]), len(records)
-    for name in ("recommendations_sha256", "log_likelihood"):
-        del first[name]
-    intervals: dict[str, list[float]] = {}
-    for name in [name for name in first if name != "seed"]:
-        values = [row[name] for row in records]
-        first[name] = _joined(name, values)
-        if name in MEASURED and all(isinstance(value, (int, float)) for value in values):
-            measured = np.array(values, np.float64)
-            mean = float(measured.mean())
-            reach = scipy.stats.t.isf(0.025, count - 1) * float(measured.std(ddof=1)) / math.sqrt(count)
-            first[name], intervals[name] = mean, [mean - reach, mean + reach]
-    return {**first, "repeat": count, "intervals": intervals}
-
-
 def _joined(name: str, values: list[Any]) -> Any:
-    """Return what a record says of several clients or seeds: the largest of what is guaranteed, else the mean."""
-    if name not in WORST or None in values:
-        return _together(values)
-    return _finite(max(math.inf if value == "inf" else value for value in values))
-
-
-def _together(values: list[Any]) -> Any:
-    """Return a value that all clients share, or the mean."""
-    if any(value is None for value in values):
-        return None
-    if any(isinstance(value, str) and value != "inf" for value in values):
-        return values[0] if len(set(values)) == 1 else "differs"
-    numbers = [math.inf if value == "inf" else value for value in values]
-    if math.inf in numbers:
-        return "inf"
-    return numbers[0] if all(value == numbers[0] for value in numbers) else float(np.mean(numbers))
-
-
-def _finite(value: float) -> float | str | None:
-    if math.isnan(value):
-        return None
-    return "inf" if math.isinf(value) else value
+    """Return what a record says of several clients: the largest of what is guaranteed, else the mean."""
+    if name not in _WORST or None in values:
+        return joined(values)
+    return finite(max(math.inf if value == "inf" else value for value in values))

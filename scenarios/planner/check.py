@@ -6,10 +6,12 @@ from typing import Any
 
 from rich.console import Console
 
+from scenarios.app.experiment import Running
+from scenarios.app.finishing import run_seeds
 from scenarios.config import Scenario
+from scenarios.main_job import MainJob
 from scenarios.places.session import Session
 from scenarios.predictors import predictor
-from scenarios.repeat import run_seeds
 
 
 def check_plan(scenario: Scenario, session: Session, *, repeat: int, console: Console) -> dict[str, Any]:
@@ -31,8 +33,9 @@ def check_plan(scenario: Scenario, session: Session, *, repeat: int, console: Co
     dict
         What `blindrec run` gives, with ``accuracy_predicted`` and ``exact_predicted``.
     """
-    finished = run_seeds(scenario, session, repeat=repeat, devices_per_actor=None, console=console)
-    found, answered = predictor(finished.scenario), finished.result["answered"]
+    finished = run_seeds(MainJob(), scenario, Running(session=session, console=console), repeat)
+    as_run = Scenario.model_validate(finished.first.scenario)
+    found, answered = predictor(as_run), finished.result["answered"]
     predicted: dict[str, float | None] = {"accuracy_predicted": None, "exact_predicted": None}
     if found is not None:
         predicted = {"accuracy_predicted": found.share(answered), "exact_predicted": found.all_right(answered)}

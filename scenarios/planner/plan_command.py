@@ -12,8 +12,8 @@ from rich.console import Console
 from coordinator.protocol.budget import parse_epsilon
 from coordinator.protocol.errors import InputError
 from scenarios.config import MOST_USERS as MOST_SIMULATED
-from scenarios.datasets import three_columns
 from scenarios.flags import with_settings
+from scenarios.given import three_columns
 from scenarios.mechanisms import shared_settings
 from scenarios.own.importing import read_settings
 from scenarios.places.backends import check_backend, open_session

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from rich.console import Console
 
 from coordinator.protocol.errors import InputError
-from scenarios.datasets import three_columns
+from scenarios.given import three_columns
 from scenarios.records import versions
 from scenarios.sweep.attack_tables import attack_table, show_attack
 from scenarios.sweep.kind import Figures, Kind, Sweep

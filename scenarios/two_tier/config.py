@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from coordinator.protocol.budget import Epsilon, as_float, parse_epsilon
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.second_order_mechanisms import check_mechanism, found, half_of
+from coordinator.protocol.second_order_public import A_RELEASE
 from coordinator.server.completion import mechanisms
 from coordinator.server.completion.reading import HALF
-from scenarios.given import GivenPath, brief
+from scenarios.given import Exact, GivenColumns, GivenPath, brief
+from scenarios.settings import COLUMNS, SEED, ExperimentScenario, Seed
 from scenarios.two_tier.scale import read_scale
-from scenarios.validation import validated
 
 if TYPE_CHECKING:
     from coordinator.server.completion.fitting import Fitting
@@ -76,73 +76,59 @@ def _shape(value: Any) -> Any:
     return users, items, ratings
 
 
-Exact = Annotated[Epsilon, BeforeValidator(lambda value: None if value is None else parse_epsilon(value))]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
-class TwoTier(BaseModel):
-    """One run of the two-tier model. Nothing here is about speed.
+_WITH_EPSILON = ", ".join(
+    name if half.epsilon_of == A_RELEASE else f"{name} ({half.epsilon_of})"
+    for name, half in found().items()
+    if half.takes_epsilon
+)
 
-    Attributes
-    ----------
-    ratings : Path or None
-        A file of ratings; else ``planted``.
-    columns : tuple of str or None
-        Names of its user, item and rating columns.
-    planted : tuple of int or None
-        Users, items and ratings of a planted table; see `scenarios.two_tier.planted`.
-    public : int or float
-        Number of public users, or their share below 1.
-    private : int or None
-        Private devices that answer, all other users only receive the model; None: `PRIVATE`, or all that there are.
-    public_by, private_by : {"most", "random"}
-        Users with most ratings first, or in random order.
-    mechanism : str
-        One of `GUARANTEES`.
-    epsilon : Fraction or None
-        The mechanism's privacy parameter [nats], where it has one.
-    rank, regularisation, weight
-        r, kap, and the weight of a release against a public user's row; chosen on held-out public users where None
-        (or see `weight_set`).
-    norm : {"uniform", "weighted"}
-        Trace norm.
-    m_step : {"keep", "prox"}
-        See `coordinator.server.completion.fitting.Fitting`.
-    scale : tuple of float or None
-        The set S of ratings; None: the ratings that public users gave, where there are at most 32 different ones.
-    round_ratings : bool
-        Move every rating to the nearest in ``scale`` first.
-    holdout : int
-        Test ratings a user.
-    iterations, batch, batch_iterations : int
-        EM iterations on public users alone; devices of a batch; EM iterations after each batch.
-    seed : int
-        Everything random follows from it.
-    """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
+class TwoTier(ExperimentScenario):
+    """One run of the two-tier model. Nothing here is about speed."""
 
-    ratings: GivenPath | None = None
-    columns: tuple[str, str, str] | None = None
-    planted: Annotated[tuple[int, int, int] | None, BeforeValidator(_shape)] = None
-    public: Annotated[float, BeforeValidator(_share)] = 100
-    private: Annotated[int, Field(ge=0)] | None = None
-    public_by: Literal["most", "random"] = "most"
-    private_by: Literal["most", "random"] = "most"
-    mechanism: str = DEFAULT_MECHANISM
-    epsilon: Exact = None
-    rank: Annotated[int, Field(ge=1)] | None = None
-    regularisation: Positive | None = None
-    weight: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
-    norm: Literal["uniform", "weighted"] = "uniform"
-    m_step: Literal["keep", "prox"] = "keep"
-    scale: Annotated[tuple[float, ...] | None, BeforeValidator(read_scale)] = None
-    round_ratings: bool = False
-    holdout: Annotated[int, Field(ge=1)] = 10
-    iterations: Annotated[int, Field(ge=1)] = 20
-    batch: Annotated[int, Field(ge=1)] = 20
-    batch_iterations: Annotated[int, Field(ge=1)] = 2
-    seed: Annotated[int, Field(ge=0, lt=1 << 63)] = 0
+    brought: ClassVar[dict[str, tuple[str, ...]]] = {"ratings": ()}
+
+    ratings: GivenPath | None = Field(default=None, description="A file of ratings: MovieLens, Jester, CSV, Parquet.")
+    columns: GivenColumns | None = Field(default=None, description=COLUMNS)
+    planted: Annotated[tuple[int, int, int] | None, BeforeValidator(_shape)] = Field(
+        default=None, description="users,items,ratings of planted data instead of a file."
+    )
+    public: Annotated[float, BeforeValidator(_share)] = Field(
+        default=100, description="Public users: a number, or a share like 0.05 or 5% [100]."
+    )
+    private: Annotated[int, Field(ge=0)] | None = Field(
+        default=None,
+        description=f"Private devices that answer, once each; other users only receive the model [{PRIVATE}, or all].",
+    )
+    public_by: Literal["most", "random"] = Field(
+        default="most", description="Public users: most (ratings first) or random [most]."
+    )
+    private_by: Literal["most", "random"] = Field(default="most", description="Private devices: most or random [most].")
+    mechanism: str = Field(default=DEFAULT_MECHANISM, description=f"{', '.join(GUARANTEES)} [{DEFAULT_MECHANISM}].")
+    epsilon: Exact = Field(default=None, description=f"Privacy in nats, of {_WITH_EPSILON} [{DEFAULT_EPSILON}].")
+    rank: Annotated[int, Field(ge=1)] | None = Field(
+        default=None, description="Directions r of the features [validated on held-out public users]."
+    )
+    regularisation: Positive | None = Field(default=None, description="kappa of the trace norm [validated].")
+    weight: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = Field(
+        default=None, description="Of a release against a public user's row [0.5 as in the paper, or validated]."
+    )
+    norm: Literal["uniform", "weighted"] = Field(
+        default="uniform", description="Trace norm: uniform or weighted [uniform]."
+    )
+    m_step: Literal["keep", "prox"] = Field(default="keep", description="keep (the paper's) or prox (exact) [keep].")
+    scale: Annotated[tuple[float, ...] | None, BeforeValidator(read_scale)] = Field(
+        default=None, description="The set S of ratings, 1,2,3,4,5 or 0.5:5:0.5 [what public users gave]."
+    )
+    round_ratings: bool = Field(default=False, description="Move every rating to the nearest in S first.")
+    holdout: Annotated[int, Field(ge=1)] = Field(default=10, description="Test ratings of every user [10].")
+    iterations: Annotated[int, Field(ge=1)] = Field(default=20, description="EM iterations on public users alone [20].")
+    batch: Annotated[int, Field(ge=1)] = Field(default=20, description="Private devices between two models [20].")
+    batch_iterations: Annotated[int, Field(ge=1)] = Field(default=2, description="EM iterations after each batch [2].")
+    seed: Seed = Field(default=0, description=SEED)
 
     @model_validator(mode="after")
     def _consistent(self) -> TwoTier:
@@ -180,14 +166,3 @@ class TwoTier(BaseModel):
         from coordinator.server.completion.fitting import Fitting  # noqa: PLC0415 (reading settings compiles nothing)
 
         return Fitting(rank=rank, kappa=kappa, mstep=self.m_step, weighted=self.norm == "weighted")
-
-
-def two_tier_of(flags: Mapping[str, Any]) -> TwoTier:
-    """Check flags; those that are None were not given.
-
-    Raises
-    ------
-    InputError
-        One line for the first thing that is wrong: its name, its value and the remedy.
-    """
-    return validated(TwoTier, None, dict(flags))

@@ -17,7 +17,7 @@ from malformed import begin_no_run, fault, ratings_file
 from runs import Command, refused
 
 from scenarios.online.config import OnlineScenario
-from scenarios.online.keeping import FILES
+from scenarios.online.online_experiment import Online
 from scenarios.store.mark import KINDS, ONLINE, SWEEP, TWO_TIER, Mark
 from scenarios.store.taking import mark_of
 from scenarios.sweep.kinds import load_sweep
@@ -165,7 +165,7 @@ def test_folders_that_nobody_means_to_resume(
     mark.parent.mkdir(parents=True)
     {
         "run": Mark(scenario={"items": 20, "rated": 5, "users": 100}, source_sha256=None, code_sha256=""),
-        "online": mark_of(ONLINE, OnlineScenario(rounds=5, voters=16, seed=3), *FILES, repeat=2),
+        "online": mark_of(ONLINE, OnlineScenario(rounds=5, voters=16, seed=3), *Online.files, repeat=2),
         "two-tier": mark_of(TWO_TIER, TwoTier(planted=(60, 30, 900), rank=2)),
         "sweep": Mark(kind=SWEEP, scenario=load_sweep(str(grid)).content(), source_sha256=None, code_sha256=""),
     }[kind].write(tmp_path / "kept")

@@ -14,11 +14,12 @@ from scipy.stats import spearmanr
 from actors.ratings import StoredRatings
 from coordinator.protocol.coins import as_words, derive
 from scenarios import report
+from scenarios.columns import mean_of
 from scenarios.from_python import run as run_scenario
 from scenarios.from_python import sweep
 from scenarios.popularity import liked_share, rank_correlation, ranks, top_share
 from scenarios.populations import populate
-from scenarios.results import record, summarize
+from scenarios.results import COLUMNS, record
 
 RANKING = ["maxsense", "multi-maxsense", "sign", "grr", "oue", "olh", "hadamard", "subset", "set"]
 
@@ -92,16 +93,16 @@ def test_scores_about_something_else_are_no_list() -> None:
 
 def test_tables_tell_of_lists_where_items_differ_and_repeats_their_mean(file: Path) -> None:
     one, other = (record(here(of_file(file, users=900, epsilon=4, seed=seed))) for seed in (0, 1))
-    told = dict(report.told_lines(one))
+    told = dict(report.lines_of(one, COLUMNS))
     assert told["true top 50 items among the estimated"] == report.text_of(one["top_50"])
     assert told["rank correlation with popularity"] == report.text_of(one["rank_correlation"])
-    both = summarize([one, other])
+    both = mean_of(COLUMNS, [one, other])
     assert both["top_50"] == pytest.approx((one["top_50"] + other["top_50"]) / 2)
     assert 0 <= both["intervals"]["top_50"][0] <= both["intervals"]["top_50"][1] <= 1
     assert both["intervals"]["rank_correlation"][0] >= -1
     planted = record(here(small()))
     assert planted["top_50"] == 1.0  # of 40 items
-    assert "true top 50 items among the estimated" not in dict(report.told_lines(planted))
+    assert "true top 50 items among the estimated" not in dict(report.lines_of(planted, COLUMNS))
     assert pd.DataFrame([planted])["rank_correlation"].notna().all()
 
 

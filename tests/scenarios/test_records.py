@@ -9,12 +9,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from runs import here, of_file, planted_ratings, small, write_movielens
+from runs import here, of_file, planted_ratings, small, write_movielens, write_run
 
 from coordinator.protocol.errors import InputError
 from scenarios.files import to_json, try_folder, write_json
-from scenarios.records import check_target, deliver, items_table, rounds_table, versions, write_out
+from scenarios.records import check_target, deliver, versions
 from scenarios.results import record
+from scenarios.run_tables import items_table, rounds_table
 
 COLUMNS = ["item", "score", "standard_error", "cluster"]
 
@@ -55,8 +56,7 @@ def test_places_that_cannot_be_used_are_refused(tmp_path: Path) -> None:
 def test_the_folder_of_a_run(tmp_path: Path) -> None:
     scenario = small(epsilon="1/3", like="0.9,0.5,0.1", cluster_shares="0.5,0.25,0.25")
     run = here(scenario)
-    result = record(run)
-    write_out(tmp_path, run.scenario, result, run)
+    result = write_run(tmp_path, run)
     assert {path.name for path in tmp_path.iterdir()} == {
         "result.json",
         "scenario.json",
@@ -76,7 +76,7 @@ def test_the_folder_of_a_run(tmp_path: Path) -> None:
 
 def test_no_noise_is_a_word_in_the_scenario_as_run(tmp_path: Path) -> None:
     run = here(small(epsilon="inf"))
-    write_out(tmp_path, run.scenario, record(run), run)
+    write_run(tmp_path, run)
     as_run = json.loads((tmp_path / "scenario.json").read_text())
     assert as_run["epsilon"] == "inf"
     assert small(**as_run) == run.scenario
@@ -84,7 +84,7 @@ def test_no_noise_is_a_word_in_the_scenario_as_run(tmp_path: Path) -> None:
 
 def test_the_items_table_is_the_model(tmp_path: Path) -> None:
     run = here(small())
-    write_out(tmp_path, run.scenario, record(run), run)
+    write_run(tmp_path, run)
     table = pd.read_parquet(tmp_path / "items.parquet")
     assert list(table.columns) == [*COLUMNS, "rank", "popularity"]
     assert table["item"].tolist() == [f"item {item}" for item in range(40)]
@@ -106,7 +106,7 @@ def test_what_the_server_is_sure_of_stands_in_the_items_table() -> None:
 
 def test_the_rounds_table_tells_what_was_asked_of_whom(tmp_path: Path) -> None:
     run = here(small(design="sign", policy="fixed", rounds=4, answers_per_device=2, epsilon="1/3", users=100))
-    write_out(tmp_path, run.scenario, record(run), run)
+    write_run(tmp_path, run)
     table = pd.read_parquet(tmp_path / "rounds.parquet")
     assert table["round"].tolist() == [0, 1, 2, 3]
     assert set(table["design"]) == {"sign"}

@@ -9,7 +9,8 @@ from rich.console import Console
 from runs import here, small
 
 from scenarios import report
-from scenarios.results import record, summarize
+from scenarios.columns import mean_of
+from scenarios.results import COLUMNS, record
 
 
 def paper(*, terminal: bool = False) -> tuple[Console, io.StringIO]:
@@ -27,7 +28,7 @@ def row(text: str, words: str) -> str:
 def test_the_table_tells_trust_model_guarantee_measure_and_prediction() -> None:
     result = record(here(small(epsilon="1/4")))
     console, sheet = paper()
-    report.show(console, result, "a run")
+    report.show(console, result, "a run", COLUMNS)
     text = sheet.getvalue()
     assert text.startswith("a run")
     assert row(text, "trust model") == "local"
@@ -41,14 +42,14 @@ def test_the_table_tells_trust_model_guarantee_measure_and_prediction() -> None:
 
 def test_without_noise_the_table_says_that_nothing_is_private() -> None:
     console, sheet = paper()
-    report.show(console, record(here(small(epsilon="inf"))), "a run")
+    report.show(console, record(here(small(epsilon="inf"))), "a run", COLUMNS)
     assert row(sheet.getvalue(), "guarantee") == "none: epsilon is infinite, answers are not private"
     assert row(sheet.getvalue(), "epsilon of a device [nats]") == "inf"
 
 
 def test_what_is_null_or_absent_has_no_row() -> None:
     console, sheet = paper()
-    report.show(console, {"users": 3, "accuracy": None}, "a run")
+    report.show(console, {"users": 3, "accuracy": None}, "a run", COLUMNS)
     assert "items right" not in sheet.getvalue()
     assert "NDCG" not in sheet.getvalue()
     assert row(sheet.getvalue(), "users") == "3"
@@ -57,7 +58,9 @@ def test_what_is_null_or_absent_has_no_row() -> None:
 def test_means_come_with_their_intervals() -> None:
     shared = {"copies_max": 1, "person_epsilon": 1.0, "releases_sha256": ""}
     console, sheet = paper()
-    report.show(console, summarize([{**shared, "accuracy": accuracy} for accuracy in (0.5, 0.5, 0.5)]), "runs")
+    report.show(
+        console, mean_of(COLUMNS, [{**shared, "accuracy": accuracy} for accuracy in (0.5, 0.5, 0.5)]), "runs", COLUMNS
+    )
     assert row(sheet.getvalue(), "items right") == "0.5000  [0.5000, 0.5000]"
 
 

@@ -16,9 +16,10 @@ from runs import here, of_file, planted_ratings, small, write_movielens
 from actors.ratings import BlockRatings
 from coordinator.protocol.coins import derive
 from coordinator.server.mechanisms import found as server_halves
+from scenarios.columns import mean_of
 from scenarios.files import to_json
 from scenarios.populations import populate
-from scenarios.results import predict, record, summarize
+from scenarios.results import COLUMNS, predict, record
 
 PROMISED = {
     *("design", "decoder", "items", "rated", "users", "clusters", "epsilon", "seed", "trust_model"),
@@ -205,12 +206,12 @@ def one(seed: int, **measured: Any) -> dict[str, Any]:
 
 def test_means_and_intervals_of_known_numbers() -> None:
     """Students's t: 12.706 and 4.303 are its 97.5 % points at one and two degrees of freedom."""
-    told = summarize([one(seed, accuracy=value, exact=value > 0.75) for seed, value in enumerate([0.74, 0.76])])
+    told = mean_of(COLUMNS, [one(seed, accuracy=value, exact=value > 0.75) for seed, value in enumerate([0.74, 0.76])])
     assert told["accuracy"] == pytest.approx(0.75)
     assert told["intervals"]["accuracy"] == pytest.approx([0.75 - 12.7062 * 0.01, 0.75 + 12.7062 * 0.01], rel=1e-5)
     assert told["exact"] == 0.5
     assert told["intervals"]["exact"] == pytest.approx([0.012579, 0.987421], rel=1e-4)
-    three = summarize([one(seed, accuracy=value) for seed, value in enumerate([0.45, 0.5, 0.55])])
+    three = mean_of(COLUMNS, [one(seed, accuracy=value) for seed, value in enumerate([0.45, 0.5, 0.55])])
     reach = 4.30265 * 0.05 / math.sqrt(3)
     assert three["intervals"] == {"accuracy": pytest.approx([0.5 - reach, 0.5 + reach], rel=1e-5)}
     assert (three["repeat"], three["level"], three["seed"], three["users"]) == (3, 0.95, 0, 10)
@@ -218,7 +219,7 @@ def test_means_and_intervals_of_known_numbers() -> None:
 
 def test_what_was_given_or_is_null_gets_no_interval_and_no_digest_stands_for_several() -> None:
     runs = [one(seed, accuracy=0.5) for seed in range(3)]
-    told = summarize(runs)
+    told = mean_of(COLUMNS, runs)
     assert set(told["intervals"]) == {"accuracy"}
     assert told["intervals"]["accuracy"] == [0.5, 0.5]
     assert told["ari"] is None
@@ -231,7 +232,7 @@ def test_shares_and_times_stay_what_they_can_be_and_formulas_get_no_interval() -
         one(seed, accuracy=value, seconds=value / 10, ari=value - 0.6, random_liked=0.5)
         for seed, value in enumerate([0.5, 1.0])
     ]
-    told = summarize(runs)
+    told = mean_of(COLUMNS, runs)
     assert told["intervals"]["accuracy"] == [0, 1]
     assert told["intervals"]["seconds"][0] == 0
     assert told["intervals"]["ari"][0] == -1
@@ -239,14 +240,14 @@ def test_shares_and_times_stay_what_they_can_be_and_formulas_get_no_interval() -
 
 
 def test_a_number_that_some_seeds_lack_is_the_mean_of_the_others() -> None:
-    told = summarize([one(seed, hit_rate=value) for seed, value in enumerate([None, 0.2, 0.4])])
+    told = mean_of(COLUMNS, [one(seed, hit_rate=value) for seed, value in enumerate([None, 0.2, 0.4])])
     assert told["hit_rate"] == pytest.approx(0.3)
     assert told["intervals"]["hit_rate"][0] < 0.3 < told["intervals"]["hit_rate"][1]
 
 
 def test_of_several_seeds_the_worst_loss_of_a_person_counts() -> None:
     runs = [one(seed, copies_max=most, person_epsilon=most * 1.0) for seed, most in enumerate([3, 5, 4])]
-    told = summarize(runs)
+    told = mean_of(COLUMNS, runs)
     assert (told["copies_max"], told["person_epsilon"]) == (5, 5.0)
 
 

@@ -7,10 +7,9 @@ import json
 from pathlib import Path
 
 import pytest
-from runs import Command, refused, small, tree
+from runs import Command, claim, refused, small, tree
 
 from actors.keeper import owner_of, read_book
-from scenarios.claiming import claim
 from scenarios.experiment import run
 from scenarios.places.in_process import InProcess
 from scenarios.store.journal import Journal

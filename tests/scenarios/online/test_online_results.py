@@ -12,22 +12,23 @@ import pytest
 from scipy import stats
 
 from coordinator.server.online.recommenders import found
+from scenarios.columns import Average, mean_of
 from scenarios.files import to_json
 from scenarios.online.config import OnlineScenario
 from scenarios.online.loss_bounds import loss_bound
 from scenarios.online.results import (
-    MEASURED,
-    WORST,
+    COLUMNS,
     clients_table,
     digest,
     record,
     rounds_table,
-    summarize,
     voters_table,
 )
 from scenarios.online.run import OnlineRun, privacy_losses, run_online
 from scenarios.places.in_process import InProcess
 
+MEASURED = {column.name for column in COLUMNS if column.average is Average.MEAN}
+WORST = {column.name for column in COLUMNS if column.average is Average.WORST}
 ASKED_FOR = {"recommender", "loss", "loss_bound", "epsilon_proved", "epsilon_exact", "privacy_loss_of_run"}
 ASKED_FOR |= {"peers_alive", "seconds"}
 """The issue's JSON names."""
@@ -108,7 +109,7 @@ def test_a_loss_without_limit_is_told_whatever_it_is_averaged_with() -> None:
 def test_seeds_of_which_some_have_a_loss_without_limit_can_be_summed_up() -> None:
     records = [record(online(recommender="plurality", **SHORT, seed=seed)) for seed in range(6)]
     assert {type(row["privacy_loss_of_peers"]) for row in records} == {str, float}
-    assert json.loads(to_json(summarize(records)))["privacy_loss_of_peers"] == "inf"
+    assert json.loads(to_json(mean_of(COLUMNS, records)))["privacy_loss_of_peers"] == "inf"
 
 
 def test_clients_of_which_some_have_a_loss_without_limit_fit_into_a_table(tmp_path: Any) -> None:
@@ -120,14 +121,14 @@ def test_clients_of_which_some_have_a_loss_without_limit_fit_into_a_table(tmp_pa
 
 def test_means_over_seeds_come_with_student_intervals() -> None:
     records = [record(online(seed=seed)) for seed in range(7)]
-    result = summarize(records)
+    result = mean_of(COLUMNS, records)
     assert (result["repeat"], result["seed"]) == (7, 0)
     assert set(result["intervals"]) == set(MEASURED)
     for name in MEASURED:
         values = np.array([row[name] for row in records])
         reach = stats.t.ppf(0.975, 6) * values.std(ddof=1) / math.sqrt(7)
         assert result[name] == pytest.approx(values.mean())
-        assert result["intervals"][name] == pytest.approx([values.mean() - reach, values.mean() + reach])
+        assert result["intervals"][name] == pytest.approx([max(0, values.mean() - reach), values.mean() + reach])
     assert "recommendations_sha256" not in result, "there is not one"
     assert json.loads(to_json(result), parse_constant=pytest.fail) == result
 
@@ -136,8 +137,8 @@ def test_means_over_seeds_come_with_student_intervals() -> None:
 def test_what_differs_between_seeds_is_never_the_first_seeds_alone(name: str) -> None:
     """A reader of means takes every number for all seeds'."""
     records = [record(online(seed=seed, rounds=200, recommender=name, diversity=0)) for seed in range(5)]
-    result, differ = summarize(records), 0
-    for key in set(result) - {"seed"}:
+    result, differ = mean_of(COLUMNS, records), 0
+    for key in set(result) - {"seed", "runs", "intervals", "repeat", "level"}:
         values = [row.get(key) for row in records]
         if len(set(map(str, values))) > 1:
             differ += 1
@@ -147,7 +148,7 @@ def test_what_differs_between_seeds_is_never_the_first_seeds_alone(name: str) ->
 
 
 def test_numbers_that_do_not_exist_have_no_mean() -> None:
-    result = summarize([record(online(recommender="dsybil", seed=seed)) for seed in range(3)])
+    result = mean_of(COLUMNS, [record(online(recommender="dsybil", seed=seed)) for seed in range(3)])
     assert result["privacy_loss_of_run"] is None
     assert "privacy_loss_of_run" not in result["intervals"]
     assert "loss" in result["intervals"]

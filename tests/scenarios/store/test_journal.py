@@ -16,7 +16,7 @@ import foreign_mechanisms
 import numpy as np
 import psutil
 import pytest
-from runs import Command, holds_within, refused, small, tree
+from runs import Command, claim, holds_within, refused, small, tree
 
 from benchmarks.victims import alive, below
 from coordinator.protocol.errors import InputError
@@ -24,7 +24,6 @@ from coordinator.server.mechanisms import found
 from coordinator.server.rounds.query_rounds import Round
 from coordinator.server.rounds.state import Ask
 from coordinator.server.statistics.statistic import Statistic
-from scenarios.claiming import claim
 from scenarios.experiment import run
 from scenarios.places.in_process import InProcess
 from scenarios.store.chain import from_bytes, kept_records, to_bytes

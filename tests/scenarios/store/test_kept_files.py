@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from runs import Command, refused, small, tree
+from runs import Command, claim, refused, small, tree
 
 from actors.keeper import LEDGER
 from actors.log import files_of
-from scenarios.claiming import claim
 from scenarios.experiment import run
 from scenarios.places.in_process import InProcess
 from scenarios.store.chain import kept_records, to_bytes

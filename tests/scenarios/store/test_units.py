@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 from rich.console import Console
 from runs import Command, files_of_units, lines_of_units, refused, small, tree
+from runs import claim as claim_run
 from squares import Squares
 
 from actors import durable
 from coordinator.protocol.errors import BlindrecError, InputError
-from scenarios.claiming import claim as claim_run
 from scenarios.endings import RESUMABLE, ending, kept
 from scenarios.places.in_process import InProcess
 from scenarios.store.chain import kept_records

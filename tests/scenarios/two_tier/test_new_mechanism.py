@@ -69,7 +69,6 @@ ROOMS = {
 }
 USED = """
 import importlib, json, sys
-from typing import get_type_hints
 
 for room in sys.argv[2].split(","):
     importlib.import_module(room).__path__.append(f"{sys.argv[1]}/{room}")
@@ -78,17 +77,16 @@ from coordinator.protocol.errors import InputError
 from coordinator.protocol.second_order_mechanisms import found
 from scenarios.places.in_process import InProcess
 from scenarios.two_tier.attack import ATTACKED
-from scenarios.two_tier.config import two_tier_of
+from scenarios.two_tier.config import TwoTier
 from scenarios.two_tier.experiment import run
 from scenarios.sweep.two_tier_plan import ASKED
-from scenarios.two_tier.two_tier_command import two_tier
 
 flags = {"planted": "120,60,4000", "public": "20", "private": 12, "rank": 3, "regularisation": 2.0}
-told = {"found": list(found()), "help": get_type_hints(two_tier, include_extras=True)["epsilon"].__metadata__[0].help}
+told = {"found": list(found()), "help": TwoTier.model_fields["epsilon"].description}
 told |= {"swept": ASKED, "attacked": [[name, str(epsilon)] for name, epsilon in ATTACKED]}
-told["result"] = run(two_tier_of({**flags, "mechanism": "warner", "epsilon": "3"}), InProcess(1))
+told["result"] = run(TwoTier.model_validate({**flags, "mechanism": "warner", "epsilon": "3"}), InProcess(1))
 try:
-    two_tier_of({**flags, "mechanism": "warner", "epsilon": "31"})
+    TwoTier.model_validate({**flags, "mechanism": "warner", "epsilon": "31"})
 except InputError as error:
     told["refused"] = str(error)
 print(json.dumps(told))

@@ -18,7 +18,7 @@ from coordinator.server.completion.batches import PRIVATE
 from coordinator.server.completion.weighing import Weighing
 from scenarios.places import on_ray
 from scenarios.places.in_process import InProcess
-from scenarios.two_tier.config import two_tier_of
+from scenarios.two_tier.config import TwoTier
 from scenarios.two_tier.experiment import run
 
 FIELDS: dict[type, set[str]] = {
@@ -47,7 +47,9 @@ def test_a_query_a_model_and_one_release_a_device_cross_and_nothing_else(
 
     monkeypatch.setattr(PrivateCohort, "ask", tapped)
     flags = {"planted": "60,60,2000", "public": 20, "private": 12, "rank": 2, "regularisation": 1, "iterations": 3}
-    run(two_tier_of({**flags, "mechanism": mechanism, "weight": 0.1, "batch": 6, "seed": SEED}), InProcess(1))
+    run(
+        TwoTier.model_validate({**flags, "mechanism": mechanism, "weight": 0.1, "batch": 6, "seed": SEED}), InProcess(1)
+    )
     assert {type(one) for one in crossed} == set(FIELDS)
     for one in crossed:
         assert {field.name for field in dataclasses.fields(one)} == FIELDS[type(one)]
@@ -76,7 +78,7 @@ def test_on_ray_the_coordinator_is_handed_public_rows_only(monkeypatch: pytest.M
     monkeypatch.setattr(on_ray, "conducted", conducted)
     flags = {"planted": "60,60,2000", "public": 20, "private": 12, "rank": 2, "regularisation": 1, "epsilon": 5}
     with pytest.raises(KeyboardInterrupt):
-        run(two_tier_of({**flags, "mechanism": "laplace", "seed": SEED}), on_ray.OnRay(2))
+        run(TwoTier.model_validate({**flags, "mechanism": "laplace", "seed": SEED}), on_ray.OnRay(2))
     stream = pickle.dumps([handed["plan"], handed["devices"]])
     private = handed["crew"].holdings
     assert handed["plan"].public.values.tobytes() in stream

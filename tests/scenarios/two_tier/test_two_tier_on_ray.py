@@ -14,7 +14,7 @@ from coordinator.server.completion.cohorts import cut_users
 from scenarios.places.in_process import InProcess
 from scenarios.places.on_ray import OnRay
 from scenarios.places.session import Progress, Session, silent
-from scenarios.two_tier.config import two_tier_of
+from scenarios.two_tier.config import TwoTier
 from scenarios.two_tier.experiment import read_table, run, world_of
 
 pytestmark = pytest.mark.cluster
@@ -31,7 +31,7 @@ def test_ray_gives_the_result_of_this_process_though_actors_die(
     Processes of private devices, of public users and the coordinator die while batches answer.
     """
     flags = {"planted": SHAPE, "public": 200, "private": 60, "rank": 3, "regularisation": 2, "iterations": 4}
-    wanted = two_tier_of({**flags, "mechanism": "pmd", "weight": 0.5, "batch": 2})
+    wanted = TwoTier.model_validate({**flags, "mechanism": "pmd", "weight": 0.5, "batch": 2})
     public = world_of(wanted, read_table(wanted)).split.public_rows
     assert len(cut_users(public.starts)) == 3
     victims, killed = ["ray::DeviceHost", "ray::PublicHost", "ray::Coordinator", "ray::DeviceHost"], list[str]()
@@ -62,7 +62,7 @@ def test_ray_gives_the_result_of_this_process_though_actors_die(
 def test_ray_validates_the_weight_of_this_process(ray_session: OnRay) -> None:
     """Public users that announced models are fitted to have actors of their own, beside those of all public users."""
     flags = {"planted": SHAPE, "public": 200, "private": 56, "rank": 3, "regularisation": 2, "iterations": 4}
-    wanted = two_tier_of({**flags, "mechanism": "laplace", "epsilon": "20", "batch": 28})
+    wanted = TwoTier.model_validate({**flags, "mechanism": "laplace", "epsilon": "20", "batch": 28})
     here, there = (
         {k: v for k, v in run(wanted, one).items() if k not in VARIES} for one in (InProcess(2), ray_session)
     )

@@ -20,7 +20,7 @@ from coordinator.server.completion.rows import Rows
 from coordinator.server.completion.weighing import DIGITS, WEIGHTS, Weighing, surest
 from scenarios.datasets import RatingTable
 from scenarios.places.in_process import InProcess
-from scenarios.two_tier.config import TwoTier, two_tier_of
+from scenarios.two_tier.config import TwoTier
 from scenarios.two_tier.course import follow
 from scenarios.two_tier.dealing import MOST, weighing_of
 from scenarios.two_tier.experiment import World, plan_of, read_table, run, world_of
@@ -34,7 +34,7 @@ HARM = 0.0005
 
 
 def wanted_of(mechanism: str, epsilon: object, **changes: object) -> TwoTier:
-    return two_tier_of({**SMALL, "mechanism": mechanism, "epsilon": epsilon, "seed": 1, **changes})
+    return TwoTier.model_validate({**SMALL, "mechanism": mechanism, "epsilon": epsilon, "seed": 1, **changes})
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,77 @@
+"""One command for each experiment: its scenario's flags, and those that all experiments share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from rich.console import Console
+
+from scenarios.app.experiment import Experiment
+from scenarios.app.finishing import finished_run
+from scenarios.flags import (
+    Address,
+    Backend,
+    Cohort,
+    Given,
+    Json,
+    Out,
+    Repeat,
+    Setting,
+    With,
+    Workers,
+    with_fields,
+)
+from scenarios.mechanisms import all_settings
+from scenarios.own.importing import read_settings
+from scenarios.places.backends import open_session
+from scenarios.records import check_target
+from scenarios.report import report_record
+
+_OWN = frozenset({"setting", "helpers"})
+
+
+def command_of(experiment: Experiment[Any]) -> Callable[..., None]:
+    """Return the command of an experiment, as the command-line library registers it."""
+    fields = {name: field for name, field in experiment.kind.model_fields.items() if name != "settings"}
+    left_out = frozenset() if experiment.sized else frozenset({"devices_per_actor"})
+
+    @with_fields(
+        fields | (all_settings() if experiment.own else {}), left_out | (frozenset() if experiment.own else _OWN)
+    )
+    def command(
+        scenario: Given = None,
+        *,
+        setting: Setting = None,
+        helpers: With = None,
+        backend: Backend = "ray",
+        address: Address = None,
+        workers: Workers = None,
+        devices_per_actor: Cohort = None,
+        repeat: Repeat = 1,
+        out: Out = None,
+        json: Json = None,
+        **flags: Any,
+    ) -> None:
+        own = {**read_settings(setting or ()), "helpers": tuple(helpers) if helpers else None} if experiment.own else {}
+        wanted = experiment.read(scenario, {**flags, **own})
+        check_target(json)
+        with finished_run(
+            experiment,
+            wanted,
+            open_session(backend, address=address, workers=workers),
+            repeat=repeat,
+            devices_per_actor=devices_per_actor,
+            console=Console(stderr=True),
+            out=out,
+        ) as finished:
+            report(experiment, finished.result, json, experiment.name)
+
+    command.__doc__ = experiment.help
+    return command
+
+
+def report(experiment: Experiment[Any], result: dict[str, Any], json: str | None, command: str) -> None:
+    """Tell a result as a table, and as JSON where that was asked for."""
+    title = f"blindrec {command}, {result[experiment.titled]}, {result['backend']}"
+    report_record(result, json, title, experiment.columns)

@@ -1,0 +1,155 @@
+"""What an experiment is: what it is told, how one seed of it runs, and what its record and its tables hold."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+
+from pydantic import BaseModel
+from rich.console import Console
+
+from scenarios.columns import Column
+from scenarios.places.session import Session
+from scenarios.store.mark import Mark
+from scenarios.store.taking import mark_of, scenario_of
+from scenarios.validation import validated
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+S = TypeVar("S", bound=BaseModel)
+"""A scenario: what is simulated, and under which privacy."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Named:
+    """What is one's own and named again to go on with a run, because nothing is imported since a folder says so.
+
+    Attributes
+    ----------
+    design, policy : str or None
+        Import paths; None where not given.
+    helpers : tuple of str
+        Packages that travel with the design.
+    """
+
+    design: str | None = None
+    policy: str | None = None
+    helpers: tuple[str, ...] = ()
+
+
+NOTHING = Named()
+"""Where nothing is one's own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Running:
+    """Where and how one seed runs; no answer depends on it.
+
+    Attributes
+    ----------
+    session : Session
+        The place.
+    console : Console
+        For progress and remarks.
+    devices_per_actor : int or None
+        Size of a cohort; None: one cohort a worker.
+    out : Path or None
+        Folder that keeps what is over as soon as it is over, and goes on from what it keeps.
+    """
+
+    session: Session
+    console: Console
+    devices_per_actor: int | None = None
+    out: Path | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """One seed that is over.
+
+    Attributes
+    ----------
+    record : dict
+        What `--json` prints of it: JSON values by stable names.
+    scenario : dict
+        The scenario as it ran, as JSON values that `Experiment.read` takes.
+    tables : callable
+        Returns the tables of its folder by their names.
+    failure : str or None
+        What went wrong with the policy; the record tells what earlier rounds learned.
+    """
+
+    record: dict[str, Any]
+    scenario: dict[str, Any]
+    tables: Callable[[], Mapping[str, pd.DataFrame]] = field(repr=False)
+    failure: str | None = None
+
+
+class Experiment(ABC, Generic[S]):
+    """One kind of experiment, from which its command, folder, means, tables and reruns follow.
+
+    Attributes
+    ----------
+    name : str
+        Of its command, and of the mark in its folders.
+    kind : type
+        Of its scenario. The description of a field is the only place where a setting is explained.
+    columns : tuple of Column
+        Those of a record that a table shows, in its order, or that several seeds do not simply join.
+    titled : str
+        The column that stands in a table's title.
+    files : tuple of str
+        Fields that name a file; at most one of them is given.
+    sized : bool
+        Whether the size of cohorts can be chosen.
+    own : bool
+        Whether mechanisms and policies may be one's own.
+    help : str
+        What `--help` teaches.
+    """
+
+    name: ClassVar[str]
+    kind: ClassVar[type[BaseModel]]
+    columns: ClassVar[Sequence[Column]]
+    titled: ClassVar[str]
+    files: ClassVar[tuple[str, ...]] = ("ratings",)
+    sized: ClassVar[bool] = True
+    own: ClassVar[bool] = False
+    help: ClassVar[str]
+
+    def read(self, path: Path | None, values: Mapping[str, Any]) -> S:
+        """Return a scenario from a file and values that win over it; None stands for what was not given.
+
+        Raises
+        ------
+        InputError
+            One line for the first thing that is wrong: its name, its value and the remedy.
+        """
+        found: Any = validated(self.kind, path, dict(values))
+        return found  # type: ignore[no-any-return] # of the kind that was asked for
+
+    def check(self, scenario: S, console: Console) -> None:
+        """Refuse what a scenario alone does not show, and warn of the rest, before a place is opened."""
+
+    def mark(self, scenario: S, repeat: int) -> Mark:
+        """Return what makes a folder this experiment's own."""
+        return mark_of(self.name, scenario, *self.files, repeat=repeat)
+
+    def resumed(self, out: Path, mark: Mark, named: Named) -> S:  # noqa: ARG002 (for what may be one's own)
+        """Return the scenario of a folder whose experiment was interrupted.
+
+        Raises
+        ------
+        InputError
+            If it cannot be run any more.
+        """
+        found: Any = scenario_of(out, mark, self.kind, *self.files)
+        return found  # type: ignore[no-any-return] # as in `read`
+
+    @abstractmethod
+    def once(self, scenario: S, running: Running) -> Ended:
+        """Run one seed."""

@@ -1,0 +1,122 @@
+"""An experiment from its first seed to its folder: what its command, `blindrec resume` and `blindrec.run` share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from coordinator.protocol.errors import InputError, PolicyError
+from scenarios.app.experiment import Ended, Experiment, Running, S
+from scenarios.columns import mean_of
+from scenarios.files import write_bytes
+from scenarios.places.session import Session
+from scenarios.records import write_result
+from scenarios.store.holding import done_in, require_counts
+from scenarios.store.taking import take
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finished:
+    """What is reported of an experiment.
+
+    Attributes
+    ----------
+    result : dict
+        The record of a single seed, or the means of several with their intervals.
+    first : Ended
+        The first seed, whose tables a folder holds.
+    failure : str or None
+        What went wrong with the policy in the last seed that ran.
+    """
+
+    result: dict[str, Any]
+    first: Ended
+    failure: str | None = None
+
+
+@contextmanager
+def finished_run(
+    experiment: Experiment[S],
+    wanted: S,
+    opening: AbstractContextManager[Session],
+    *,
+    console: Console,
+    repeat: int = 1,
+    devices_per_actor: int | None = None,
+    out: Path | None = None,
+) -> Iterator[Finished]:
+    """Run the seeds of a scenario and write their folder; let the caller report, then end the experiment.
+
+    Parameters
+    ----------
+    experiment : Experiment
+        What is run.
+    wanted : BaseModel
+        Its scenario, with the first seed.
+    opening, out
+        See `scenarios.store.holding.done_in`; it goes on after the last that the folder keeps.
+    console : Console
+        For progress.
+    repeat : int
+        Number of seeds.
+    devices_per_actor : int or None
+        Size of a cohort.
+
+    Yields
+    ------
+    Finished
+        What is to be reported. What the folder keeps to go on from goes only after that.
+
+    Raises
+    ------
+    InputError, InterruptedRunError, ResumableError
+        As `scenarios.store.holding.done_in` does.
+    PolicyError
+        If the policy cannot be used, or went astray; where some rounds were over, after they were reported.
+    """
+    require_counts(repeat, devices_per_actor)
+    if devices_per_actor is not None and not experiment.sized:
+        raise InputError(
+            f"devices_per_actor is {devices_per_actor}, but cohorts of blindrec {experiment.name} have one size; leave "
+            "it out"
+        )
+    experiment.check(wanted, console)
+
+    def work(session: Session) -> Finished:
+        running = Running(session=session, console=console, devices_per_actor=devices_per_actor, out=out)
+        return run_seeds(experiment, wanted, running, repeat)
+
+    with done_in(
+        out, opening, claim=lambda folder: take(folder, experiment.mark(wanted, repeat)), work=work, write=write_folder
+    ) as finished:
+        yield finished
+        if finished.failure:
+            reported = f"what earlier rounds learned is reported{f' in {out}' if out else ''}"
+            astray = PolicyError(f"{finished.failure}; {reported}")
+            astray.result = finished.result
+            raise astray
+
+
+def run_seeds(experiment: Experiment[S], wanted: S, running: Running, repeat: int) -> Finished:
+    """Run seeds from the scenario's own on, until all are over or a policy goes astray; no folder is written."""
+    first: int = getattr(wanted, "seed")  # noqa: B009 (all scenarios have one)
+    seeds: list[Ended] = []
+    for seed in range(first, first + repeat):
+        seeds.append(experiment.once(wanted.model_copy(update={"seed": seed}), running))
+        if seeds[-1].failure:
+            break
+    records = [one.record for one in seeds]
+    result = records[0] if repeat == 1 else mean_of(experiment.columns, records)
+    return Finished(result=result, first=seeds[0], failure=seeds[-1].failure)
+
+
+def write_folder(out: Path, finished: Finished) -> None:
+    """Write the first seed's tables, the scenario, versions, and the result last."""
+    for name, table in finished.first.tables().items():
+        write_bytes(out / f"{name}.parquet", table.to_parquet(index=False))
+    write_result(out, finished.result, finished.first.scenario)

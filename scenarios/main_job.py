@@ -1,0 +1,109 @@
+"""The main job as an experiment: `blindrec run`. Devices answer queries, the server learns item clusters."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+from rich.console import Console
+
+from scenarios.app.experiment import Ended, Experiment, Named, Running
+from scenarios.claiming import claimed, mark_of_run
+from scenarios.config import Scenario
+from scenarios.experiment import Run, own_of, run
+from scenarios.places.in_process import InProcess
+from scenarios.places.session import Session
+from scenarios.policies import import_policy
+from scenarios.populations import populate
+from scenarios.report import progress
+from scenarios.results import COLUMNS, record
+from scenarios.run_tables import tables_of
+from scenarios.separability import warning
+from scenarios.store.journal import Journal
+from scenarios.store.mark import RUN, Mark
+
+
+class MainJob(Experiment[Scenario]):
+    """Devices that rated items answer an untrusted server in rounds of queries."""
+
+    name = RUN
+    kind = Scenario
+    columns = COLUMNS
+    titled = "design"
+    own = True
+    help = """Run one experiment: devices answer, the server learns item clusters, devices take advice from them.
+
+Speed flags (--backend, --workers, --devices-per-actor) never change an answer. With --out every round is kept: a run
+that was killed or interrupted goes on by blindrec resume FOLDER, or by the same command.
+"""
+
+    def check(self, scenario: Scenario, console: Console) -> None:
+        """Refuse a policy that cannot be imported, and warn of clusters that no number of users tells apart."""
+        if ":" in scenario.policy:
+            import_policy(scenario.policy)
+        if line := warning(scenario):
+            console.print(line, highlight=False, soft_wrap=True)
+
+    def mark(self, scenario: Scenario, repeat: int) -> Mark:
+        """Return the mark of a run; what is one's own counts by its code."""
+        return mark_of_run(scenario, repeat)
+
+    def resumed(self, out: Path, mark: Mark, named: Named) -> Scenario:
+        """Return the scenario of a run that was interrupted, with what is one's own named again."""
+        return claimed(out, mark, named)
+
+    def once(self, scenario: Scenario, running: Running) -> Ended:
+        """Run one seed; with a ratings file and finite epsilon the same run without noise follows, to compare with."""
+        population, console = populate(scenario), running.console
+        filled = population.scenario
+        if scenario.ratings is not None and scenario.rated is None:
+            told = f"rated is {filled.rated}, the file's median; it is public in this run"
+            console.print(told, highlight=False, soft_wrap=True)
+        if (own := own_of(filled)) and own[1].warning:
+            console.print(own[1].warning, highlight=False, soft_wrap=True)
+        journal = None if running.out is None else Journal(running.out, filled.seed)
+        if journal:
+            journal.check(console)
+        answers = population.ratings.users * scenario.answers_per_device
+        with (
+            progress(console, answers, f"seed {filled.seed}") as told_answers,
+            _kept(journal, running.session, filled.seed) as rounds,
+        ):
+            ran = run(
+                scenario,
+                running.session,
+                devices_per_actor=running.devices_per_actor,
+                population=population,
+                progress=told_answers,
+                rounds=rounds,
+                ledger=journal.ledger if journal else None,
+            )
+        return Ended(
+            record=record(ran, _noiseless(ran, running.session)),
+            scenario=ran.scenario.again(),
+            tables=partial(tables_of, ran),
+            failure=ran.outcome.failure,
+        )
+
+
+@contextmanager
+def _kept(journal: Journal | None, session: Session, seed: int) -> Iterator[Journal | None]:
+    """Yield where rounds are kept: the journal, else on Ray one that lasts as long as the run.
+
+    There a coordinator may die and be replaced; in this process all end together.
+    """
+    if journal is None and session.name == "ray":
+        with tempfile.TemporaryDirectory(prefix="blindrec-") as folder:
+            yield Journal(Path(folder), seed)
+    else:
+        yield journal
+
+
+def _noiseless(last: Run, session: Session) -> Run | None:
+    if last.population.split is None or last.scenario.epsilon is None:
+        return None
+    free = last.scenario.model_copy(update={"epsilon": None})
+    return run(free, InProcess(session.workers), population=last.population.with_scenario(free))
