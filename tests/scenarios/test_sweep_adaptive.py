@@ -194,7 +194,7 @@ def test_what_is_wrong_is_told_in_one_line_before_anything_runs(
         (("--confidence", 1), ["confidence is 1"]),
         (("--seeds", 0), ["seeds is 0"]),
         (("--vectors", 3), ["vectors is 3", "power of two"]),
-        (("--statistic", "guess"), ["'guess'", "devices or moments"]),
+        (("--statistic", "guess"), ["'guess'", "'devices' or 'moments'"]),
         (("--statistic", "moments", "--schemes", "paper,centred"), ["moments", "adaptive-sign", "devices"]),
         (("--schemes", "sing"), ["'sing'", "adaptive-sign"]),
         (("--backend", "spark"), ["'spark'"]),
