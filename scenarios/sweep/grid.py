@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -156,15 +157,16 @@ def _settings(file: GridFile) -> tuple[Scenario, ...]:
         for name in table:
             if name in _NOT_VARIED:
                 raise InputError(f"{name} {_NOT_VARIED[name]}")
-        for values in _expand(table):
+        for values in expand(table):
             setting = _setting({**file.base, **values}, values, file)
             if setting in settings:
-                raise InputError(f"setting {_name(values)} is given twice; drop one of them")
+                raise InputError(f"setting {told_of(values)} is given twice; drop one of them")
             settings.append(setting)
     return tuple(settings)
 
 
-def _expand(table: dict[str, Any]) -> list[dict[str, Any]]:
+def expand(table: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return every combination of the lists of a [[grid]] table."""
     axes = {name: value if isinstance(value, list) else [value] for name, value in table.items()}
     for name, choices in axes.items():
         if not choices:
@@ -186,7 +188,7 @@ def _setting(values: dict[str, Any], varied: dict[str, Any], file: GridFile) -> 
             load_scenario(None, {**wanted, "decoder": decoder})
         setting = _filled(load_scenario(None, wanted), file)
     except InputError as error:
-        raise InputError(f"setting {_name(varied)}: {error}") from None
+        raise InputError(f"setting {told_of(varied)}: {error}") from None
     return setting
 
 
@@ -227,7 +229,8 @@ def _with_rated(values: dict[str, Any]) -> dict[str, Any]:
     return {**rest, "rated": max(1, round(share * items))}
 
 
-def _name(values: dict[str, Any]) -> str:
+def told_of(values: Mapping[str, Any]) -> str:
+    """Return a setting as messages name it."""
     return f"({', '.join(f'{name} = {value}' for name, value in values.items())})"
 
 

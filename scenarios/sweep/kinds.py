@@ -12,10 +12,11 @@ from scenarios.sweep.adaptive import ADAPTIVE
 from scenarios.sweep.grid import BUILT_IN, built_in_grids
 from scenarios.sweep.kind import Kind, Sweep
 from scenarios.sweep.online_kind import ONLINE
+from scenarios.sweep.results import RESULTS
 from scenarios.sweep.two_tier import TWO_TIER
 from scenarios.sweep.users import USERS
 
-KINDS: dict[str, Kind] = {one.name: one for one in (USERS, ADAPTIVE, ONLINE, TWO_TIER)}
+KINDS: dict[str, Kind] = {one.name: one for one in (USERS, ADAPTIVE, ONLINE, TWO_TIER, RESULTS)}
 
 
 def sweep_of(values: Mapping[str, Any]) -> Sweep[Any, Any, Any]:
