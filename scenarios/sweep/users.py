@@ -26,7 +26,8 @@ asked about once. U* is the median over seeds, its interval made of order statis
 
 Built-in grids: maxsense-items, maxsense-rated, maxsense-epsilon, multi-maxsense, oracles, oracles-standard,
 pairwise-rich, pairwise-scarce, standard, toys, and three that hold the planner to account: planner, planner-pairwise,
-planner-open. A grid of your own:
+planner-open. `accuracy` measures how right labels are, and a file with sweep = "results" any column of any experiment.
+A grid of your own:
 
 \b
   seeds = 20

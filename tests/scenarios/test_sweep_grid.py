@@ -12,6 +12,7 @@ from coordinator.protocol.errors import InputError
 from scenarios.sweep.axes import Fit, concerns, divisor, value
 from scenarios.sweep.grid import Grid, built_in_grids, read_grid
 from scenarios.sweep.kinds import load_sweep
+from scenarios.sweep.results import ResultsSweep
 from scenarios.sweep.users import UsersSweep
 
 
@@ -79,9 +80,8 @@ def test_a_sweep_is_known_by_what_results_depend_on() -> None:
 @pytest.mark.parametrize("name", built_in_grids())
 def test_built_in_grids_are_sound(name: str) -> None:
     read = load_sweep(name, seeds=3)
-    assert isinstance(read, UsersSweep)
-    assert read.grid.settings
-    assert read.grid.seeds == 3
+    assert {key.seed for key in read.units({})} == {0, 1, 2}
+    assert isinstance(read, ResultsSweep if name == "accuracy" else UsersSweep)
 
 
 TOP = {"criteria": ["top"]}
