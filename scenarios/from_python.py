@@ -88,7 +88,7 @@ def sweep(
     out: str | Path | None = None,
     progress: bool = True,
 ) -> SweepResult:
-    """Find how many users it takes in every setting of a grid, as `blindrec sweep sample-complexity` does.
+    """Measure a grid of any kind, as `blindrec sweep` does; by default how many users it takes in every setting.
 
     Parameters
     ----------

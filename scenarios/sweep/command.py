@@ -27,8 +27,12 @@ class _Grids(TyperGroup):
     """Commands by their names; what is no command is a grid."""
 
     def parse_args(self, context: Any, args: list[str]) -> list[str]:
-        """Put the command of grids before what is none."""
-        return super().parse_args(context, args if not args or args[0] in {*self.commands, "--help"} else [GRID, *args])
+        """Read the arguments of a sweep."""
+        return super().parse_args(context, self.completed(args))
+
+    def completed(self, args: list[str]) -> list[str]:
+        """Return the arguments with the command of grids before a grid."""
+        return args if not args or args[0] in {*self.commands, "--help"} else [GRID, *args]
 
 
 sweep = typer.Typer(cls=_Grids)
