@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any
 
 import pandas as pd
-from rich.console import Console
 
 from scenarios.config import MOST_USERS
 from scenarios.sweep.adaptive_measure import Key, Measured, Unit, measure
@@ -55,10 +54,7 @@ class AdaptiveSweep(Sweep[Key, Unit, Measured]):
 
     wanted: Comparison
     key, found, measure = Key, Measured, staticmethod(measure)
-
-    def content(self) -> dict[str, Any]:
-        """Return the comparison's content."""
-        return self.wanted.content()
+    rows, show = staticmethod(rows_table), staticmethod(show)
 
     def units(self, done: Mapping[Key, Measured]) -> dict[Key, Unit]:
         """Return every unit, seed by seed, so that an unfinished sweep tells something of all schemes."""
@@ -90,10 +86,6 @@ class AdaptiveSweep(Sweep[Key, Unit, Measured]):
         """Return users of all schemes, their ratios and the bounds; see `summarize`."""
         return summarize(self.wanted, units)
 
-    def rows(self, result: Mapping[str, Any]) -> pd.DataFrame:
-        """Return schemes and lower bounds."""
-        return rows_table(result)
-
     def figures(self, units: Mapping[Key, Measured], result: Mapping[str, Any]) -> Figures:
         """Yield users against items; and a trajectory, where an adaptive scheme ran."""
         from scenarios.sweep.adaptive_figure import draw_course, draw_users  # noqa: PLC0415 (plotting, only here)
@@ -104,10 +96,6 @@ class AdaptiveSweep(Sweep[Key, Unit, Measured]):
             steps = pd.DataFrame(result["trajectory"]["steps"])
             steps.insert(0, "round", range(1, len(steps) + 1))
             yield "trajectory", steps, partial(draw_course, result["trajectory"], steps)
-
-    def show(self, console: Console, result: Mapping[str, Any], title: str) -> None:
-        """Print the table."""
-        show(console, result, title)
 
 
 def read(values: Mapping[str, Any]) -> AdaptiveSweep:

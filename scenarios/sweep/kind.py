@@ -52,6 +52,8 @@ class Sweep(ABC, Generic[K, U, M]):
 
     Attributes
     ----------
+    wanted : object
+        What is to be measured, checked; its ``content()`` is the sweep's.
     key, found : type
         Of a unit's name, and of what it found.
     measure : callable
@@ -60,14 +62,16 @@ class Sweep(ABC, Generic[K, U, M]):
         Files of the units, and of the result's rows.
     """
 
+    wanted: Any
     key: ClassVar[type[Any]]
     found: ClassVar[type[Any]]
     measure: ClassVar[Any]
     tables: ClassVar[tuple[str, str]] = ("units.parquet", "table.csv")
 
-    @abstractmethod
     def content(self) -> dict[str, Any]:
         """Return what every unit depends on, as JSON values; not which units there are."""
+        content: dict[str, Any] = self.wanted.content()
+        return content
 
     @abstractmethod
     def units(self, done: Mapping[K, M]) -> Mapping[K, U]:
@@ -78,7 +82,7 @@ class Sweep(ABC, Generic[K, U, M]):
         """Return what `--json` prints."""
 
     @abstractmethod
-    def rows(self, result: Mapping[str, Any]) -> pd.DataFrame:
+    def rows(self, result: Mapping[str, Any], /) -> pd.DataFrame:
         """Return the result as a table."""
 
     @abstractmethod
@@ -86,7 +90,7 @@ class Sweep(ABC, Generic[K, U, M]):
         """Yield the figures; the first is what `.plot()` draws."""
 
     @abstractmethod
-    def show(self, console: Console, result: Mapping[str, Any], title: str) -> None:
+    def show(self, console: Console, result: Mapping[str, Any], title: str, /) -> None:
         """Print the result as tables."""
 
     def read(self, line: Mapping[str, Any]) -> tuple[K, M]:
@@ -101,6 +105,6 @@ class Sweep(ABC, Generic[K, U, M]):
         """Return a unit's name by the names of its parts."""
         return dict(zip(self.key._fields, key, strict=True))
 
-    def table(self, units: Mapping[K, M]) -> pd.DataFrame:
+    def table(self, units: Mapping[K, M], /) -> pd.DataFrame:
         """Return all units with what they found, one row each."""
         return pd.DataFrame([self.write(key, found) for key, found in units.items()])

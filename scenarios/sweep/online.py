@@ -7,9 +7,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import pandas as pd
-from rich.console import Console
-
 from scenarios.online.config import OnlineScenario
 from scenarios.sweep.kind import Figures, Sweep
 from scenarios.sweep.online_points import points_of
@@ -20,7 +17,7 @@ from scenarios.sweep.online_ratings import measure as serve
 from scenarios.sweep.online_ratings_summary import clients_and_rows
 from scenarios.sweep.online_ratings_summary import summarize as summarize_clients
 from scenarios.sweep.online_settings import OnlineGrid
-from scenarios.sweep.online_summary import rows_table, summarize
+from scenarios.sweep.online_summary import points_table, summarize
 from scenarios.sweep.online_tables import show, show_clients
 from scenarios.sweep.online_units import Key, Measured, Unit, measure
 
@@ -31,10 +28,7 @@ class OnlineSweep(Sweep[Key, Unit, Measured]):
 
     wanted: OnlineGrid
     key, found, measure = Key, Measured, staticmethod(measure)
-
-    def content(self) -> dict[str, Any]:
-        """Return the grid's content."""
-        return self.wanted.content()
+    rows, show = staticmethod(points_table), staticmethod(show)
 
     def units(self, done: Mapping[Key, Measured]) -> dict[Key, Unit]:
         """Return every unit once, seed by seed, so that an unfinished sweep tells something of all settings."""
@@ -48,20 +42,12 @@ class OnlineSweep(Sweep[Key, Unit, Measured]):
         """Return loss and privacy loss at every point, beside their bounds; see `summarize`."""
         return summarize(self.wanted, units)
 
-    def rows(self, result: Mapping[str, Any]) -> pd.DataFrame:
-        """Return all points."""
-        return rows_table(result["points"])
-
     def figures(self, units: Mapping[Key, Measured], result: Mapping[str, Any]) -> Figures:
         """Yield a panel an axis."""
         from scenarios.sweep.online_figure import draw_axes  # noqa: PLC0415 (plotting, where something is drawn)
 
         points = points_of(result)
         yield "figure", points, partial(draw_axes, result, points)
-
-    def show(self, console: Console, result: Mapping[str, Any], title: str) -> None:
-        """Print a table an axis."""
-        show(console, result, title)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,27 +56,16 @@ class RatingsSweep(Sweep[ClientsKey, OnlineScenario, Served]):
 
     wanted: RatingsGrid
     key, found, measure = ClientsKey, Served, staticmethod(serve)
-
-    def content(self) -> dict[str, Any]:
-        """Return what is known of the file, and how clients are drawn from it."""
-        return self.wanted.content()
+    table, rows, show = staticmethod(clients_table), staticmethod(clients_and_rows), staticmethod(show_clients)
 
     def units(self, done: Mapping[ClientsKey, Served]) -> dict[ClientsKey, OnlineScenario]:
         """Return a unit a recommender and seed."""
         seeds, names = range(self.wanted.seeds), self.wanted.names
         return {ClientsKey(name, seed): self.wanted.scenario(name, seed) for seed in seeds for name in names}
 
-    def table(self, units: Mapping[ClientsKey, Served]) -> pd.DataFrame:
-        """Return every client of every unit."""
-        return clients_table(units)
-
     def result(self, units: Mapping[ClientsKey, Served]) -> dict[str, Any]:
         """Return means and paired differences over clients; see `summarize_clients`."""
         return summarize_clients(self.wanted, units)
-
-    def rows(self, result: Mapping[str, Any]) -> pd.DataFrame:
-        """Return the recommenders, with what was measured of the clients."""
-        return clients_and_rows(result)
 
     def figures(self, units: Mapping[ClientsKey, Served], result: Mapping[str, Any]) -> Figures:
         """Yield what is saved and what is leaked."""
@@ -98,7 +73,3 @@ class RatingsSweep(Sweep[ClientsKey, OnlineScenario, Served]):
 
         points = figure.points_of(result, self.table(units))
         yield "figure", points, partial(figure.draw_clients, result, points)
-
-    def show(self, console: Console, result: Mapping[str, Any], title: str) -> None:
-        """Print what was measured of the clients, and every recommender."""
-        show_clients(console, result, title)

@@ -125,6 +125,11 @@ def told(value: float) -> float | str | None:
     return "inf" if math.isinf(value) else value
 
 
+def points_table(summary: Mapping[str, Any]) -> pd.DataFrame:
+    """Return all points."""
+    return rows_table(summary["points"])
+
+
 def rows_table(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     """Return rows of a result as a table; NaN: not known, inf: no finite number."""
     table = pd.DataFrame(rows)

@@ -41,23 +41,15 @@ At the end the folder holds result.json, points.csv (every seed), summary.csv, a
 class TwoTierSweep(Sweep[Key, Unit, Measured]):
     """Figures to be measured, or that were measured."""
 
-    plan: SweepPlan
+    wanted: SweepPlan
     key, found, measure = Key, Measured, staticmethod(measure)
-    tables = ("points.csv", "summary.csv")
-
-    def content(self) -> dict[str, Any]:
-        """Return what all units share."""
-        return {"sweep": "two-tier", "base": self.plan.base.model_dump(mode="json", exclude={"seed"})}
+    table, tables = staticmethod(points_of), ("points.csv", "summary.csv")
 
     def units(self, done: Mapping[Key, Measured]) -> dict[Key, Unit]:
         """Return Figure 1's units, and Figure 2's as soon as their rank and kappa are chosen."""
-        first = self.plan.first()
+        first = self.wanted.first()
         chosen = all(key in done for key in first if key.figure == SETTINGS)
-        return {**first, **(self.plan.second(done) if chosen else {})}
-
-    def table(self, units: Mapping[Key, Measured]) -> pd.DataFrame:
-        """Return every seed's points."""
-        return points_of(units)
+        return {**first, **(self.wanted.second(done) if chosen else {})}
 
     def result(self, units: Mapping[Key, Measured]) -> dict[str, Any]:
         """Return every curve's points, means over seeds with intervals, and what was guessed."""
@@ -83,7 +75,7 @@ class TwoTierSweep(Sweep[Key, Unit, Measured]):
         if result["attack"]:
             attacked = attack_table(result["attack"])
             yield "attack", attacked, partial(figures.draw_attack, attacked)
-        base, summary = self.plan.base, self.rows(result)
+        base, summary = self.wanted.base, self.rows(result)
         title = base.ratings.name if base.ratings else "planted {:,} x {:,}".format(*(base.planted or (0, 0))[:2])
         for name, rows in summary.groupby("figure", sort=False) if len(summary) else ():
             yield f"figure-{name}", None, partial(figures.draw_curves, str(name), rows, title)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from coordinator.protocol import second_order_mechanisms as public
 from coordinator.server.completion import mechanisms as server
@@ -54,6 +55,10 @@ class SweepPlan:
     users: int
     ratings: int
     every: int
+
+    def content(self) -> dict[str, Any]:
+        """Return what all units share, as JSON values."""
+        return {"sweep": "two-tier", "base": self.base.model_dump(mode="json", exclude={"seed"})}
 
     def first(self) -> dict[Key, Unit]:
         """Return the units that need no other: Figure 1, and the settings of Figure 2."""

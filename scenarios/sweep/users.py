@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any
 
 import pandas as pd
-from rich.console import Console
 
 from scenarios.sweep.curves import curves
 from scenarios.sweep.grid import Grid, GridFile, read_grid
@@ -63,17 +62,13 @@ was measured; with `probe = 0.9` accuracy is measured, too, where the planner sa
 class UsersSweep(Sweep[Key, Unit, Measured]):
     """A grid to be measured, or that was measured."""
 
-    grid: Grid
+    wanted: Grid
     key, found, measure = Key, Measured, staticmethod(measure)
-    tables = ("thresholds.parquet", "settings.csv")
-
-    def content(self) -> dict[str, Any]:
-        """Return the grid's content."""
-        return self.grid.content()
+    rows, show, tables = staticmethod(settings_table), staticmethod(show), ("thresholds.parquet", "settings.csv")
 
     def units(self, done: Mapping[Key, Measured]) -> dict[Key, Unit]:
         """Return every unit, seed by seed, so that an unfinished sweep tells something of all settings."""
-        grid = self.grid
+        grid = self.wanted
         starts = [guess(one.model_copy(update={"decoder": grid.decoders_of(one)[0]})) for one in grid.settings]
         probes = [probes_of(grid, one) for one in grid.settings]
         return {
@@ -92,28 +87,20 @@ class UsersSweep(Sweep[Key, Unit, Measured]):
 
     def table(self, units: Mapping[Key, Measured]) -> pd.DataFrame:
         """Return the threshold of every setting, seed, decoder and criterion."""
-        return thresholds(self.grid, units)
+        return thresholds(self.wanted, units)
 
     def result(self, units: Mapping[Key, Measured]) -> dict[str, Any]:
         """Return U* of every setting, exponents and ratios, with what the planner says of them."""
-        found = summarize(self.grid, self.table(units))
-        add_plans(found, self.grid, units)
+        found = summarize(self.wanted, self.table(units))
+        add_plans(found, self.wanted, units)
         return found
-
-    def rows(self, result: Mapping[str, Any]) -> pd.DataFrame:
-        """Return U* of every setting, decoder and criterion."""
-        return settings_table(result)
 
     def figures(self, units: Mapping[Key, Measured], result: Mapping[str, Any]) -> Figures:
         """Yield U* against what varies."""
         from scenarios.sweep.figure import draw_users  # noqa: PLC0415 (plotting, where something is drawn)
 
-        points = curves(self.grid, result["settings"])
-        yield "figure", points, partial(draw_users, self.grid, points)
-
-    def show(self, console: Console, result: Mapping[str, Any], title: str) -> None:
-        """Print U*, the exponents and the ratios."""
-        show(console, result, title)
+        points = curves(self.wanted, result["settings"])
+        yield "figure", points, partial(draw_users, self.wanted, points)
 
 
 def read(values: Mapping[str, Any]) -> UsersSweep:
