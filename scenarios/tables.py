@@ -13,9 +13,10 @@ from rich.text import Text
 
 WIDTH = 170
 """Columns of tables that no terminal limits."""
-WORDS = 22
+WORDS = 16
 """Columns that words take where there is little room; they go on in the next line, and numbers never do."""
-GAP = 2
+GAP, EDGES = 3, 2
+"""Columns between two of a table's, and at its ends."""
 Value = float | str | None
 
 
@@ -50,11 +51,8 @@ def show_table(
         So many columns at the left tell rows apart; the others are put in two or more lines where they do not fit.
     """
     cells = [None if row is None else [*row, *[""] * (len(columns) - len(row))] for row in rows]
-    widths = [
-        max(len(heading), *(len(row[place]) for row in cells if row)) if any(cells) else len(heading)
-        for place, heading in enumerate(columns)
-    ]
-    least = [min(width, WORDS) if name in words else width for name, width in zip(columns, widths, strict=True)]
+    every = [[heading, *(row[place] for row in cells if row)] for place, heading in enumerate(columns)]
+    least = [_narrowest(one) if one[0] in words else max(map(len, one)) for one in every]
     groups = next(
         (
             found
@@ -78,6 +76,12 @@ def show_table(
     console.print(table)
 
 
+def _narrowest(cells: Sequence[str]) -> int:
+    """Return how narrow a column of words may be: no word is split."""
+    longest = max(len(word) for cell in cells for word in cell.split() or [""])
+    return min(max(map(len, cells)), max(longest, WORDS))
+
+
 def _groups(names: int, columns: int, lines: int) -> list[list[int]]:
     """Return which columns stand below each other where a row takes so many lines."""
     across = -(-(columns - names) // lines)
@@ -86,7 +90,7 @@ def _groups(names: int, columns: int, lines: int) -> list[list[int]]:
 
 
 def _fits(groups: Sequence[Sequence[int]], widths: Sequence[int], console: Console) -> bool:
-    return sum(max(widths[place] for place in group) + GAP for group in groups) - GAP <= console.width
+    return sum(max(widths[place] for place in group) + GAP for group in groups) - GAP + EDGES <= console.width
 
 
 def remark(console: Console, *lines: str) -> None:

@@ -12,13 +12,13 @@ from scenarios.sweep.online_axes import AXES, OnlineSetting
 from scenarios.tables import interval_of, number, percent, remark, show_table
 
 Row = Mapping[str, Any]
-_COLUMNS: tuple[str, ...] = ("loss", "s.e.", "95 %", "bound (L)", "Theorem 6", "epsilon", "exact", "at least")
-_COLUMNS += ("run leaks", "most", "peers alive", "kicked")
+_COLUMNS: tuple[str, ...] = ("loss", "s.e.", "95 %", "bound (L)", "Thm 6", "epsilon", "exact", "at least")
+_COLUMNS += ("leaks", "most", "peers alive", "kicked")
 _REMARKS = (
-    "bound (L): proved for any world; Theorem 6: no algorithm expects less against its adversary (rows with *)",
+    "bound (L): proved for any world; Thm 6: no algorithm expects less against Theorem 6's adversary (rows with *)",
     "epsilon: proved; exact: worst case of p-rec-sim by dynamic programme, <= where T < N: an upper bound",
     "at least: what epsilon is at least, by a constructed environment, or a chain of adjacent voters",
-    "run leaks: exact privacy loss of a run, mean and largest over seeds [nats]; kicked: peers, all seeds together",
+    "leaks: exact privacy loss of a run, mean and largest over seeds [nats]; kicked: peers, all seeds together",
 )
 
 
