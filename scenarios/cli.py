@@ -36,16 +36,13 @@ from scenarios.records import STDOUT, check_target, deliver
 from scenarios.resume_command import resume
 from scenarios.settings import COLUMNS, LIKE_FROM
 from scenarios.submission import job_commands as submission
-from scenarios.sweep.threshold_command import sweep
-from scenarios.two_tier.sweep_command import HELP as TWO_TIER_SWEEP_HELP
-from scenarios.two_tier.sweep_command import two_tier_sweep
+from scenarios.sweep.command import sweep
 
 app = typer.Typer(
     rich_markup_mode=None,
     help="What can a recommender learn if nobody has to trust it, and what does that cost? Simulates devices that "
     "keep their ratings to themselves and answer an untrusted server with privatized one-bit sketches.",
 )
-sweep.command("two-tier", help=TWO_TIER_SWEEP_HELP)(two_tier_sweep)
 app.add_typer(sweep, name="sweep")
 
 

@@ -19,8 +19,8 @@ from scenarios.places.in_process import InProcess
 from scenarios.planner.asking import Asked, planned_for
 from scenarios.returned import PlanResult, RunResult, SweepResult
 from scenarios.settings import ExperimentScenario
-from scenarios.sweep.grid import load_grid, read_grid
-from scenarios.sweep.measuring import measured
+from scenarios.sweep.folder import swept
+from scenarios.sweep.kinds import load_sweep
 
 Numbers = str | Sequence[float]
 """``[0.9, 0.1]``, or as on the command line ``"0.9,0.1"``."""
@@ -89,7 +89,7 @@ def sweep(
     out: str | Path | None = None,
     progress: bool = True,
 ) -> SweepResult:
-    """Find how many users it takes in every setting of a grid, as `blindrec sweep sample-complexity` does.
+    """Measure a grid of any kind, as `blindrec sweep` does; by default how many users it takes in every setting.
 
     Parameters
     ----------
@@ -115,12 +115,9 @@ def sweep(
     KeyboardInterrupt
         On Ctrl-C, or a notebook's stop button: the text tells what ``out`` keeps.
     """
-    if isinstance(grid, Mapping):
-        wanted = read_grid(dict(grid) if seeds is None else {**grid, "seeds": seeds})
-    else:
-        wanted = load_grid(str(grid), seeds=seeds)
+    wanted = load_sweep(grid, seeds=seeds)
     with _place(_folder(out)) as place, _interruptible(out):
-        return SweepResult(measured(wanted, opened(backend or InProcess()), place, _console(progress)))
+        return SweepResult(swept(wanted, opened(backend or InProcess()), place, _console(progress)))
 
 
 def plan(

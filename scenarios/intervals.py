@@ -1,12 +1,15 @@
-"""Intervals of what an adaptive sweep measures: quantiles, means, shares, and ratios of two of them."""
+"""Intervals of what is measured over seeds: means, quantiles and medians, shares, and ratios."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import scipy
+
+from coordinator.protocol.arrays import Floats
 
 Interval = tuple[float | None, float | None, float | None]
 """A number and its interval's ends; None where it is not known, or where the interval is open."""
@@ -92,3 +95,62 @@ def ratio_interval(over: Interval, under: Interval) -> Interval:
         return one / other if one is not None and other else None
 
     return divided(over[0], under[0]), divided(over[1], under[2]), divided(over[2], under[1])
+
+
+def standard_error(values: Sequence[float]) -> float | None:
+    """Return a mean's standard error; None for a single value."""
+    return float(np.std(values, ddof=1)) / math.sqrt(len(values)) if len(values) > 1 else None
+
+
+def named(one: Interval, name: str) -> dict[str, float | None]:
+    """Return a number and its interval as a record has them: ``name``, ``name_low``, ``name_high``."""
+    return {name: one[0], f"{name}_low": one[1], f"{name}_high": one[2]}
+
+
+def median_ranks(count: int, confidence: float = CONFIDENCE) -> tuple[int, int, float]:
+    """Return the ranks, from 1, of the values that enclose the median, and the level that they reach.
+
+    Those of `quantile_ranks`; but where too few values leave that interval open, it ends at the smallest and at the
+    largest of them, and the level says what these reach.
+    """
+    low = quantile_ranks(count, 0.5, confidence)[1] or 1
+    return low, count + 1 - low, max(0.0, 1 - 2 * float(scipy.stats.binom.cdf(low - 1, count, 0.5)))
+
+
+def median_interval(users: Floats | Sequence[float]) -> dict[str, Any]:
+    """Return U* with its interval: ``users``, ``low``, ``high`` (None: not reached), ``level``; seeds and unreached.
+
+    Parameters
+    ----------
+    users : sequence of float
+        One threshold a seed, NaN where it was not reached: larger than all others.
+    """
+    ordered = np.sort(np.where(np.isnan(users), np.inf, users))
+    low, high, level = median_ranks(ordered.size)
+
+    def at(rank: int) -> int | None:
+        value = float(ordered[rank - 1])
+        return int(value) if math.isfinite(value) else None
+
+    told = {"users": at(quantile_ranks(ordered.size, 0.5)[0]), "low": at(low), "high": at(high), "level": level}
+    return {**told, "seeds": int(ordered.size), "unreached": int(np.isinf(ordered).sum())}
+
+
+def paired_ratio(over: Floats, under: Floats) -> dict[str, Any]:
+    """Return the geometric mean of ratios seed by seed, with Student's interval of the mean logarithm.
+
+    Parameters
+    ----------
+    over, under : ndarray of float64, shape (seeds,)
+        Thresholds of the same seeds; NaN where not reached: the seed is left out.
+
+    Returns
+    -------
+    dict
+        ``ratio``, ``low``, ``high`` (None where there are too few seeds), ``seeds``.
+    """
+    logs = np.log(over / under)
+    logs = logs[np.isfinite(logs)]
+    ends = mean_interval(list(logs)) if logs.size else (None, None, None)
+    told = dict(zip(("ratio", "low", "high"), (None if end is None else math.exp(end) for end in ends), strict=True))
+    return {**told, "seeds": int(logs.size)}

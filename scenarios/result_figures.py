@@ -11,9 +11,7 @@ from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 
 from scenarios.planner.tables import SAFE, name_of, trust_of
-from scenarios.sweep.curves import curves
-from scenarios.sweep.figure import fill
-from scenarios.sweep.measuring import Swept
+from scenarios.sweep.folder import Swept
 
 _MOST_NAMED = 12
 """Lines that a legend names."""
@@ -94,6 +92,7 @@ def draw_needs(plan: Mapping[str, Any]) -> Axes:
 
 
 def draw_sweep(swept: Swept) -> Axes:
-    """Draw a sweep as its folder's ``figure.png`` does; return the first panel."""
+    """Draw a sweep's first figure, as its folder holds it; return the first panel."""
     figure = plt.figure()
-    return fill(figure, swept.grid, curves(swept.grid, swept.result["settings"]))[0]
+    next(swept.sweep.figures(swept.units, swept.result))[2](figure)
+    return figure.axes[0]

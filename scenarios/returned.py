@@ -15,8 +15,7 @@ from scenarios.app.experiment import Experiment
 from scenarios.app.finishing import Finished
 from scenarios.planner.plan import DesignPlan
 from scenarios.planner.tables import recommendation
-from scenarios.sweep.measuring import Swept
-from scenarios.sweep.summary import settings_table
+from scenarios.sweep.folder import Swept
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -165,7 +164,7 @@ class PlanResult(Result):
 
 
 class SweepResult(Result):
-    """A sweep: the users U* that it takes in each setting.
+    """A sweep of any kind; by default the users U* that it takes in each setting.
 
     Parameters
     ----------
@@ -178,15 +177,17 @@ class SweepResult(Result):
         self._swept = swept
 
     def frame(self, of: Literal["settings", "seeds"] = "settings") -> pd.DataFrame:
-        """Return a table of U*, one row a setting, decoder and criterion; or of every seed's own threshold."""
-        return settings_table(self) if of == "settings" else self._swept.table.copy()
+        """Return a table of the result, such as U*, one row a setting, decoder and criterion; or of every unit."""
+        sweep = self._swept.sweep
+        return sweep.rows(self) if of == "settings" else sweep.table(self._swept.units)
 
     def plot(self) -> Axes:
-        """Draw U* against what varies; returns the first panel, ``axes.figure`` holds all of them."""
+        """Draw the sweep's first figure, such as U* against what varies; ``axes.figure`` holds all of its panels."""
         from scenarios.result_figures import draw_sweep  # noqa: PLC0415 (plotting, where something is drawn)
 
         return draw_sweep(self._swept)
 
     def __repr__(self) -> str:
-        reached = sum(row["users"] is not None for row in self["settings"])
-        return f"SweepResult({reached} of {len(self['settings'])} thresholds reached, {self._swept.grid.seeds} seeds)"
+        rows, seeds = self.frame(), len({key.seed for key in self._swept.units})
+        reached = f"{rows['users'].notna().sum()} of {len(rows)} thresholds reached" if "users" in rows else "finished"
+        return f"SweepResult({reached}, {seeds} seeds)"

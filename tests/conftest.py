@@ -1,7 +1,8 @@
 """Makes what tests share importable by name: tests are imported from their files and see no directory of their own.
 
 `reference` is the oracle in plain Python, `statistical` holds error radii, `worlds` builds the project's objects,
-`runs` starts small scenarios and commands, `boundary` knows what may cross it, `tiers` builds private devices,
+`runs` starts small scenarios and commands, `squares` is the smallest sweep,
+`boundary` knows what may cross it, `tiers` builds private devices,
 `mortal` has processes that die, `deaf` a keeper that some cannot reach,
 `forging` makes messages that nothing has checked, `nasty` the values in them,
 `malformed` holds input that nobody means, `cutting` ends a process at each of its file operations,
@@ -63,6 +64,7 @@ for shared in (
     "statistical",
     "worlds",
     "runs",
+    "squares",
     "boundary",
     "tiers",
     "completions",

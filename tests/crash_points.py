@@ -18,6 +18,7 @@ from unittest import mock
 
 import pandas as pd
 from cutting import CUT, Ended, forked
+from squares import Squares
 from typer.main import get_command
 
 from actors import durable
@@ -77,7 +78,8 @@ def left(folder: Path) -> dict[str, Any]:
     if (folder / FOLDER / UNITS).exists():
         mark = read_mark(folder)
         found[f"{FOLDER}/{MARK}"] = mark and mark.identity
-        found["units"] = sorted(Units(folder, read_square, write_square))
+        squares = Squares((), abs, {})
+        found["units"] = sorted((key, square.found) for key, square in Units(folder, squares.read, squares.write))
     return found
 
 
@@ -88,16 +90,6 @@ def content(path: Path) -> Any:
     if path.suffix == ".parquet":
         return repr(pd.read_parquet(path).drop(columns="seconds", errors="ignore").to_dict("list"))
     return lasting(json.loads(path.read_text())) if path.name == "result.json" else path.read_bytes()
-
-
-def read_square(line: dict[str, int]) -> tuple[int, int]:
-    """Read a line of the sweep."""
-    return line["unit"], line["found"]
-
-
-def write_square(unit: int, found: int) -> dict[str, int]:
-    """Return a line of the sweep."""
-    return {"unit": unit, "found": found}
 
 
 def cuts(operations: list[str]) -> Iterator[tuple[int, bool]]:
@@ -215,19 +207,11 @@ def sweep(family: Family) -> None:
     from rich.console import Console  # noqa: PLC0415 (this family only)
 
     def act() -> int:
-        units = {number: number for number in range(5)}
+        squares = Squares(range(5), lambda unit: unit * unit, {"base": {}})
         with sole(family.out):
-            claim(family.out, {"base": {}})
-            found = measure_units(
-                units,
-                lambda unit: unit * unit,
-                InProcess(1),
-                family.out,
-                Console(quiet=True),
-                read=read_square,
-                write=write_square,
-            )
-        return 0 if found == {unit: unit * unit for unit in units} else 1
+            claim(family.out, squares.content())
+            found = measure_units(squares, InProcess(1), family.out, Console(quiet=True))
+        return 0 if squares.result(found) == {"squares": [0, 1, 4, 9, 16]} else 1
 
     family.undisturbed(act)
     for at, torn in cuts(family.operations):

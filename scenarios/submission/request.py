@@ -88,6 +88,7 @@ def parsed(tree: Any, arguments: Sequence[str]) -> dict[str, Any]:
     command, rest = tree, list(arguments)
     while hasattr(command, "commands"):
         known = [name for name in command.commands if name not in _HERE_ONLY]
+        rest = command.completed(rest) if hasattr(command, "completed") else rest
         name = rest.pop(0) if rest else ""
         if name not in known:
             raise InputError(f"command {name!r} cannot be submitted; after submit name one of {', '.join(known)}")

@@ -1,117 +1,56 @@
-"""The figures of an adaptive sweep, with every point in them as a table: users against items, and one run's course."""
+"""The figures of an adaptive sweep: users against items, and one run's course."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from scenarios.files import write_figure, write_table
+from scenarios.sweep.adaptive_summary import ANY, MEASURED, PREDICTED
+from scenarios.sweep.drawing import POINTS, Style, explained, finished, lines, panels, ticks
 
-MEASURED, PREDICTED, BOUND = "measured", "predicted", "lower bound"
-ANY = "any protocol"
+_PLANNED: Style = {"linestyle": ":", "marker": "x", "markersize": 5, "linewidth": 1}
 _COURSE = {"pool": "items in the round's pool", "undecided": "items undecided", "wrong": "labels in error"}
 
 
-def points_of(summary: Mapping[str, Any]) -> pd.DataFrame:
-    """Return every point of the figure of users.
-
-    Returns
-    -------
-    DataFrame
-        Columns: kind ("measured", "predicted", "lower bound"), label (one a line), items, users, low, high. Points
-        that are not known are left out; an open interval has a NaN.
-    """
-    points: list[dict[str, Any]] = []
-    for row in summary["schemes"]:
-        here = {"label": row["label"], "items": row["items"]}
-        if row["users"] is not None:
-            points.append({"kind": MEASURED, **here, **{name: row[name] for name in ("users", "low", "high")}})
-        if row["predicted"] is not None:
-            points.append({"kind": PREDICTED, **here, "users": row["predicted"]})
-    for row in summary["bounds"]:
-        if row["users"] is not None:
-            whom = ANY if row["adaptive"] else "one round"
-            points.append({"kind": BOUND, "label": whom, "items": row["items"], "users": row["users"]})
-    table = pd.DataFrame(points, columns=["kind", "label", "items", "users", "low", "high"])
-    return table.astype(dict.fromkeys(("users", "low", "high"), float))
-
-
-def draw(summary: Mapping[str, Any], out: Path) -> None:
-    """Draw both figures into a folder; the second one only where an adaptive scheme ran."""
-    draw_users(summary, out)
-    if summary["trajectory"] is not None:
-        draw_trajectory(summary["trajectory"], out)
-
-
-def draw_users(summary: Mapping[str, Any], out: Path) -> None:
-    """Write ``users.png`` and, with every point in it, ``users.csv``."""
-    points = points_of(summary)
-    write_table(out / "users.csv", points)
-    figure = Figure(figsize=(10, 5.6), layout="constrained")
-    axes = figure.subplots()
-    axes.set(xscale="log", yscale="log", xlabel="items N", ylabel="users")
-    told = f"all labels right with probability {summary['confidence']:g}"
-    axes.set_title(f"{told}, w = {summary['rated']}, epsilon {float(summary['epsilon']):g}", fontsize="medium")
-    colours = {
-        label: f"C{place}" for place, label in enumerate(dict.fromkeys(row["label"] for row in summary["schemes"]))
-    }
+def draw_users(summary: Mapping[str, Any], points: pd.DataFrame, figure: Figure) -> None:
+    """Draw the figure of users; see `scenarios.sweep.adaptive_summary.points_of`."""
+    (axes,) = panels(figure, 1, size=(10, 5.6))
+    labels = dict.fromkeys(row["label"] for row in summary["schemes"])
+    colours = {label: f"C{place}" for place, label in enumerate(labels)}
     measured = set(points.loc[points["kind"] == MEASURED, "label"])
-    for (kind, label), line in points.groupby(["kind", "label"], sort=False):
-        ordered, colour = line.sort_values("items"), colours.get(str(label), "")
+
+    def style(kind: str, label: str) -> Style:
         if kind == MEASURED:
-            _measured(axes, ordered, str(label), colour)
-        elif kind == PREDICTED:
+            return {**POINTS, "color": colours[label], "label": label}
+        if kind == PREDICTED:
             alone = None if label in measured else f"{label}, from exact moments"
-            axes.plot(ordered["items"], ordered["users"], ":x", color=colour, markersize=5, linewidth=1, label=alone)
-        else:
-            colour, told = "0.2" if label == ANY else "0.6", f"lower bound, {label}"
-            axes.plot(ordered["items"], ordered["users"], "--", color=colour, marker=".", label=told, zorder=1)
+            return {**_PLANNED, "color": colours[label], "label": alone}
+        grey = "0.2" if label == ANY else "0.6"
+        return {"linestyle": "--", "color": grey, "marker": ".", "label": f"lower bound, {label}", "zorder": 1}
+
+    axes.set_yscale("log")
+    lines(axes, points, style, x="items", y="users")
     if (points["kind"] == PREDICTED).any():
-        axes.plot([], [], ":x", color="0.3", markersize=5, linewidth=1, label="one round, from exact moments")
-    ticks = np.unique(points["items"].to_numpy(dtype=np.float64))
-    axes.set_xlim(ticks.min() / 1.2, ticks.max() * 1.2)
-    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
-    axes.minorticks_off()
-    axes.grid(alpha=0.3)
+        explained(axes, {"one round, from exact moments": _PLANNED}, ["one round, from exact moments"])
+    ticks(axes, points["items"])
+    axes.set_xlim(points["items"].min() / 1.2, points["items"].max() * 1.2)
+    told = f"all labels right with probability {summary['confidence']:g}"
+    told += f", w = {summary['rated']}, epsilon {float(summary['epsilon']):g}"
+    finished(axes, told, xlabel="items N", ylabel="users")
     figure.legend(fontsize="small", loc="outside right upper")
-    write_figure(out / "users.png", figure)
 
 
-def _measured(axes: Axes, line: pd.DataFrame, label: str, colour: str) -> None:
-    """Draw numbers with their intervals; an end that is open has no bar, and an arrow upwards if it is the upper."""
-    users = line["users"].to_numpy(dtype=np.float64)
-    low, high = (line[name].to_numpy(dtype=np.float64) for name in ("low", "high"))
-    spans = np.nan_to_num(np.array([users - low, high - users]), nan=0.0)
-    axes.errorbar(line["items"], users, yerr=spans, label=label, color=colour, capsize=3, marker="o", markersize=4)
-    for items, height, top in zip(line["items"], users, high, strict=True):
-        if math.isnan(top):
-            axes.plot([items], [height * 1.12], "^", color=colour, markersize=4)
-
-
-def draw_trajectory(trajectory: Mapping[str, Any], out: Path) -> None:
-    """Write ``trajectory.png`` and, with every point in it, ``trajectory.csv``."""
-    steps = pd.DataFrame(trajectory["steps"])
-    steps.insert(0, "round", range(1, len(steps) + 1))
-    write_table(out / "trajectory.csv", steps)
-    figure = Figure(figsize=(8, 4.8), layout="constrained")
-    axes = figure.subplots()
+def draw_course(trajectory: Mapping[str, Any], steps: pd.DataFrame, figure: Figure) -> None:
+    """Draw the figure of a trajectory's steps."""
+    (axes,) = panels(figure, 1, size=(8, 4.8))
     for place, (name, told) in enumerate(_COURSE.items()):
         axes.plot(steps["users"], steps[name], marker=".", label=told, color=f"C{place}")
     axes.set_yscale("symlog", linthresh=1)
     axes.set_ylim(bottom=0)
     axes.set_xlim(left=0)
-    axes.set(xlabel="users asked", ylabel="items")
-    axes.set_title(
-        f"one run of {trajectory['label']}, {trajectory['items']:,} items, round by round",
-        fontsize="medium",
-    )
-    axes.grid(alpha=0.3)
+    title = f"one run of {trajectory['label']}, {trajectory['items']:,} items, round by round"
+    finished(axes, title, xlabel="users asked", ylabel="items")
     axes.legend(fontsize="small")
-    write_figure(out / "trajectory.png", figure)

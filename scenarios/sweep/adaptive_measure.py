@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from scenarios.config import Scenario
 from scenarios.experiment import learner_of, run
@@ -25,6 +26,14 @@ from scenarios.sweep.threshold import adapts, crossing
 
 RESOLUTION = 0.005
 """Relative width at which bisection stops; a block of emulated users is this share of the start."""
+
+
+class Key(NamedTuple):
+    """A unit."""
+
+    scheme: str
+    items: int
+    seed: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

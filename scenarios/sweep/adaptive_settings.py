@@ -2,57 +2,71 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from coordinator.protocol.budget import as_json
 from coordinator.protocol.errors import InputError
 from scenarios.config import MOST_USERS, Scenario, load_scenario
+from scenarios.given import brief
 from scenarios.planner.needs import Target
 from scenarios.populations import cluster_sizes
 from scenarios.separability import inseparable
 from scenarios.sweep.schemes import DESIGNS, SCHEMES
 from scenarios.sweep.threshold import predicted_users
 
-DEVICES, MOMENTS = "devices", "moments"
+DEVICES: Literal["devices"] = "devices"
+MOMENTS: Literal["moments"] = "moments"
+_WORLD = ("epsilon", "like", "class_shares", "cluster_shares", "confidence")
 GENEROUS = 8
 """No run has more users than this many times what one round of its design should need."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
-    """A checked sweep.
+def _items(told: Any) -> Any:
+    parts = told.split(",") if isinstance(told, str) else told if isinstance(told, (list, tuple)) else [told]
+    try:
+        found = tuple(int(part) for part in parts)
+    except (TypeError, ValueError):
+        raise InputError(f"items is {brief(told)}, no list of whole numbers; write it like 100,300,1000") from None
+    if len(set(found)) < len(found):
+        raise InputError(f"items is {brief(told)}; name each catalogue once")
+    return tuple(sorted(found))
 
-    Attributes
-    ----------
-    items : tuple of int
-        Catalogues N.
-    schemes : tuple of str
-        Keys of `SCHEMES`.
-    seeds : int
-        Runs of each of them, seeds 0 and up.
-    statistic : {"devices", "moments"}
-        Whether devices answer, or sign sensing's statistic is drawn from its exact moments.
-    vectors : int
-        Sign vectors of the scheme with several.
-    rated : int
-        Items w that a user rated, at most N.
-    world : dict
-        The other keys of a scenario that all runs share.
+
+def _schemes(told: Any) -> Any:
+    names = [part.strip() for part in told.split(",")] if isinstance(told, str) else list(told)
+    for name in names:
+        if name not in SCHEMES:
+            raise InputError(f"scheme {brief(name)} is unknown; choose among {', '.join(SCHEMES)}")
+    return tuple(name for name in SCHEMES if name in names)
+
+
+class Comparison(BaseModel):
+    """What a sweep of adaptive rounds compares: schemes and catalogues, in one world.
+
+    The world's keys are those of a scenario, and are read as a scenario reads them.
     """
 
-    items: tuple[int, ...]
-    schemes: tuple[str, ...]
-    seeds: int
-    statistic: str
-    vectors: int
-    rated: int
-    world: dict[str, Any]
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
-    @property
-    def confidence(self) -> float:
-        """Probability that all labels are right, which all schemes are to have."""
-        return float(self.world["confidence"])
+    items: Annotated[tuple[int, ...], BeforeValidator(_items)] = Field(
+        (100, 300, 1000), description="Catalogues: numbers of items N [100,300,1000]."
+    )
+    rated: int = Field(30, description="Items w that a user rated, at most N [30].")
+    epsilon: Any = Field("1", description="Privacy of a device's answer in nats; inf for no noise [1].")
+    like: Any = Field("0.9,0.1", description="P(like): clusters by ',', user classes by ';' [0.9,0.1].")
+    class_shares: Any = Field(None, description="Shares of user classes [equal].")
+    cluster_shares: Any = Field(None, description="Shares of item clusters [equal].")
+    confidence: float = Field(0.95, description="P(all labels right) that all schemes are to have [0.95].")
+    seeds: Annotated[int, Field(ge=1)] = Field(20, description="Runs of every scheme and catalogue [20].")
+    vectors: int = Field(32, description="Vectors of adaptive-vectors, a power of two up to 64 [32].")
+    statistic: Literal["devices", "moments"] = Field(
+        DEVICES, description="devices answer, or moments: sign sensing is emulated [devices]."
+    )
+    schemes: Annotated[tuple[str, ...], BeforeValidator(_schemes)] = Field(
+        tuple(SCHEMES), description="Some of them, by ',' [all]."
+    )
 
     @property
     def measured(self) -> tuple[str, ...]:
@@ -69,7 +83,8 @@ class Comparison:
         told = {"design": DESIGNS[name], "decoder": scheme.decoder, "policy": scheme.policy}
         several = {name: getattr(self, name) for name in scheme.takes}
         sizes = {"items": items, "rated": min(self.rated, items)}
-        values = {"users": MOST_USERS, **self.world, **told, **several, **sizes, **changes}
+        shared = {name: getattr(self, name) for name in _WORLD}
+        values = {"users": MOST_USERS, **shared, **told, **several, **sizes, **changes}
         return load_scenario(None, values).complete()
 
     def planned(self, name: str, items: int) -> float | None:
@@ -94,10 +109,6 @@ def check_comparison(wanted: Comparison) -> None:
     InputError
         One line that names the value and the remedy.
     """
-    if wanted.statistic not in (DEVICES, MOMENTS):
-        raise InputError(f"statistic is {wanted.statistic!r}; choose {DEVICES} or {MOMENTS}")
-    if wanted.seeds < 1:
-        raise InputError(f"seeds is {wanted.seeds}; it must be at least 1")
     if not wanted.measured:
         told = ", ".join(name for name, one in SCHEMES.items() if one.emulated)
         raise InputError(f"statistic is {MOMENTS}, which none of the schemes has; add one of {told}, or say {DEVICES}")

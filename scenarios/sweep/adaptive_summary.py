@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -15,27 +15,19 @@ from scenarios.intervals import (
     CONFIDENCE,
     Interval,
     mean_interval,
+    named,
     quantile_interval,
     ratio_interval,
     share_interval,
 )
-from scenarios.sweep.adaptive_measure import Measured
+from scenarios.sweep.adaptive_measure import Key, Measured
 from scenarios.sweep.adaptive_settings import Comparison
-from scenarios.sweep.adaptive_units import Units
 from scenarios.sweep.schemes import BASE, SCHEMES
 
+Units = Mapping[Key, Measured]
 NOTHING: Interval = (None, None, None)
 PREFERRED = (BASE, "adaptive-vectors", "adaptive-maxsense")
 """Schemes whose run the trajectory may be of; the first of them that there is."""
-
-
-def units_table(units: Units) -> pd.DataFrame:
-    """Return every measured unit, one row each; ``users`` is NaN where the most users did not do."""
-    rows = [
-        {"scheme": scheme, "items": items, "seed": seed, **asdict(one)} for (scheme, items, seed), one in units.items()
-    ]
-    table = pd.DataFrame(rows).drop(columns="steps")
-    return table.assign(users=table["users"].astype(float), right=table["right"].astype("boolean"))
 
 
 def summarize(wanted: Comparison, units: Units) -> dict[str, Any]:
@@ -96,19 +88,17 @@ def _row(
         "label": wanted.label(name),
         "adaptive": scheme.adaptive,
         "seeds": len(every),
-        **_named(users, "users", ""),
-        **_named(right, "right", "right_"),
+        "users": users[0],
+        "low": users[1],
+        "high": users[2],
+        **named(right, "right"),
         "rounds": sum(one.rounds for one in every) / len(every) if every else None,
         "most_rounds": max((one.rounds for one in every), default=None),
         "ran_out": sum(one.users is None or one.undecided > 0 for one in every),
         "predicted": predicted,
-        **_named(ratio, "ratio", "ratio_"),
-        **_named(ratio_interval((predicted, predicted, predicted), base), "ratio_predicted", "ratio_predicted_"),
+        **named(ratio, "ratio"),
+        **named(ratio_interval((predicted, predicted, predicted), base), "ratio_predicted"),
     }
-
-
-def _named(one: Interval, name: str, prefix: str) -> dict[str, float | None]:
-    return {name: one[0], f"{prefix}low": one[1], f"{prefix}high": one[2]}
 
 
 def _bounds(wanted: Comparison, items: int) -> list[dict[str, Any]]:
@@ -136,8 +126,51 @@ def _trajectory(wanted: Comparison, units: Units) -> dict[str, Any] | None:
     """Return seed 0's run in the largest catalogue, of adaptive sign sensing if it ran, with where it stood."""
     items = max(wanted.items)
     for name in PREFERRED:
-        one = units.get((name, items, 0))
+        one = units.get(Key(name, items, 0))
         if one is not None and one.steps:
             told = [asdict(step) for step in one.steps]
             return {"scheme": name, "label": wanted.label(name), "items": items, "seed": 0, "steps": told}
     return None
+
+
+def whom(row: Mapping[str, Any]) -> str:
+    """Return what a lower bound is called, and about whom it is."""
+    told = f" ({row['name']})" if row["name"] else ""
+    return f"lower bound, {'any protocol' if row['adaptive'] else 'one round'}{told}"
+
+
+def rows_table(summary: Mapping[str, Any]) -> pd.DataFrame:
+    """Return the one table of the sweep: schemes, then lower bounds, one row each a catalogue; NaN: not known."""
+    shown = ("items", "adaptive", "users")
+    bounds = [
+        {"scheme": "lower bound", "label": whom(row), **{name: row[name] for name in shown}}
+        for row in summary["bounds"]
+    ]
+    table = pd.DataFrame([*summary["schemes"], *bounds])
+    return table.sort_values("items", kind="stable", ignore_index=True).convert_dtypes()
+
+
+MEASURED, PREDICTED, BOUND = "measured", "predicted", "lower bound"
+ANY = "any protocol"
+
+
+def points_of(summary: Mapping[str, Any]) -> pd.DataFrame:
+    """Return every point of the figure of users.
+
+    Returns
+    -------
+    DataFrame
+        Columns: kind ("measured", "predicted", "lower bound"), label (one a line), items, users, low, high. Points
+        that are not known are left out; an open interval has a NaN.
+    """
+    points: list[dict[str, Any]] = []
+    for row in summary["schemes"]:
+        here = {"label": row["label"], "items": row["items"]}
+        points.append({"kind": MEASURED, **here, **{name: row[name] for name in ("users", "low", "high")}})
+        points.append({"kind": PREDICTED, **here, "users": row["predicted"]})
+    for row in summary["bounds"]:
+        label = ANY if row["adaptive"] else "one round"
+        points.append({"kind": BOUND, "label": label, "items": row["items"], "users": row["users"]})
+    table = pd.DataFrame(points, columns=["kind", "label", "items", "users", "low", "high"])
+    table = table.astype(dict.fromkeys(("users", "low", "high"), float))
+    return table[table["users"].notna()].reset_index(drop=True)

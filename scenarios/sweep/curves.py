@@ -22,7 +22,7 @@ AXES: dict[str, Callable[[Scenario], float]] = {
 }
 
 
-def panels(settings: Sequence[Scenario]) -> list[str]:
+def varied(settings: Sequence[Scenario]) -> list[str]:
     """Return the axes that curves run along, none that goes in step with another; items where there is no curve."""
     chosen: list[str] = []
     for name, value in AXES.items():
@@ -70,7 +70,7 @@ def curves(grid: Grid, rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
         infinity on its axis, bounds that say nothing; a median that was not reached is NaN.
     """
     points: list[dict[str, Any]] = []
-    for axis in panels(grid.settings):
+    for axis in varied(grid.settings):
         for row in rows:
             setting = grid.settings[row["setting"]]
             x = AXES[axis](setting)

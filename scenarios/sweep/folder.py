@@ -3,50 +3,68 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
 from coordinator.protocol.errors import InputError
+from scenarios.files import write_figure, write_table
 from scenarios.places.session import Session
+from scenarios.records import write_result
 from scenarios.store.holding import held_in
 from scenarios.store.mark import SWEEP, Mark
 from scenarios.store.taking import take
-from scenarios.store.units import Reader, Units, Writer
+from scenarios.store.units import Units
+from scenarios.sweep.kind import K, M, Sweep, U
 from scenarios.sweep.progress import counted
 
-K = TypeVar("K")
-U = TypeVar("U")
-M = TypeVar("M")
-T = TypeVar("T")
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 EARLIER = "grid.json"
 """What sweeps had in the place of a mark until they were kept as runs are."""
 
 
-@contextmanager
-def swept_in(
-    out: Path, content: Mapping[str, Any], opening: AbstractContextManager[Session], work: Callable[[Session], T]
-) -> Iterator[T]:
-    """Measure a sweep's units in its folder; let the caller write there what they say. The units stay.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Swept:
+    """A finished sweep.
+
+    Attributes
+    ----------
+    sweep : Sweep
+        What was measured.
+    units : dict
+        What every unit found.
+    result : dict
+        What `--json` prints.
+    """
+
+    sweep: Sweep[Any, Any, Any]
+    units: Mapping[Any, Any]
+    result: dict[str, Any]
+
+
+def swept(sweep: Sweep[K, U, M], opening: AbstractContextManager[Session], out: Path, console: Console) -> Swept:
+    """Measure every unit that the folder does not hold yet, and write what all of them say there. The units stay.
 
     Parameters
     ----------
-    out : Path
-        New folder, or that of a sweep of the same content, whose finished units are taken as they are.
-    content : dict
-        What units depend on, as JSON values; not which units there are.
+    sweep : Sweep
+        What to measure.
     opening : context manager
         Opens the backend; see `scenarios.places.backends.opened`.
-    work : callable
-        Measures them on it, by `measure_units`.
+    out : Path
+        New folder, or that of a sweep of the same content, whose finished units are taken as they are.
+    console : Console
+        For progress.
 
-    Yields
-    ------
-    object
-        What it returned.
+    Returns
+    -------
+    Swept
 
     Raises
     ------
@@ -55,8 +73,31 @@ def swept_in(
     InterruptedRunError, ResumableError
         On Ctrl-C, on a full disk, or where something was lost, if the folder keeps units. What is finished is on disk.
     """
-    with held_in(out, opening, claim=lambda folder: claim(folder, content), work=work) as done:
-        yield done
+    with held_in(
+        out,
+        opening,
+        claim=lambda folder: claim(folder, sweep.content()),
+        work=lambda session: measure_units(sweep, session, out, console),
+    ) as units:
+        result = sweep.result(units)
+        for name, table in zip(sweep.tables, (sweep.table(units), sweep.rows(result)), strict=True):
+            if not table.empty:
+                write_table(out / name, table)
+        for name, points, drawn in sweep.figures(units, result):
+            if points is not None:
+                write_table(out / f"{name}.csv", points)
+            draw(out / f"{name}.png", drawn)
+        write_result(out, result)
+    return Swept(sweep=sweep, units=units, result=result)
+
+
+def draw(target: Path, drawn: Callable[[Figure], None]) -> None:
+    """Draw a figure, and write it."""
+    from matplotlib.figure import Figure  # noqa: PLC0415 (plotting, where something is drawn)
+
+    figure = Figure()
+    drawn(figure)
+    write_figure(target, figure)
 
 
 def claim(out: Path, content: Mapping[str, Any]) -> None:
@@ -70,32 +111,8 @@ def claim(out: Path, content: Mapping[str, Any]) -> None:
     take(out, Mark(kind=SWEEP, scenario=told, source_sha256=None, code_sha256=""))
 
 
-def measure_units(
-    units: Mapping[K, U],
-    measure: Callable[[U], M],
-    session: Session,
-    out: Path,
-    console: Console,
-    *,
-    read: Reader[K, M],
-    write: Writer[K, M],
-) -> dict[K, M]:
-    """Measure every unit that the folder does not hold yet.
-
-    Parameters
-    ----------
-    units : dict
-        All units, in the order in which they are measured.
-    measure : callable
-        Measures one; a unit is one process' or one thread's work.
-    session : Session
-        Where.
-    out : Path
-        A folder that `claim` passed.
-    console : Console
-        For progress.
-    read, write : callable
-        A unit's line.
+def measure_units(sweep: Sweep[K, U, M], session: Session, out: Path, console: Console) -> dict[K, M]:
+    """Measure every unit that the folder, which `claim` passed, does not hold yet.
 
     Returns
     -------
@@ -109,12 +126,17 @@ def measure_units(
     LostError
         If a unit cannot be kept, as on a full disk.
     """
-    kept = Units(out, read, write)
-    done = {key: measured for key, measured in kept if key in units}
-    keys = [key for key in units if key not in done]
-    with counted(console, len(done), len(units)) as tell:
-        for place, measured in session.each(measure, [units[key] for key in keys]):
-            kept.keep(keys[place], measured)
-            done[keys[place]] = measured
-            tell(len(done))
-    return {key: done[key] for key in units}
+    kept: Units[K, M] = Units(out, sweep.read, sweep.write)
+    done = dict(kept)
+    before, units = set(done), sweep.units(done)
+    while True:
+        keys = [key for key in units if key not in done]
+        with counted(console, len(units) - len(keys), len(units), before=len(before & set(units))) as tell:
+            for place, found in session.each(sweep.measure, [units[key] for key in keys]):
+                kept.keep(keys[place], found)
+                done[keys[place]] = found
+                tell()
+        before = set()
+        units = sweep.units(done)
+        if all(key in done for key in units):
+            return {key: done[key] for key in units}

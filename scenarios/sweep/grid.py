@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -12,7 +13,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from coordinator.protocol.budget import as_json
 from coordinator.protocol.errors import InputError
 from scenarios.config import MOST_USERS, Scenario, load_scenario
-from scenarios.given import read_toml
 from scenarios.populations import cluster_sizes, populate
 from scenarios.sweep.axes import LABELS, TOP, Criterion, Fit, check_fit, variant
 from scenarios.validation import first_line
@@ -123,35 +123,8 @@ def built_in_grids() -> list[str]:
     return sorted(path.stem for path in BUILT_IN.glob("*.toml"))
 
 
-def load_grid(name: str, *, seeds: int | None = None) -> Grid:
-    """Read a grid by the name of a built-in one, or from a TOML file.
-
-    Parameters
-    ----------
-    name : str
-        Built-in name, or path.
-    seeds : int, optional
-        Wins over the file's.
-
-    Returns
-    -------
-    Grid
-
-    Raises
-    ------
-    InputError
-        One line for the first thing that is wrong: the key or the setting, its value and the remedy.
-    """
-    built_in = name in built_in_grids()
-    if not built_in and not Path(name).suffix and not Path(name).exists():
-        raise InputError(f"grid {name!r} is unknown; name a TOML file or one of {', '.join(built_in_grids())}")
-    path = BUILT_IN / f"{name}.toml" if built_in else Path(name)
-    values = read_toml(path, "grid file")
-    return read_grid(values if seeds is None else {**values, "seeds": seeds})
-
-
 def read_grid(values: dict[str, Any]) -> Grid:
-    """Check a grid's values and expand its settings; see `load_grid`."""
+    """Check a grid's values and expand its settings; raises `InputError`."""
     try:
         file = GridFile.model_validate(values)
     except ValidationError as error:
@@ -184,15 +157,16 @@ def _settings(file: GridFile) -> tuple[Scenario, ...]:
         for name in table:
             if name in _NOT_VARIED:
                 raise InputError(f"{name} {_NOT_VARIED[name]}")
-        for values in _expand(table):
+        for values in expand(table):
             setting = _setting({**file.base, **values}, values, file)
             if setting in settings:
-                raise InputError(f"setting {_name(values)} is given twice; drop one of them")
+                raise InputError(f"setting {told_of(values)} is given twice; drop one of them")
             settings.append(setting)
     return tuple(settings)
 
 
-def _expand(table: dict[str, Any]) -> list[dict[str, Any]]:
+def expand(table: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return every combination of the lists of a [[grid]] table."""
     axes = {name: value if isinstance(value, list) else [value] for name, value in table.items()}
     for name, choices in axes.items():
         if not choices:
@@ -214,7 +188,7 @@ def _setting(values: dict[str, Any], varied: dict[str, Any], file: GridFile) -> 
             load_scenario(None, {**wanted, "decoder": decoder})
         setting = _filled(load_scenario(None, wanted), file)
     except InputError as error:
-        raise InputError(f"setting {_name(varied)}: {error}") from None
+        raise InputError(f"setting {told_of(varied)}: {error}") from None
     return setting
 
 
@@ -255,7 +229,8 @@ def _with_rated(values: dict[str, Any]) -> dict[str, Any]:
     return {**rest, "rated": max(1, round(share * items))}
 
 
-def _name(values: dict[str, Any]) -> str:
+def told_of(values: Mapping[str, Any]) -> str:
+    """Return a setting as messages name it."""
     return f"({', '.join(f'{name} = {value}' for name, value in values.items())})"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -116,8 +116,10 @@ def compared_on(axis: str) -> tuple[str, ...]:
     return tuple(sorted(names, key=lambda name: not recommender_of(name).promised)) if AXES[axis].epsilon else names
 
 
-def parse_axes(told: str | None) -> dict[str, tuple[int, ...]]:
+def parse_axes(told: str | Mapping[str, Sequence[int]] | None) -> dict[str, tuple[int, ...]]:
     """Read axes and their values: ``rounds=100,1000,ratio`` are two axes, the first with two values of its own.
+
+    A grid file may also have a table of them, ``{rounds = [100, 1000], ratio = []}``.
 
     Raises
     ------
@@ -126,6 +128,9 @@ def parse_axes(told: str | None) -> dict[str, tuple[int, ...]]:
     """
     if told is None:
         return {name: axis.values for name, axis in AXES.items()}
+    if isinstance(told, Mapping):
+        pieces = (f"{name}={','.join(map(str, values))}" if values else name for name, values in told.items())
+        return parse_axes(",".join(pieces))
     found: dict[str, tuple[int, ...]] = {}
     for piece in re.split(r",\s*(?=[a-z])", told.strip()):
         name, mark, values = piece.partition("=")

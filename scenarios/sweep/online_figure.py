@@ -1,23 +1,21 @@
-"""The figure of an online sweep: a panel an axis, loss or epsilon with its bounds; and every drawn point as a table."""
+"""The figure of an online sweep: a panel an axis, loss or epsilon with its bounds."""
 
 from __future__ import annotations
 
 import colorsys
 from collections.abc import Mapping
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullLocator
 
 from coordinator.server.online.recommenders import found
-from scenarios.files import write_figure, write_table
+from scenarios.sweep.drawing import Style, finished, lines, panels, ticks
 from scenarios.sweep.online_axes import AXES
-from scenarios.sweep.online_points import AGAINST, BOUND, EXACT, LOWER, MEASURED, OWN, points_of
+from scenarios.sweep.online_points import AGAINST, BOUND, EXACT, LOWER, MEASURED, OWN
 from scenarios.sweep.online_tables import same
 
 _STYLES: dict[str, dict[str, Any]] = {
@@ -40,56 +38,29 @@ _COLOURS = ("C0", "C1", "C2", "C3", "navy", "C5", "C6", "C4", "C8", "C9", "0.6")
 _GOLDEN = (5**0.5 - 1) / 2
 
 
-def draw(summary: Mapping[str, Any], out: Path) -> None:
-    """Write ``figure.png`` and, with every point in it, ``figure.csv``."""
-    points = points_of(summary)
-    write_table(out / "figure.csv", points)
-    write_figure(out / "figure.png", figure_of(summary, points), dpi=130)
-
-
-def figure_of(summary: Mapping[str, Any], points: pd.DataFrame) -> Figure:
-    """Return the figure of points from `points_of`."""
+def draw_axes(summary: Mapping[str, Any], points: pd.DataFrame, figure: Figure) -> None:
+    """Draw the figure of points from `points_of`."""
     names = list(summary["axes"])
-    columns = min(len(names), 2 if len(names) in (2, 4) else 3)
-    lines = -(-len(names) // columns)
-    figure = Figure(figsize=(4.6 * columns, 3.9 * lines + 1.1), layout="constrained")
-    grid = figure.subplots(lines, columns, squeeze=False)
-    for place, panel in enumerate(grid.flat):
-        if place >= len(names):
-            panel.axis("off")
-            continue
-        rows = [row for row in summary["points"] if row["axis"] == names[place]]
-        _panel(panel, points[points["axis"] == names[place]], names[place])
-        panel.set_title(f"({'abcdef'[place]}) {same(names[place], rows)}", fontsize="small")
+    every = panels(figure, len(names), across=2 if len(names) in (2, 4) else 3, size=(4.6, 4.3))
+    for place, (axes, name) in enumerate(zip(every, names, strict=True)):
+        rows = [row for row in summary["points"] if row["axis"] == name]
+        mine = points[points["axis"] == name]
+        lines(axes, mine, partial(_style, _hidden(mine)), name="recommender")
+        ticks(axes, mine["x"])
+        axes.set_yscale("log")
+        told = "privacy loss [nats]" if AXES[name].epsilon else "disliked recommendations"
+        finished(axes, f"({'abcdef'[place]}) {same(name, rows)}", xlabel=AXES[name].label, ylabel=told)
+        axes.title.set_fontsize("small")
     _legend(figure, points)
-    return figure
 
 
-def _panel(panel: Axes, points: pd.DataFrame, name: str) -> None:
-    hidden = _hidden(points)
-    for (kind, recommender), line in points.groupby(["kind", "recommender"], sort=False):
-        ordered = line.sort_values("x")
-        style = {"color": colour_of(str(recommender)), **_STYLES[str(kind)]}
-        above = hidden[str(kind), str(recommender)]
-        if above and kind in (MEASURED, AGAINST):  # a broad line shows below those that coincide with it
-            style.update(linewidth=style["linewidth"] + 3 * above, alpha=0.5)
-        if ordered["low"].notna().all():
-            spans = np.abs(ordered[["low", "high"]].sub(ordered["y"], axis=0).to_numpy(np.float64).T)
-            panel.errorbar(ordered["x"], ordered["y"], yerr=spans, capsize=2, elinewidth=1, **style)
-        else:
-            panel.plot(ordered["x"], ordered["y"], **style)
-    ticks = np.unique(points["x"].to_numpy(np.float64))
-    if (ticks == 0).any():
-        panel.set_xscale("symlog", linthresh=float(ticks[ticks > 0].min(initial=np.inf)) if ticks.size > 1 else 1.0)
-    else:
-        panel.set_xscale("log")
-    panel.set_yscale("log")
-    panel.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
-    panel.xaxis.set_minor_locator(NullLocator())
-    panel.grid(alpha=0.3)
-    panel.set(
-        xlabel=AXES[name].label, ylabel="privacy loss [nats]" if AXES[name].epsilon else "disliked recommendations"
-    )
+def _style(hidden: Mapping[tuple[str, str], int], kind: str, recommender: str) -> Style:
+    """Return the style of a line; a broad one shows below those that coincide with it."""
+    style = {"color": colour_of(recommender), **_STYLES[kind]}
+    above = hidden[kind, recommender]
+    if above and kind in (MEASURED, AGAINST):
+        style.update(linewidth=style["linewidth"] + 3 * above, alpha=0.5)
+    return style
 
 
 def _hidden(points: pd.DataFrame) -> dict[tuple[str, str], int]:

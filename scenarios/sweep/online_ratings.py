@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import functools
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
-from rich.console import Console
 
 from coordinator.server.online.recommenders import compared_in, recommender_of
 from scenarios.online.config import REFERENCE, OnlineScenario
@@ -17,10 +17,7 @@ from scenarios.online.results import client_record
 from scenarios.online.run import build_world, proved, run_online
 from scenarios.online.worlds import World
 from scenarios.places.in_process import InProcess
-from scenarios.places.session import Session
 from scenarios.places.worker_threads import stop_if_abandoned
-from scenarios.sweep.folder import measure_units
-from scenarios.sweep.online_checks import check_seeds
 from scenarios.validation import validated
 
 RATINGS = "ratings"
@@ -30,7 +27,7 @@ KEPT += ["epsilon_proved", "privacy_loss_of_run", "privacy_loss_of_peers", "peer
 
 
 @dataclass(frozen=True, kw_only=True)
-class RatingsSweep:
+class RatingsGrid:
     """A sweep on clients of a ratings file.
 
     Attributes
@@ -82,17 +79,15 @@ class Key(NamedTuple):
     seed: int
 
 
-class Measured(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
     """What one recommender found with all clients: a row each, with the columns `KEPT`."""
 
     clients: tuple[dict[str, Any], ...]
     seconds: float
 
 
-Units = dict[Key, Measured]
-
-
-def check_ratings_sweep(wanted: RatingsSweep) -> None:
+def check_file(wanted: RatingsGrid) -> None:
     """Refuse what cannot be run, before anything runs; the first seed's clients are drawn for that.
 
     Raises
@@ -100,7 +95,6 @@ def check_ratings_sweep(wanted: RatingsSweep) -> None:
     InputError
         One line that names the value and the remedy.
     """
-    check_seeds(wanted.seeds)
     for recommender in wanted.names:
         scenario = wanted.scenario(recommender, 0)
         for client in world_of(scenario.model_copy(update={"recommender": REFERENCE})).clients:
@@ -123,22 +117,7 @@ def measure(scenario: OnlineScenario) -> Measured:
     return Measured(clients=kept, seconds=time.perf_counter() - begin)
 
 
-def run_sweep(wanted: RatingsSweep, session: Session, out: Path, console: Console) -> Units:
-    """Measure every unit that the folder does not hold yet; see `folder.measure_units`."""
-    units = {Key(name, seed): wanted.scenario(name, seed) for seed in range(wanted.seeds) for name in wanted.names}
-    return measure_units(units, measure, session, out, console, read=_read, write=_written)
-
-
-def _read(line: dict[str, Any]) -> tuple[Key, Measured]:
-    rows = tuple({name: row[name] for name in KEPT} for row in line["clients"])
-    return Key(str(line["recommender"]), int(line["seed"])), Measured(rows, float(line["seconds"]))
-
-
-def _written(key: Key, measured: Measured) -> dict[str, Any]:
-    return {**key._asdict(), **measured._asdict()}
-
-
-def units_table(units: Units) -> pd.DataFrame:
+def clients_table(units: Mapping[Key, Measured]) -> pd.DataFrame:
     """Return every client of every unit, one row each; NaN: not computed or not proved."""
     table = pd.DataFrame([{**key._asdict(), **row} for key, one in units.items() for row in one.clients])
     return table.astype(

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from scenarios.intervals import CONFIDENCE, mean_interval
-from scenarios.sweep.online_ratings import RatingsSweep, Units, units_table
-from scenarios.sweep.online_summary import standard_error, told
+from scenarios.intervals import CONFIDENCE, mean_interval, named, standard_error
+from scenarios.sweep.online_ratings import Key, Measured, RatingsGrid, clients_table
+from scenarios.sweep.online_summary import rows_table, told
 
 WORLD = ("rounds", "skipped", "voters", "peers", "diversity", "radius", "loss_random", "radius_share", "random_share")
 """What is measured of each client."""
@@ -23,7 +23,7 @@ _SIZES = {
 }
 
 
-def summarize(wanted: RatingsSweep, units: Units) -> dict[str, Any]:
+def summarize(wanted: RatingsGrid, units: Mapping[Key, Measured]) -> dict[str, Any]:
     """Return what `--json` prints.
 
     Returns
@@ -40,7 +40,7 @@ def summarize(wanted: RatingsSweep, units: Units) -> dict[str, Any]:
     is proved, with its ``_mean``, ``_least``, ``_median`` and ``_most`` over clients, ``privacy_loss``
     what the runs leaked of voters that are no peers where there are no more than P, ``privacy_loss_any`` of any voter.
     """
-    table = units_table(units)
+    table = clients_table(units)
     table["share"] = table["loss"] / table["rounds"]
     table["random_share"] = table["loss_random"] / table["rounds"]
     table["radius_share"] = table["radius"] / table["rounds"]
@@ -53,12 +53,8 @@ def summarize(wanted: RatingsSweep, units: Units) -> dict[str, Any]:
 
 
 def _spread(values: pd.Series[float]) -> dict[str, float]:
-    return {
-        "mean": float(values.mean()),
-        "least": float(values.min()),
-        "median": float(values.median()),
-        "most": float(values.max()),
-    }
+    some = {"mean": values.mean(), "least": values.min(), "median": values.median(), "most": values.max()}
+    return {which: float(value) for which, value in some.items()}
 
 
 def _row(name: str, means: pd.DataFrame, every: pd.DataFrame) -> dict[str, Any]:
@@ -79,8 +75,7 @@ def _row(name: str, means: pd.DataFrame, every: pd.DataFrame) -> dict[str, Any]:
 
 
 def _interval(name: str, values: pd.Series[float]) -> dict[str, float | None]:
-    mean, low, high = mean_interval(list(values))
-    return {name: mean, f"{name}_low": low, f"{name}_high": high}
+    return named(mean_interval(list(values)), name)
 
 
 def _sizes(values: pd.Series[float]) -> dict[str, float | str | None]:
@@ -92,11 +87,7 @@ def _sizes(values: pd.Series[float]) -> dict[str, float | str | None]:
     return {which: told(float(value)) for which, value in some.items()}
 
 
-def rows_table(summary: Mapping[str, Any]) -> pd.DataFrame:
-    """Return all recommenders, one row each, then what was measured of the clients; NaN: not known."""
-    table = pd.DataFrame(summary["recommenders"])
-    names = [name for name in table if table[name].map(lambda value: value == "inf").any()]
-    for name, spread in summary["world"].items():
-        for which in ("mean", "least", "median", "most"):
-            table[f"{name}_{which}"] = spread[which]
-    return table.astype(dict.fromkeys(names, float))
+def clients_and_rows(summary: Mapping[str, Any]) -> pd.DataFrame:
+    """Return all recommenders, one row each, and in every row what was measured of the clients; NaN: not known."""
+    spread = {f"{name}_{which}": value for name, found in summary["world"].items() for which, value in found.items()}
+    return rows_table([{**row, **spread} for row in summary["recommenders"]])

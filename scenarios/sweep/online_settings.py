@@ -32,7 +32,7 @@ class Point(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class OnlineSweep:
+class OnlineGrid:
     """A sweep over planted worlds.
 
     Attributes

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from coordinator.server.online.recommenders import recommender_of
-from scenarios.intervals import CONFIDENCE, mean_interval
+from scenarios.intervals import CONFIDENCE, mean_interval, named, standard_error
 from scenarios.online.constructive import attack
 from scenarios.online.exact import epsilon_exact
 from scenarios.online.loss_bounds import loss_bound, loss_lower_bound
@@ -18,14 +19,14 @@ from scenarios.online.loss_worst_case import worst_loss_sim
 from scenarios.online.privacy_bounds import epsilon_proved
 from scenarios.online.privacy_lower_bounds import epsilon_needed, own_lower_bound
 from scenarios.sweep.online_axes import HALVING, RANDOM, OnlineSetting
-from scenarios.sweep.online_settings import OnlineSweep, Point
-from scenarios.sweep.online_units import Measured, Units
+from scenarios.sweep.online_settings import OnlineGrid, Point
+from scenarios.sweep.online_units import Key, Measured
 
 MOST_STEPS = 2e9
 """Steps of the exact loss' dynamic programme: seconds."""
 
 
-def summarize(wanted: OnlineSweep, units: Units) -> dict[str, Any]:
+def summarize(wanted: OnlineGrid, units: Mapping[Key, Measured]) -> dict[str, Any]:
     """Return what `--json` prints.
 
     Returns
@@ -49,12 +50,12 @@ def summarize(wanted: OnlineSweep, units: Units) -> dict[str, Any]:
     return {**wanted.content(), **asked, "interval": CONFIDENCE, "points": rows}
 
 
-def _of(units: Units, point: Point) -> list[Measured]:
-    return [one for key, one in units.items() if (key.recommender, key.setting) == (point.recommender, point.setting)]
+def _of(units: Mapping[Key, Measured], point: Point) -> list[Measured]:
+    return [one for key, one in units.items() if key[:-1] == (point.recommender, *point.setting)]
 
 
 def _row(point: Point, every: Sequence[Measured]) -> dict[str, Any]:
-    loss, low, high = mean_interval([one.loss for one in every])
+    losses = [one.loss for one in every]
     leaks = np.array([one.privacy_loss for one in every])
     return {
         "axis": point.axis,
@@ -62,10 +63,8 @@ def _row(point: Point, every: Sequence[Measured]) -> dict[str, Any]:
         "recommender": point.recommender,
         **point.setting._asdict(),
         "seeds": len(every),
-        "loss": loss,
-        "loss_se": standard_error([one.loss for one in every]),
-        "loss_low": low,
-        "loss_high": high,
+        **named(mean_interval(losses), "loss"),
+        "loss_se": standard_error(losses),
         **_bounds(point.recommender, point.setting),
         "privacy_loss": told(float(leaks.mean())),
         "privacy_loss_most": told(float(leaks.max())),
@@ -78,10 +77,8 @@ def _row(point: Point, every: Sequence[Measured]) -> dict[str, Any]:
 def _bounds(recommender: str, setting: OnlineSetting) -> dict[str, Any]:
     shape = setting.shape()
     radius = {name: number for name, number in shape.items() if name != "diversity"}
-    named = recommender_of(recommender)
-    proved = epsilon_proved(recommender, **shape)
-    if named.epsilon_of is not None:
-        proved = epsilon_proved(named.epsilon_of, **shape)
+    mine = recommender_of(recommender)
+    proved = epsilon_proved(mine.epsilon_of or recommender, **shape)
     exact = epsilon_exact(recommender, **shape)
     bound = loss_bound(recommender, **shape)
     return {
@@ -90,7 +87,7 @@ def _bounds(recommender: str, setting: OnlineSetting) -> dict[str, Any]:
         "loss_lower_bound": loss_lower_bound(**radius),
         "epsilon_proved": proved,
         "epsilon_exact": exact,
-        "exact_is_bound": "epsilon" in named.exact and exact is not None and setting.rounds < setting.voters,
+        "exact_is_bound": "epsilon" in mine.exact and exact is not None and setting.rounds < setting.voters,
         "epsilon_lower": _lower(recommender, setting._replace(environment=RANDOM)),
         "epsilon_needed": epsilon_needed(**shape, loss=bound),
     }
@@ -98,13 +95,13 @@ def _bounds(recommender: str, setting: OnlineSetting) -> dict[str, Any]:
 
 def _worst_loss(recommender: str, setting: OnlineSetting) -> float | None:
     """Return p-REC_sim's exact worst case where the adversary of that very setting is played against."""
-    named = recommender_of(recommender)
+    mine = recommender_of(recommender)
     easy = setting.rounds * setting.voters**2 / 2 <= MOST_STEPS
-    if setting.environment != HALVING or "loss" not in named.exact or setting.objects != 2 or not easy:
+    if setting.environment != HALVING or "loss" not in mine.exact or setting.objects != 2 or not easy:
         return None
     if setting.diversity + setting.radius > 0:
         return None
-    return worst_loss_sim(setting.voters, setting.peers, setting.rounds, sharp=named.sharp)
+    return worst_loss_sim(setting.voters, setting.peers, setting.rounds, sharp=mine.sharp)
 
 
 @functools.cache
@@ -121,13 +118,19 @@ def _lower(recommender: str, setting: OnlineSetting) -> float | None:
     return max(chain or 0.0, attack(recommender, **shape).epsilon)
 
 
-def standard_error(values: Sequence[float]) -> float | None:
-    """Return a mean's standard error; None for a single value."""
-    return float(np.std(values, ddof=1)) / math.sqrt(len(values)) if len(values) > 1 else None
-
-
 def told(value: float) -> float | str | None:
     """Return a number as strict JSON has it: None for NaN, "inf" for infinity."""
     if math.isnan(value):
         return None
     return "inf" if math.isinf(value) else value
+
+
+def points_table(summary: Mapping[str, Any]) -> pd.DataFrame:
+    """Return all points."""
+    return rows_table(summary["points"])
+
+
+def rows_table(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """Return rows of a result as a table; NaN: not known, inf: no finite number."""
+    table = pd.DataFrame(rows)
+    return table.astype({str(name): float for name in table if table[name].map(lambda value: value == "inf").any()})

@@ -1,94 +1,102 @@
-"""An online sweep's summary as a table on a terminal, and as rows of a file."""
+"""An online sweep's result as tables on a terminal: over planted worlds, and on clients of a file."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import pandas as pd
-from rich import box
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from coordinator.server.online.recommenders import still_names
 from scenarios.sweep.online_axes import AXES, OnlineSetting
+from scenarios.tables import interval_of, number, percent, remark, show_table
 
-_COLUMNS = ["recommender", "loss", "s.e.", "95 %", "bound (L)", "Theorem 6", "epsilon", "exact", "at least"]
-_COLUMNS += ["run leaks", "most", "peers alive", "kicked"]
-
-
-def rows_table(summary: Mapping[str, Any]) -> pd.DataFrame:
-    """Return all points, one row each; NaN: not known, inf: no finite number."""
-    table = pd.DataFrame(summary["points"])
-    names = [name for name in table if table[name].map(lambda value: value == "inf").any()]
-    return table.astype(dict.fromkeys(names, float))
-
-
-def show(console: Console, summary: Mapping[str, Any], title: str) -> None:
-    """Print a table an axis: the loss of every recommender beside its bounds, and what it leaks."""
-    console.print(f"{title}: means over {summary['seeds']} seeds", highlight=False, soft_wrap=True)
-    for name in summary["axes"]:
-        console.print(_table(name, [row for row in summary["points"] if row["axis"] == name]))
-    for line in _REMARKS:
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
-
-
+Row = Mapping[str, Any]
+_COLUMNS: tuple[str, ...] = ("loss", "s.e.", "95 %", "bound (L)", "Thm 6", "epsilon", "exact", "at least")
+_COLUMNS += ("leaks", "most", "peers alive", "kicked")
 _REMARKS = (
-    "bound (L): proved for any world; Theorem 6: no algorithm expects less against its adversary (rows with *)",
+    "bound (L): proved for any world; Thm 6: no algorithm expects less against Theorem 6's adversary (rows with *)",
     "epsilon: proved; exact: worst case of p-rec-sim by dynamic programme, <= where T < N: an upper bound",
     "at least: what epsilon is at least, by a constructed environment, or a chain of adjacent voters",
-    "run leaks: exact privacy loss of a run, mean and largest over seeds [nats]; kicked: peers, all seeds together",
+    "leaks: exact privacy loss of a run, mean and largest over seeds [nats]; kicked: peers, all seeds together",
 )
 
 
-def _table(axis: str, rows: list[dict[str, Any]]) -> Table:
-    heading = f"{axis}: {same(axis, rows)}"
-    table = Table(title=Text(heading), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column(AXES[axis].label.rpartition(" ")[2], justify="right")
-    for name in _COLUMNS:
-        table.add_column(name, justify="left" if name in ("recommender", "95 %") else "right")
-    last = rows[0]["x"]
-    for row in rows:
-        if row["x"] != last:
-            table.add_section()
-        last = row["x"]
-        against = " *" if row["environment"] != rows[0]["environment"] else ""
-        table.add_row(f"{row['x']:,}", row["recommender"] + against, *map(Text, _cells(row)))
-    return table
+def show(console: Console, summary: Row, title: str) -> None:
+    """Print a table an axis: the loss of every recommender beside its bounds, and what it leaks."""
+    remark(console, f"{title}: means over {summary['seeds']} seeds")
+    for axis in summary["axes"]:
+        rows = [row for row in summary["points"] if row["axis"] == axis]
+        cells: list[list[str] | None] = []
+        for place, row in enumerate(rows):
+            if place and row["x"] != rows[place - 1]["x"]:
+                cells.append(None)
+            against = " *" if row["environment"] != rows[0]["environment"] else ""
+            cells.append([f"{row['x']:,}", row["recommender"] + against, *_cells(row)])
+        columns = [AXES[axis].label.rpartition(" ")[2], "recommender", *_COLUMNS]
+        title = f"{axis}: {same(axis, rows)}"
+        show_table(console, columns, cells, title=title, words=("recommender",), names=2)
+    remark(console, *_REMARKS)
 
 
-def same(axis: str, rows: list[dict[str, Any]]) -> str:
+def same(axis: str, rows: Sequence[Row]) -> str:
     """Return what all points of an axis share."""
     shared = {name: max(row[name] for row in rows) for name in OnlineSetting._fields}
     return AXES[axis].told.format(**shared, ratio=shared["voters"] / shared["peers"], still=", ".join(still_names()))
 
 
-def _cells(row: Mapping[str, Any]) -> list[str]:
+def _cells(row: Row) -> list[str]:
+    before = [number(row["loss"]), number(row["loss_se"]), interval_of(row, "loss")]
+    bounds = [number(row[name]) for name in ("loss_bound", "loss_lower_bound", "epsilon_proved")]
     exact = number(row["epsilon_exact"]) + (" <=" if row["exact_is_bound"] else "")
-    return [
-        number(row["loss"]),
-        number(row["loss_se"]),
-        interval(row["loss_low"], row["loss_high"]),
-        number(row["loss_bound"]),
-        number(row["loss_lower_bound"]),
-        number(row["epsilon_proved"]),
-        exact,
-        number(row["epsilon_lower"]),
-        number(row["privacy_loss"]),
-        number(row["privacy_loss_most"]),
-        number(row["peers_alive"]),
-        str(row["peers_kicked"]),
+    leaks = [number(row[name]) for name in ("epsilon_lower", "privacy_loss", "privacy_loss_most", "peers_alive")]
+    return [*before, *bounds, exact, *leaks, str(row["peers_kicked"])]
+
+
+_WORLD = {
+    "rounds": "rounds T", "skipped": "rounds skipped", "voters": "voters N", "peers": "peers P",
+    "diversity": "diversity D", "radius": "radius R", "radius_share": "R / T",
+    "random_share": "random's loss / T",
+}  # fmt: skip
+_SPREAD = ("mean", "least", "median", "most")
+_LOSSES: Mapping[str, tuple[str, Callable[[Any], str]]] = {
+    "loss": ("loss", number),
+    "share": ("share", percent),
+    "less random": ("to_random_share", percent),
+    "less plurality": ("to_plurality_share", percent),
+}
+_SIZES = {
+    "bound (L)": "loss_bound",
+    "epsilon": "epsilon_median",
+    "least": "epsilon_least",
+    "most": "epsilon_most",
+    "run leaks": "privacy_loss_any_median",
+    "most leaked": "privacy_loss_any_most",
+}
+_OF_FILE = (
+    "share: of the rounds; less random, less plurality: differences of shares, client by client, below 0 is better",
+    "random's loss is its expectation where others are compared with it",
+    "bound (L): mean over clients; epsilon: proved; run leaks: exact loss of any voter in a run; medians [nats]",
+)
+
+
+def show_clients(console: Console, summary: Row, title: str) -> None:
+    """Print what was measured of the clients, and every recommender beside random and plurality."""
+    seeds = summary["seeds"]
+    remark(console, f"{title}: {summary['distinct_clients']} clients, {seeds} seed{'s' if seeds > 1 else ''}")
+    first = "measured of clients"
+    world = [[label, *(number(summary["world"][name][one]) for one in _SPREAD)] for name, label in _WORLD.items()]
+    show_table(console, [first, *_SPREAD], world, words=(first,))
+    losses = [heading for name in _LOSSES for heading in (name, "95 %")]
+    rows = [
+        [row["recommender"]]
+        + [told for name, how in _LOSSES.values() for told in (how(row.get(name)), interval_of(row, name, write=how))]
+        for row in summary["recommenders"]
     ]
-
-
-def number(value: float | str | None) -> str:
-    """Return a number with four digits; nothing for None."""
-    if value is None or isinstance(value, str):
-        return value or ""
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
-
-
-def interval(low: float | None, high: float | None, write: Any = number) -> str:
-    """Return an interval; nothing where there is none."""
-    return "" if low is None or high is None else f"[{write(low)}, {write(high)}]"
+    show_table(console, ["recommender", *losses], rows, words=("recommender",))
+    rows = [
+        [row["recommender"], *(number(row[name]) for name in _SIZES.values()), str(row["peers_kicked"])]
+        for row in summary["recommenders"]
+    ]
+    show_table(console, ["recommender", *_SIZES, "kicked"], rows, words=("recommender",))
+    remark(console, *_OF_FILE)

@@ -11,12 +11,13 @@ from scipy.special import gammaincinv
 
 from scenarios.block_world import settle
 from scenarios.config import Scenario
+from scenarios.intervals import standard_error
 from scenarios.planner.needs import Target
 from scenarios.predictors import predictor
 from scenarios.sweep.axes import LABELS, TOP, Fit, divisor, value
 from scenarios.sweep.fitting import slope
 from scenarios.sweep.grid import Grid, fields_of
-from scenarios.sweep.threshold import Measured, adapts, predicted_users
+from scenarios.sweep.threshold import Key, Measured, adapts, predicted_users
 
 Predictions = dict[tuple[int, str, str], float | None]
 """Users by setting, decoder and criterion; None where nothing is predicted."""
@@ -62,7 +63,7 @@ def probes_of(grid: Grid, setting: Scenario) -> tuple[int, ...]:
     return tuple(round(users) if users and users <= (setting.users or 0) else 0 for users in found)
 
 
-def probe_rows(grid: Grid, units: Mapping[tuple[int, int], Measured]) -> list[dict[str, Any]]:
+def probe_rows(grid: Grid, units: Mapping[Key, Measured]) -> list[dict[str, Any]]:
     """Return measured beside predicted accuracy, one row a setting and decoder.
 
     A setting and decoder whose share is not predicted there have none. ``within`` says whether the mean over seeds lies
@@ -77,8 +78,7 @@ def probe_rows(grid: Grid, units: Mapping[tuple[int, int], Measured]) -> list[di
             predicted = None if found is None else found.share(users)
             if predicted is None or shares.size < 2:
                 continue
-            mean = float(shares.mean())
-            error = float(shares.std(ddof=1) / math.sqrt(shares.size))
+            mean, error = float(shares.mean()), standard_error(list(shares)) or 0.0
             told = {"users": users, "predicted": predicted, "accuracy": mean, "standard_error": error}
             within = abs(mean - predicted) <= REACH * error
             rows.append({"setting": place, **fields_of(setting), "decoder": decoder, **told, "within": within})
@@ -95,7 +95,7 @@ def predicted_slope(fit: Fit, grid: Grid, row: Mapping[str, Any], users: Predict
     return slope(x, y[:, None])
 
 
-def add_plans(summary: dict[str, Any], grid: Grid, units: Mapping[tuple[int, int], Measured]) -> None:
+def add_plans(summary: dict[str, Any], grid: Grid, units: Mapping[Key, Measured]) -> None:
     """Put the planner's numbers beside the measured ones.
 
     Parameters

@@ -13,16 +13,16 @@ from scenarios import report
 
 
 @contextmanager
-def counted(console: Console, done: int, total: int) -> Iterator[Callable[[int], None]]:
-    """Show how many of ``total`` units are done; ``done`` of them were before.
+def counted(console: Console, done: int, total: int, *, before: int) -> Iterator[Callable[[], None]]:
+    """Show how many of ``total`` units are done; ``done`` of them are when it begins, ``before`` by an earlier sweep.
 
     Yields
     ------
     callable
-        Takes the number of units done.
+        Is called when one more is done.
     """
-    if done:
-        console.print(f"{done} of {total} units were done before; going on", highlight=False)
+    if before:
+        console.print(f"{before} of {total} units were done before; going on", highlight=False)
     if report.shows_bars(console):
         columns = (
             TextColumn("units"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("left:"),
@@ -30,15 +30,17 @@ def counted(console: Console, done: int, total: int) -> Iterator[Callable[[int],
         )  # fmt: skip
         with Progress(*columns, console=console, transient=True) as bar:
             task = bar.add_task("units", total=total, completed=done)
-            yield lambda now: bar.update(task, completed=now)
+            yield lambda: bar.advance(task)
         return
     begin = said = time.monotonic()
+    now = done
 
-    def line(now: int) -> None:
-        nonlocal said
+    def line() -> None:
+        nonlocal said, now
+        now += 1
         if time.monotonic() - said >= report.EVERY:
             said = time.monotonic()
-            left = (said - begin) / max(now - done, 1) * (total - now)
+            left = (said - begin) / (now - done) * (total - now)
             console.print(f"{now} of {total} units done, about {left:,.0f} s left", highlight=False)
 
     yield line

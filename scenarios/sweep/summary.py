@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import scipy
 
 from coordinator.protocol.arrays import Floats
 from scenarios.block_world import settle
 from scenarios.config import Scenario
 from scenarios.experiment import own_of
+from scenarios.intervals import CONFIDENCE, median_interval, paired_ratio
 from scenarios.sweep.fitting import fit_rows
 from scenarios.sweep.grid import Grid, fields_of
-from scenarios.sweep.threshold import Measured
+from scenarios.sweep.threshold import Key, Measured
 
-CONFIDENCE = 0.95
+Units = Mapping[Key, Measured]
 PAIR = ("paper", "centred")
 """Decoders whose users are divided, seed by seed."""
 
 
-def thresholds(grid: Grid, units: Mapping[tuple[int, int], Measured]) -> pd.DataFrame:
+def thresholds(grid: Grid, units: Units) -> pd.DataFrame:
     """Return the measured thresholds, one row a setting, seed, decoder and criterion.
 
     Returns
@@ -37,74 +37,18 @@ def thresholds(grid: Grid, units: Mapping[tuple[int, int], Measured]) -> pd.Data
             "setting": place,
             **fields_of(grid.settings[place]),
             "seed": seed,
-            "decoder": decoder,
-            "criterion": criterion,
-            "users": math.nan if users is None else float(users),
+            "decoder": one.decoder,
+            "criterion": one.criterion,
+            "users": math.nan if one.users is None else float(one.users),
             "devices": measured.devices,
             "seconds": measured.seconds,
         }
         for (place, seed), measured in units.items()
-        for (decoder, criterion), users in measured.users.items()
+        for one in measured.thresholds
     ]
     table = pd.DataFrame(rows)
     table["epsilon"] = table["epsilon"].astype(float)  # "inf" is a float to pandas, and no number to JSON
     return table
-
-
-def median_rank(count: int) -> int:
-    """Return which of ``count`` thresholds in ascending order is U*, from 1: half of the seeds succeed there."""
-    return math.ceil(count / 2)
-
-
-def interval_ranks(count: int, confidence: float = CONFIDENCE) -> tuple[int, int, float]:
-    """Return the ranks, from 1, of the thresholds that enclose the median, and the level that they reach.
-
-    The interval of order statistics j and ``count + 1 - j`` misses a median with probability ``2 P(B < j)``, B
-    binomial with 1/2, whatever the distribution. The largest j that keeps to the confidence is taken; where even the
-    smallest and the largest value do not reach it, these are, and the level says what they reach.
-
-    Parameters
-    ----------
-    count : int
-        Number of thresholds, at least 1.
-    confidence : float
-        Wanted level.
-
-    Returns
-    -------
-    low, high : int
-        Ranks.
-    level : float
-        Coverage that they have.
-    """
-    tails = 2 * scipy.stats.binom.cdf(np.arange(count), count, 0.5)  # of j = 1, 2, ...: 2 P(B <= j - 1)
-    low = max(1, int(np.count_nonzero(tails[: (count + 1) // 2] <= 1 - confidence)))
-    return low, count + 1 - low, max(0.0, 1 - float(tails[low - 1]))
-
-
-def median_interval(users: Floats | Sequence[float]) -> dict[str, Any]:
-    """Return U* with its interval: ``users``, ``low``, ``high`` (None: not reached), ``level``; seeds and unreached.
-
-    Parameters
-    ----------
-    users : sequence of float
-        One threshold a seed, NaN where it was not reached: larger than all others.
-    """
-    ordered = np.sort(np.where(np.isnan(users), np.inf, users))
-    low, high, level = interval_ranks(ordered.size)
-
-    def at(rank: int) -> int | None:
-        value = float(ordered[rank - 1])
-        return int(value) if math.isfinite(value) else None
-
-    return {
-        "users": at(median_rank(ordered.size)),
-        "low": at(low),
-        "high": at(high),
-        "level": level,
-        "seeds": int(ordered.size),
-        "unreached": int(np.isinf(ordered).sum()),
-    }
 
 
 def summarize(grid: Grid, table: pd.DataFrame) -> dict[str, Any]:
@@ -165,41 +109,9 @@ def _of(table: pd.DataFrame, place: int, decoder: str, criterion: str) -> Floats
 def _ratios(grid: Grid, table: pd.DataFrame, place: int) -> list[dict[str, Any]]:
     if not set(PAIR) <= set(grid.decoders_of(grid.settings[place])):
         return []
-    rows: list[dict[str, Any]] = []
-    for criterion in grid.criteria:
-        over, under = (_of(table, place, decoder, criterion) for decoder in PAIR)
-        rows.append(
-            {
-                "setting": place,
-                **fields_of(grid.settings[place]),
-                "criterion": criterion,
-                "over": PAIR[0],
-                "under": PAIR[1],
-                **paired_ratio(over, under),
-            }
-        )
-    return rows
-
-
-def paired_ratio(over: Floats, under: Floats) -> dict[str, Any]:
-    """Return the geometric mean of ratios seed by seed, with Student's interval of the mean logarithm.
-
-    Parameters
-    ----------
-    over, under : ndarray of float64, shape (seeds,)
-        Thresholds of the same seeds; NaN where not reached: the seed is left out.
-
-    Returns
-    -------
-    dict
-        ``ratio``, ``low``, ``high`` (None where there are too few seeds), ``seeds``.
-    """
-    logs = np.log(over / under)
-    logs = logs[np.isfinite(logs)]
-    if not logs.size:
-        return {"ratio": None, "low": None, "high": None, "seeds": 0}
-    mean, low, high = float(logs.mean()), None, None
-    if logs.size > 1:
-        reach = float(scipy.stats.t.ppf((1 + CONFIDENCE) / 2, logs.size - 1) * scipy.stats.sem(logs))
-        low, high = math.exp(mean - reach), math.exp(mean + reach)
-    return {"ratio": math.exp(mean), "low": low, "high": high, "seeds": int(logs.size)}
+    own = {"setting": place, **fields_of(grid.settings[place])}
+    pair = {"over": PAIR[0], "under": PAIR[1]}
+    return [
+        {**own, "criterion": criterion, **pair, **paired_ratio(*(_of(table, place, one, criterion) for one in PAIR))}
+        for criterion in grid.criteria
+    ]

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 
@@ -31,14 +32,19 @@ STOPPING = ("eliminate", "item-by-item", "until-learned")
 """Policies that decide themselves how many users they ask."""
 
 
+class Key(NamedTuple):
+    """A unit: place of the setting in the grid, and seed."""
+
+    setting: int
+    seed: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unit:
     """What is measured at one go, in one process.
 
     Attributes
     ----------
-    setting : int
-        Place in the grid.
     scenario : Scenario
         The setting with its seed; ``users`` is the most that may be simulated.
     decoders : tuple of str
@@ -53,7 +59,6 @@ class Unit:
         Users at which accuracy is looked at, one a decoder, 0 for none.
     """
 
-    setting: int
     scenario: Scenario
     decoders: tuple[str, ...]
     share: float
@@ -63,14 +68,23 @@ class Unit:
     probes: tuple[int, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Threshold:
+    """The users from which a decoder succeeds by a criterion; None where the most users did not do."""
+
+    decoder: str
+    criterion: str
+    users: int | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
     """What one unit found.
 
     Attributes
     ----------
-    users : dict of (str, str) to int or None
-        Threshold by decoder and criterion; None where the most users did not do.
+    thresholds : tuple of Threshold
+        One a decoder and criterion.
     accuracies : dict of str to float
         Share of items right at the probes, by decoder.
     devices : int
@@ -79,7 +93,7 @@ class Measured:
         Time taken.
     """
 
-    users: dict[tuple[str, str], int | None]
+    thresholds: tuple[Threshold, ...]
     devices: int
     seconds: float
     accuracies: dict[str, float] = field(default_factory=dict)
@@ -148,20 +162,20 @@ def measure(unit: Unit) -> Measured:
     """Find the thresholds of one unit."""
     begin = time.perf_counter()
     if adapts(unit.scenario):
-        users, devices = _answered_at_stop(unit)
-        return Measured(users=users, devices=devices, seconds=time.perf_counter() - begin)
+        thresholds, devices = _answered_at_stop(unit)
+        return Measured(thresholds=thresholds, devices=devices, seconds=time.perf_counter() - begin)
     prefixes = Prefixes(unit.scenario)
-    users = _crossings(unit, prefixes)
+    thresholds = _crossings(unit, prefixes)
     accuracies = {
         decoder: prefixes.scores(probe, decoder).accuracy
         for decoder, probe in zip(unit.decoders, unit.probes, strict=False)
         if probe
     }
     seconds = time.perf_counter() - begin
-    return Measured(users=users, devices=prefixes.simulated, seconds=seconds, accuracies=accuracies)
+    return Measured(thresholds=thresholds, devices=prefixes.simulated, seconds=seconds, accuracies=accuracies)
 
 
-def _crossings(unit: Unit, prefixes: Prefixes) -> dict[tuple[str, str], int | None]:
+def _crossings(unit: Unit, prefixes: Prefixes) -> tuple[Threshold, ...]:
     most = unit.scenario.users or 0
 
     def threshold(decoder: str, criterion: str) -> int | None:
@@ -172,21 +186,19 @@ def _crossings(unit: Unit, prefixes: Prefixes) -> dict[tuple[str, str], int | No
 
         return crossing(success, start=unit.start, most=most, resolution=unit.resolution)
 
-    pairs = product(unit.decoders, unit.criteria)
-    return {(decoder, criterion): threshold(decoder, criterion) for decoder, criterion in pairs}
+    return tuple(Threshold(*pair, threshold(*pair)) for pair in product(unit.decoders, unit.criteria))
 
 
-def _answered_at_stop(unit: Unit) -> tuple[dict[tuple[str, str], int | None], int]:
+def _answered_at_stop(unit: Unit) -> tuple[tuple[Threshold, ...], int]:
     """Run an adaptive policy to its end: the users that it asked are its threshold where the labels are right."""
-    found: dict[tuple[str, str], int | None] = {}
-    devices = 0
+    found, devices = list[Threshold](), 0
     for decoder in unit.decoders:
         finished = run(unit.scenario.model_copy(update={"decoder": decoder}), InProcess(1))
         devices += finished.statistic.asked
         for criterion in unit.criteria:
             enough = _enough(finished, criterion, unit.share)
-            found[decoder, criterion] = finished.statistic.answered if enough else None
-    return found, devices
+            found.append(Threshold(decoder, criterion, finished.statistic.answered if enough else None))
+    return tuple(found), devices
 
 
 def _enough(finished: Run, criterion: str, share: float) -> bool:

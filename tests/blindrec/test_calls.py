@@ -21,6 +21,7 @@ from scenarios.planner.asking import Asked
 from scenarios.store.chain import kept_records
 from scenarios.store.journal import Journal
 from scenarios.sweep.threshold import Measured, Unit, measure
+from scenarios.sweep.users import UsersSweep
 
 HERE = blindrec.InProcess(workers=1)
 SMALL = blindrec.Scenario(items=12, rated=4, epsilon=3, users=600)
@@ -203,7 +204,7 @@ def test_a_sweep_that_was_stopped_tells_what_it_keeps(tmp_path: Path, monkeypatc
             raise KeyboardInterrupt
         return measure(unit)
 
-    monkeypatch.setattr("scenarios.sweep.runner.measure", interrupted)
+    monkeypatch.setattr(UsersSweep, "measure", staticmethod(interrupted))
     with pytest.raises(KeyboardInterrupt, match=f"2 units are kept in {tmp_path / 'out'}, the same command goes on"):
         blindrec.sweep(GRID, HERE, out=tmp_path / "out", progress=False)
     with pytest.raises(KeyboardInterrupt, match=r"^interrupted$"):

@@ -12,15 +12,13 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from runs import Command, Ended, files_of_units, here, refused
-from runs import lines_of_units as lines
+from runs import Command, Ended, here, refused
 
 from scenarios import cli
 from scenarios.config import Scenario
 from scenarios.experiment import Run
 from scenarios.metrics import clustering_scores
 from scenarios.store.mark import FOLDER
-from scenarios.sweep.adaptive_measure import Measured, Unit, measure
 from scenarios.sweep.schemes import DESIGNS, SCHEMES
 
 HERE = ("--backend", "inprocess", "--workers", 1)
@@ -34,7 +32,7 @@ WRITTEN |= {"users.png", "users.csv", "trajectory.png", "trajectory.csv"}
 def swept(blindrec: Command, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ended]:
     """`blindrec sweep adaptive` on one small catalogue, without figures and progress."""
     monkeypatch.setattr("scenarios.report.EVERY", math.inf)
-    monkeypatch.setattr("scenarios.sweep.adaptive_figure.draw", lambda *_: None)
+    monkeypatch.setattr("scenarios.sweep.folder.draw", lambda *_: None)
 
     def command(*more: object) -> Ended:
         return blindrec("sweep", "adaptive", *HERE, *TINY, *more)
@@ -149,37 +147,6 @@ def test_files_and_figures_hold_every_point(whole: Path) -> None:
         assert (whole / name).read_bytes().startswith(b"\x89PNG")
 
 
-def interrupted_after(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    left = iter(range(count))
-
-    def some(unit: Unit) -> Measured:
-        if next(left, None) is None:
-            raise KeyboardInterrupt
-        return measure(unit)
-
-    monkeypatch.setattr("scenarios.sweep.adaptive_units.measure", some)
-
-
-def test_ctrl_c_keeps_what_is_finished_and_the_same_command_goes_on(
-    swept: Callable[..., Ended], whole: Path, out: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    before = lines(out)[:14]
-    (file,) = files_of_units(out)
-    file.write_text("\n".join([file.read_text().splitlines()[0], *before]) + "\n")
-    with monkeypatch.context() as patch:
-        interrupted_after(2, patch)
-        stopped = swept("--seeds", 3, "--out", out, "--json", "-")
-    assert (stopped.code, stopped.out) == (3, "")
-    assert stopped.err == (
-        "14 of 18 units were done before; going on\n"
-        f"blindrec: interrupted; 16 units are kept in {out}, the same command goes on\n"
-    )
-    assert len(lines(out)) == 16
-    resumed = swept("--seeds", 3, "--out", out, "--json", "-")
-    assert lines(out)[:14] == before
-    assert resumed.result == result_of(whole)
-
-
 def test_more_seeds_and_fewer_schemes_go_on(swept: Callable[..., Ended], out: Path) -> None:
     fewer = swept("--schemes", "sign,adaptive-maxsense", "--seeds", 4, "--out", out, "--json", "-")
     assert fewer.err.startswith("6 of 8 units")
@@ -227,7 +194,7 @@ def test_what_is_wrong_is_told_in_one_line_before_anything_runs(
         (("--confidence", 1), ["confidence is 1"]),
         (("--seeds", 0), ["seeds is 0"]),
         (("--vectors", 3), ["vectors is 3", "power of two"]),
-        (("--statistic", "guess"), ["'guess'", "devices or moments"]),
+        (("--statistic", "guess"), ["'guess'", "'devices' or 'moments'"]),
         (("--statistic", "moments", "--schemes", "paper,centred"), ["moments", "adaptive-sign", "devices"]),
         (("--schemes", "sing"), ["'sing'", "adaptive-sign"]),
         (("--backend", "spark"), ["'spark'"]),
@@ -246,7 +213,7 @@ def test_what_is_wrong_is_told_in_one_line_before_anything_runs(
 def test_users_that_run_out_are_told(
     swept: Callable[..., Ended], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("scenarios.sweep.adaptive_units.GENEROUS", 0.2)
+    monkeypatch.setattr("scenarios.sweep.adaptive.GENEROUS", 0.2)
     told = swept("--schemes", "sign,adaptive-sign", "--seeds", 2, "--out", tmp_path / "few", "--json", "-")
     rows = rows_of(told.result)
     assert (rows["sign"]["users"], rows["sign"]["ran_out"]) == (None, 2)

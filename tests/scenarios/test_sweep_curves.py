@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from scenarios.bounds import all_bounds, binding
-from scenarios.sweep.curves import curves, panels
+from scenarios.sweep.curves import curves, varied
 from scenarios.sweep.grid import Grid, read_grid
 
 
@@ -49,7 +49,7 @@ def labels(read: Grid, axis: str) -> dict[str, list[float]]:
     ],
 )
 def test_axes(tables: list[dict[str, Any]], axes: list[str]) -> None:
-    assert panels(grid(*tables).settings) == axes
+    assert varied(grid(*tables).settings) == axes
 
 
 def test_what_goes_in_step_with_an_axis_makes_no_curve_of_its_own() -> None:

@@ -10,7 +10,10 @@ import pytest
 
 from coordinator.protocol.errors import InputError
 from scenarios.sweep.axes import Fit, concerns, divisor, value
-from scenarios.sweep.grid import Grid, built_in_grids, load_grid, read_grid
+from scenarios.sweep.grid import Grid, built_in_grids, read_grid
+from scenarios.sweep.kinds import load_sweep
+from scenarios.sweep.results import ResultsSweep
+from scenarios.sweep.users import UsersSweep
 
 
 def grid(*tables: dict[str, Any], **more: Any) -> Grid:
@@ -76,9 +79,9 @@ def test_a_sweep_is_known_by_what_results_depend_on() -> None:
 
 @pytest.mark.parametrize("name", built_in_grids())
 def test_built_in_grids_are_sound(name: str) -> None:
-    read = load_grid(name)
-    assert read.settings
-    assert load_grid(name, seeds=3).seeds == 3
+    read = load_sweep(name, seeds=3)
+    assert {key.seed for key in read.units({})} == {0, 1, 2}
+    assert isinstance(read, ResultsSweep if name == "accuracy" else UsersSweep)
 
 
 TOP = {"criteria": ["top"]}
@@ -148,5 +151,5 @@ def test_grid_files_that_are_none(tmp_path: Path) -> None:
         str(tmp_path): ["cannot be read"],
     }.items():
         with pytest.raises(InputError) as refused:
-            load_grid(name)
+            load_sweep(name)
         assert all(word in str(refused.value) for word in words), str(refused.value)

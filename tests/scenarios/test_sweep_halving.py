@@ -9,22 +9,22 @@ from rich.console import Console
 from statistical import normal_radius, rate_fits
 
 from scenarios.places.in_process import InProcess
-from scenarios.sweep.folder import claim
+from scenarios.sweep.folder import claim, measure_units
+from scenarios.sweep.online import OnlineSweep
 from scenarios.sweep.online_axes import HALVING, OnlineSetting, parse_axes
-from scenarios.sweep.online_checks import check_sweep
-from scenarios.sweep.online_settings import OnlineSweep
-from scenarios.sweep.online_summary import summarize
-from scenarios.sweep.online_units import run_sweep
+from scenarios.sweep.online_kind import check_grid
+from scenarios.sweep.online_settings import OnlineGrid
 
 
 def halved(tmp_path: Path, *, seeds: int) -> dict[str, Any]:
     base = OnlineSetting(20, 2, 16, 1, 0, 0)
     names = ("plurality", "p-rec-sim")
-    wanted = OnlineSweep(base=base, axes=parse_axes("ratio=16"), recommenders=names, seeds=seeds)
-    check_sweep(wanted)
-    claim(tmp_path, wanted.content())
-    units = run_sweep(wanted, InProcess(1), tmp_path, Console(quiet=True))
-    return {row["recommender"]: row for row in summarize(wanted, units)["points"]}
+    wanted = OnlineGrid(base=base, axes=parse_axes("ratio=16"), recommenders=names, seeds=seeds)
+    check_grid(wanted)
+    sweep = OnlineSweep(wanted)
+    claim(tmp_path, sweep.content())
+    units = measure_units(sweep, InProcess(1), tmp_path, Console(quiet=True))
+    return {row["recommender"]: row for row in sweep.result(units)["points"]}
 
 
 def test_the_halving_adversary_attains_theorem_6(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 from runs import Command, Ended, files_of_units, lines_of_units, planted_ratings, refused, write_movielens
 
 from coordinator.server.online.recommenders import found
@@ -22,10 +23,12 @@ from scenarios.online.results import record
 from scenarios.online.run import run_online
 from scenarios.places.in_process import InProcess
 from scenarios.store.mark import FOLDER
-from scenarios.sweep import online_figure, online_points, online_ratings_figure
+from scenarios.sweep import online_points
+from scenarios.sweep.online import OnlineSweep
 from scenarios.sweep.online_axes import AXES, OnlineSetting, compared_on, parse_axes
-from scenarios.sweep.online_settings import OnlineSweep
-from scenarios.sweep.online_units import measure, units_of
+from scenarios.sweep.online_figure import draw_axes
+from scenarios.sweep.online_ratings_figure import draw_clients
+from scenarios.sweep.online_settings import OnlineGrid
 
 if TYPE_CHECKING:
     from scenarios.places.on_ray import OnRay
@@ -46,8 +49,7 @@ COLUMNS.add("peers_kicked")
 def swept(blindrec: Command, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ended]:
     """`blindrec sweep online` in this process, without figures and progress."""
     monkeypatch.setattr("scenarios.report.EVERY", math.inf)
-    for name in ("online_figure", "online_ratings_figure"):
-        monkeypatch.setattr(f"scenarios.sweep.{name}.draw", lambda *_: None)
+    monkeypatch.setattr("scenarios.sweep.folder.draw", lambda *_: None)
 
     def command(*more: object) -> Ended:
         return blindrec("sweep", "online", *HERE, *more)
@@ -134,9 +136,10 @@ def test_the_same_folder_goes_on(whole: Path, swept: Callable[..., Ended], tmp_p
 
 
 def test_the_figure_holds_the_points_of_its_table_and_no_others(whole: Path, served: Path) -> None:
-    for out, module in ((whole, online_figure), (served, online_ratings_figure)):
+    for out, draw in ((whole, draw_axes), (served, draw_clients)):
         table = pd.read_csv(out / "figure.csv", keep_default_na=False, na_values={"low": "", "high": ""})
-        figure = module.figure_of(result_of(out), table)
+        figure = Figure()
+        draw(result_of(out), table, figure)
         drawn = {
             (round(float(x), 9), round(float(y), 9))
             for panel in figure.axes
@@ -188,13 +191,12 @@ def test_a_unit_is_a_run_on_every_backend(whole: Path, ray_session: OnRay) -> No
         unit = every[name, *base, 1]
         assert (unit["loss"], unit["peers_alive"]) == (told["loss"], told["peers_alive"])
         assert unit["recommendations_sha256"] == told["recommendations_sha256"]
-    wanted = OnlineSweep(base=base, axes=parse_axes("rounds=60"), recommenders=("p-rec-lean",), seeds=2)
-    units = units_of(wanted)
+    wanted = OnlineGrid(base=base, axes=parse_axes("rounds=60"), recommenders=("p-rec-lean",), seeds=2)
+    units = OnlineSweep(wanted).units({})
     keys = list(units)
     for session in (InProcess(2), ray_session):
-        for place, measured in session.each(measure, list(units.values())):
-            recommender, setting, seed = keys[place]
-            digest = every[recommender, *setting, seed]["recommendations_sha256"]
+        for place, measured in session.each(OnlineSweep.measure, list(units.values())):
+            digest = every[keys[place]]["recommendations_sha256"]
             assert measured.recommendations_sha256 == digest
 
 

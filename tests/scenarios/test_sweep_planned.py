@@ -16,7 +16,7 @@ from scenarios.predictors import Predictor
 from scenarios.sweep.grid import Grid, read_grid
 from scenarios.sweep.planned import add_plans, predictions, probe_rows, probes_of
 from scenarios.sweep.summary import summarize, thresholds
-from scenarios.sweep.threshold import Measured
+from scenarios.sweep.threshold import Key, Measured, Threshold
 
 
 def grid(**more: Any) -> Grid:
@@ -25,22 +25,24 @@ def grid(**more: Any) -> Grid:
     return read_grid({"seeds": 8, "decoders": ["centred", "paper"], "probe": 0.9, "grid": tables, "fit": [fit], **more})
 
 
-def units(read: Grid, factor: float, *, offset: float = 0.0) -> dict[tuple[int, int], Measured]:
+def units(read: Grid, factor: float, *, offset: float = 0.0) -> dict[Key, Measured]:
     """What seeds would measure that scatter by 1 % around ``factor`` times the planned users."""
     users = predictions(read)
-    found = {}
+    found = dict[Key, Measured]()
     for place in range(len(read.settings)):
         for seed in range(read.seeds):
             spread = 1 + 0.01 * (seed - (read.seeds - 1) / 2) / read.seeds
-            wanted: dict[tuple[str, str], int | None] = {
-                key[1:]: round(factor * spread * (value or 0)) for key, value in users.items() if key[0] == place
-            }
+            wanted = tuple(
+                Threshold(*key[1:], round(factor * spread * (value or 0)))
+                for key, value in users.items()
+                if key[0] == place
+            )
             told = dict.fromkeys(read.decoders_of(read.settings[place]), 0.9 + offset + 0.002 * (-1) ** seed)
-            found[place, seed] = Measured(users=wanted, devices=1, seconds=0.1, accuracies=told)
+            found[Key(place, seed)] = Measured(thresholds=wanted, devices=1, seconds=0.1, accuracies=told)
     return found
 
 
-def told(read: Grid, measured: dict[tuple[int, int], Measured]) -> dict[str, Any]:
+def told(read: Grid, measured: dict[Key, Measured]) -> dict[str, Any]:
     summary = summarize(read, thresholds(read, measured))
     add_plans(summary, read, measured)
     return summary
@@ -108,7 +110,9 @@ def test_a_blind_design_is_not_planned() -> None:
     assert set(predictions(read).values()) == {None}
     assert {probes_of(read, setting) for setting in read.settings} == {(0,)}
     measured = {
-        (place, 0): Measured(users={("centred", "exact"): 5, ("centred", "share"): None}, devices=1, seconds=1)
+        Key(place, 0): Measured(
+            thresholds=(Threshold("centred", "exact", 5), Threshold("centred", "share", None)), devices=1, seconds=1
+        )
         for place in range(2)
     }
     assert {row["inside"] for row in told(read, measured)["settings"]} == {None}

@@ -18,14 +18,10 @@ from runs import lines_of_units as lines
 
 from coordinator.protocol.errors import InputError
 from scenarios import cli
-from scenarios.places.in_process import InProcess
 from scenarios.places.on_ray import OnRay
 from scenarios.store.locking import sole
 from scenarios.store.mark import FOLDER, MARK
 from scenarios.sweep.folder import EARLIER, claim
-from scenarios.sweep.grid import load_grid
-from scenarios.sweep.runner import run_units, units_of
-from scenarios.sweep.threshold import Measured, Unit, measure
 
 GRID = """
 seeds = 2
@@ -56,7 +52,7 @@ def grid(tmp_path: Path) -> Path:
 @pytest.fixture
 def swept(blindrec: Command, grid: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ended]:
     """`blindrec sweep sample-complexity` on the small grid, without the figure."""
-    monkeypatch.setattr("scenarios.sweep.figure.draw", lambda *_: None)
+    monkeypatch.setattr("scenarios.sweep.folder.draw", lambda *_: None)
 
     def command(*more: object) -> Ended:
         return blindrec("sweep", "sample-complexity", grid, *HERE, *more)
@@ -113,35 +109,6 @@ def test_what_it_writes_opens_with_pandas(whole: Path) -> None:
     assert (whole / "figure.png").read_bytes().startswith(b"\x89PNG")
 
 
-def interrupted_after(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    left = iter(range(count))
-
-    def some(unit: Unit) -> Measured:
-        if next(left, None) is None:
-            raise KeyboardInterrupt
-        return measure(unit)
-
-    monkeypatch.setattr("scenarios.sweep.runner.measure", some)
-
-
-def test_ctrl_c_keeps_what_is_finished_and_the_same_command_goes_on(
-    swept: Callable[..., Ended], whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    new = tmp_path / "deep" / "sweep"
-    monkeypatch.setattr("scenarios.report.EVERY", 1e9)  # no progress is told, however slow the machine is
-    with monkeypatch.context() as patch:
-        interrupted_after(3, patch)
-        stopped = swept("--out", new, "--json", "-")
-    assert (stopped.code, stopped.out) == (3, "")
-    assert stopped.err == (f"blindrec: interrupted; 3 units are kept in {new}, the same command goes on\n")
-    before = lines(new)
-    assert len(before) == 3
-    resumed = swept("--out", new, "--json", "-")
-    assert lines(new)[:3] == before
-    assert len(lines(new)) == 4
-    assert resumed.result == json.loads((whole / "result.json").read_text())
-
-
 def test_a_line_torn_by_a_crash_is_run_again(swept: Callable[..., Ended], whole: Path, out: Path) -> None:
     (file,) = files_of_units(out)
     file.write_bytes(file.read_bytes()[:-20])
@@ -150,14 +117,6 @@ def test_a_line_torn_by_a_crash_is_run_again(swept: Callable[..., Ended], whole:
     assert again.result == json.loads((whole / "result.json").read_text())
     assert len(files_of_units(out)) == 2
     assert swept("--out", out).err == "4 of 4 units were done before; going on\n"
-
-
-def test_more_seeds_go_on_where_fewer_stopped(swept: Callable[..., Ended], out: Path) -> None:
-    assert swept("--out", out, "--seeds", 1, "--json", "-").result["settings"][0]["seeds"] == 1
-    more = swept("--out", out, "--seeds", 3, "--json", "-")
-    assert more.err.startswith("4 of 6 units")
-    assert more.result["settings"][0]["seeds"] == 3
-    assert len(lines(out)) == 6
 
 
 def test_a_folder_is_held_until_all_is_written(
@@ -169,7 +128,7 @@ def test_a_folder_is_held_until_all_is_written(
         drawings.append(out)
 
     drawings = list[Path]()
-    monkeypatch.setattr("scenarios.sweep.measuring.draw", drawn)
+    monkeypatch.setattr("scenarios.sweep.folder.draw", drawn)
     assert swept("--out", out).code == 0
     assert drawings == [out]
     with sole(out):
@@ -270,21 +229,6 @@ def test_a_signal_to_the_process(number: signal.Signals, grid: Path, tmp_path: P
     assert (sweep.returncode, said) == (3, "")
     assert err.splitlines()[-1].startswith("blindrec: interrupted; ")
     assert f"interrupted; {len(lines(out))} units are kept in" in err.splitlines()[-1]
-
-
-@pytest.mark.cluster
-def test_on_ray_it_is_the_same_sweep(ray_session: OnRay, grid: Path, tmp_path: Path) -> None:
-    from rich.console import Console  # noqa: PLC0415 (this test only)
-
-    wanted, quiet = load_grid(str(grid)), Console(quiet=True)
-    found = {}
-    for session in (ray_session, InProcess(1)):
-        claim(tmp_path / session.name, wanted.content())
-        found[session.name] = run_units(wanted, session, tmp_path / session.name, quiet)
-    ours, theirs = found["inprocess"], found["ray"]
-    assert [one.users for one in ours.values()] == [one.users for one in theirs.values()]
-    assert list(theirs) == list(units_of(wanted))
-    assert len(lines(tmp_path / "ray")) == 4
 
 
 @pytest.mark.cluster

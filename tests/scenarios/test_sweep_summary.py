@@ -11,32 +11,26 @@ from scipy import stats
 from statistical import FALSE_ALARM, clopper_pearson
 
 from coordinator.protocol.arrays import Floats
+from scenarios.intervals import median_interval, median_ranks, paired_ratio
 from scenarios.sweep.fitting import bootstrap, slope
 from scenarios.sweep.grid import Grid, read_grid
-from scenarios.sweep.summary import (
-    interval_ranks,
-    median_interval,
-    paired_ratio,
-    settings_table,
-    summarize,
-    thresholds,
-)
-from scenarios.sweep.threshold import Measured
+from scenarios.sweep.summary import settings_table, summarize, thresholds
+from scenarios.sweep.threshold import Key, Measured, Threshold
 
 
 def planted(grid: Grid, power: float, *, ratio: float = 1.0, noise: float = 0.26, most: float = math.inf) -> Any:
     """Units whose thresholds are ``1000 N^power``, log-normal around it; the paper's are ``ratio`` times as large."""
     world = np.random.default_rng(5)
-    units: dict[tuple[int, int], Measured] = {}
+    units: dict[Key, Measured] = {}
     for seed in range(grid.seeds):
         for place, setting in enumerate(grid.settings):
             base = 1000 * (setting.items or 0) ** power * math.exp(noise * world.standard_normal())
-            users: dict[tuple[str, str], int | None] = {}
+            users = list[Threshold]()
             for decoder in grid.decoders_of(setting):
                 size = round(base * (ratio if decoder == "paper" else 1))
-                users[decoder, "exact"] = size if size <= most else None
-                users[decoder, "share"] = size // 2
-            units[place, seed] = Measured(users=users, devices=7, seconds=0.5)
+                users.append(Threshold(decoder, "exact", size if size <= most else None))
+                users.append(Threshold(decoder, "share", size // 2))
+            units[Key(place, seed)] = Measured(thresholds=tuple(users), devices=7, seconds=0.5)
     return units
 
 
@@ -49,7 +43,7 @@ def small_grid(**more: Any) -> Grid:
 @pytest.mark.parametrize(("count", "ranks"), [(1, (1, 1)), (5, (1, 5)), (6, (1, 6)), (9, (2, 8)), (20, (6, 15))])
 def test_ranks_are_those_of_the_tables(count: int, ranks: tuple[int, int]) -> None:
     """The classical table of confidence limits for a median; below six values 95 % cannot be had."""
-    low, high, level = interval_ranks(count)
+    low, high, level = median_ranks(count)
     assert (low, high) == ranks
     assert level == pytest.approx(max(0.0, 1 - 2 * stats.binom.cdf(low - 1, count, 0.5)))
     assert (level >= 0.95) == (count >= 6)
@@ -60,7 +54,7 @@ def test_intervals_cover_the_median_as_often_as_they_say(count: int) -> None:
     """Log-normal thresholds: the share of covering intervals fits the level (false alarm 1e-6 each)."""
     trials = 4000
     draws = np.exp(np.random.default_rng(1).standard_normal((trials, count)))
-    low, high, level = interval_ranks(count)
+    low, high, level = median_ranks(count)
     ordered = np.sort(draws, axis=1)
     covered = int(((ordered[:, low - 1] <= 1) & (ordered[:, high - 1] >= 1)).sum())
     least, most = clopper_pearson(covered, trials, false_alarm=FALSE_ALARM)

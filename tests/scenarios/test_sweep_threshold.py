@@ -20,7 +20,7 @@ from scenarios.metrics import clustering_scores
 from scenarios.popularity import liked_share, top_share
 from scenarios.sweep import prefixes
 from scenarios.sweep.prefixes import Prefixes
-from scenarios.sweep.threshold import STEP, Unit, adapts, crossing, guess, measure, predicted_users, succeeds
+from scenarios.sweep.threshold import STEP, Measured, Unit, adapts, crossing, guess, measure, predicted_users, succeeds
 
 SCENARIOS = [
     small(users=5000, seed=3),
@@ -122,16 +122,20 @@ def test_success_that_comes_and_goes_is_cut_where_it_begins() -> None:
     assert 900 <= found <= 1101
 
 
+def users_of(found: Measured) -> dict[tuple[str, str], int | None]:
+    return {(one.decoder, one.criterion): one.users for one in found.thresholds}
+
+
 def unit(scenario: Scenario, **changes: Any) -> Unit:
     values: dict[str, Any] = {"decoders": ("centred", "paper"), "share": 0.9, "resolution": 0.02, "start": 3000}
-    return Unit(setting=0, scenario=scenario, **{**values, **changes})
+    return Unit(scenario=scenario, **{**values, **changes})
 
 
 def test_a_unit_finds_what_bisection_over_whole_runs_finds() -> None:
     scenario = small(users=10**6, epsilon=2, seed=5)
     found = measure(unit(scenario))
-    assert set(found.users) == {(d, c) for d in ("centred", "paper") for c in ("exact", "share")}
-    for (decoder, criterion), users in found.users.items():
+    assert set(users_of(found)) == {(d, c) for d in ("centred", "paper") for c in ("exact", "share")}
+    for (decoder, criterion), users in users_of(found).items():
 
         def right(size: int, decoder: str = decoder, criterion: str = criterion) -> bool:
             finished = run_with(scenario, size, decoder=decoder)
@@ -140,13 +144,13 @@ def test_a_unit_finds_what_bisection_over_whole_runs_finds() -> None:
             return succeeds(clustering_scores(finished.outcome.model.cluster, truth), criterion, 0.9)
 
         assert users == crossing(right, start=3000, most=10**6, resolution=0.02)
-    sizes = [users or 0 for users in found.users.values()]
+    sizes = [users or 0 for users in users_of(found).values()]
     assert 0 < min(sizes) < max(sizes) <= found.devices
 
 
 def test_a_unit_that_is_not_reached() -> None:
     found = measure(unit(small(users=50, seed=1)))
-    assert set(found.users.values()) == {None}
+    assert set(users_of(found).values()) == {None}
     assert found.devices == 50
 
 
@@ -154,9 +158,11 @@ def test_a_policy_that_stops_by_itself_has_no_prefixes_but_a_number_of_answers()
     scenario = small(design="item-query", users=10**6, seed=3, like="1,0")
     finished = here(scenario)
     found = measure(unit(scenario, decoders=("shares",)))
-    assert set(found.users.values()) == {finished.statistic.answered}
+    assert set(users_of(found).values()) == {finished.statistic.answered}
     assert 0 < finished.statistic.answered < 10**6
-    assert set(measure(unit(scenario.model_copy(update={"users": 30}), decoders=("shares",))).users.values()) == {None}
+    assert set(users_of(measure(unit(scenario.model_copy(update={"users": 30}), decoders=("shares",)))).values()) == {
+        None
+    }
     with pytest.raises(ValueError, match="no prefixes"):
         Prefixes(scenario)
 
@@ -165,7 +171,7 @@ def test_a_policy_that_stops_by_itself_has_no_prefixes_but_a_number_of_answers()
 def test_a_policy_that_eliminates_has_a_number_of_answers_too(design: str) -> None:
     scenario = small(design=design, policy="eliminate", users=10**6, epsilon=4, seed=3)
     found, asked = measure(unit(scenario, decoders=("posterior",))), here(scenario).outcome.state.answers_asked
-    assert found.users["posterior", "share"] == asked
+    assert users_of(found)["posterior", "share"] == asked
     assert found.devices == asked < 10**6
     assert adapts(scenario)
     assert not adapts(small(design=design))
@@ -191,10 +197,10 @@ def test_a_list_of_a_file_is_found_as_bisection_over_runs_finds_it(tmp_path: Pat
         finished = run_with(scenario, size)
         return top_share(finished.outcome.model.score, liked_share(finished.population)) >= 0.8
 
-    users = found.users["centred", "top"]
+    users = users_of(found)["centred", "top"]
     assert users is not None
     assert users > 1000
-    assert found.users == {("centred", "top"): crossing(listed, start=4000, most=40_000, resolution=0.02)}
+    assert users_of(found) == {("centred", "top"): crossing(listed, start=4000, most=40_000, resolution=0.02)}
     with pytest.raises(ValueError, match="no truth to compare labels with"):
         Prefixes(scenario).scores(100, "centred")
     assert guess(scenario.model_copy(update={"items": 120})) == round(4 * 120 * math.log(120))
@@ -203,4 +209,4 @@ def test_a_list_of_a_file_is_found_as_bisection_over_runs_finds_it(tmp_path: Pat
 def test_a_list_is_looked_for_where_a_policy_stops() -> None:
     scenario = small(design="sign", policy="eliminate", users=10**6, epsilon=4, seed=3)
     found = measure(unit(scenario, decoders=("posterior",), criteria=("share", "top")))
-    assert found.users["posterior", "top"] == found.users["posterior", "share"] == found.devices  # all 40 items
+    assert users_of(found)["posterior", "top"] == users_of(found)["posterior", "share"] == found.devices  # all 40 items

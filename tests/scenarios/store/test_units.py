@@ -14,6 +14,7 @@ import pytest
 from rich.console import Console
 from runs import Command, files_of_units, lines_of_units, refused, small, tree
 from runs import claim as claim_run
+from squares import Squares
 
 from actors import durable
 from coordinator.protocol.errors import BlindrecError, InputError
@@ -40,16 +41,9 @@ def swept(out: Path, units: int = len(SQUARES), content: dict[str, Any] = CONTEN
 
     with sole(out), kept(lambda: f"{kept_records(out)} are kept" if kept_records(out) else None):
         claim(out, content)
-        found = measure_units(
-            {unit: unit for unit in range(units)},
-            measure,
-            InProcess(1),
-            out,
-            Console(quiet=True),
-            read=lambda line: (line["unit"], line["found"]),
-            write=lambda unit, found: {"unit": unit, "found": found},
-        )
-    assert found == {unit: unit * unit for unit in range(units)}
+        squares = Squares(range(units), measure, content)
+        found = measure_units(squares, InProcess(1), out, Console(quiet=True))
+    assert squares.result(found) == {"squares": [unit * unit for unit in range(units)]}
     return measured
 
 

@@ -8,10 +8,10 @@ import io
 import json
 from collections.abc import Iterator
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 from rich.console import Console
 from statistical import rate_fits
@@ -19,9 +19,11 @@ from statistical import rate_fits
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import ItemFeatures, residuals_many
 from coordinator.server.completion.rows import Rows
+from scenarios.sweep.attack_tables import attack_table, show_attack
+from scenarios.sweep.folder import draw
+from scenarios.sweep.two_tier_figure import draw_attack
 from scenarios.two_tier import guessing
 from scenarios.two_tier.attack import Asked, Guessed, attack
-from scenarios.two_tier.attack_figure import draw_attack, show_attack
 from scenarios.two_tier.clues import deal
 from scenarios.two_tier.guessing import clustered_error
 
@@ -174,8 +176,8 @@ def test_errors_are_clustered_by_user() -> None:
 def test_table_and_figure_hold_every_row(tmp_path: Path) -> None:
     rows = [one.as_json() for one in guessed().values()]
     assert json.loads(json.dumps(rows)) == rows
-    draw_attack(rows, tmp_path)
-    kept = pd.read_csv(tmp_path / "attack.csv")
+    kept = attack_table(rows)
+    draw(tmp_path / "attack.png", partial(draw_attack, kept))
     assert len(kept) == len(rows)
     assert "pmc-rr, epsilon 0.01" in set(kept["label"])
     assert (tmp_path / "attack.png").stat().st_size > 10_000

@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from runs import Command, refused, tree
+from runs import Command, lines_of_units, refused
 
 from scenarios import cli
-from scenarios.store.mark import FOLDER
-from scenarios.two_tier import guessing, sweep_attack
+from scenarios.two_tier import attack as attacking
+from scenarios.two_tier import guessing
 from scenarios.two_tier.attack import ATTACKED, attack
 
 SWEEP = ["sweep", "two-tier", "--backend", "inprocess", "--workers", "1", "--planted", "80,30,2000"]
@@ -58,13 +58,13 @@ def test_a_sweep_goes_on_with_what_it_has_and_attacks(
     folder: Path, blindrec: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The server plays fewer releases and grows fewer trees: one known rating tells PMC's side all the same."""
-    monkeypatch.setattr(sweep_attack, "attack", partial(attack, known=(0, 1), played=100))
+    monkeypatch.setattr(attacking, "attack", partial(attack, known=(0, 1), played=100))
     monkeypatch.setitem(guessing.TREES, "max_iter", 10)
-    before = tree(folder / FOLDER)
+    before = lines_of_units(folder)
     figures = ["--figures", "2,attack", "--seeds", "2"]
     ended = blindrec(*SWEEP, *SETTLED, *CURVES, *figures, "--out", folder, "--json", "-")
     assert ended.code == 0, ended.err
-    assert tree(folder / FOLDER) == before
+    assert lines_of_units(folder)[:-1] == before
     rows = ended.result["attack"]
     assert {row["mechanism"] for row in rows} == {name for name, _ in ATTACKED}
     assert (folder / "attack.png").stat().st_size > 1000

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from coordinator.protocol import second_order_mechanisms as public
-from coordinator.protocol.errors import InputError
 from coordinator.server.completion import mechanisms as server
-from scenarios.two_tier.config import FULL, GUARANTEES, NONE, TwoTier, takes_epsilon
-from scenarios.two_tier.sweep_units import FIGURES, LEFT, RIGHT, SECOND, SETTINGS, Key, Measured, Unit
+from scenarios.sweep.two_tier_units import ATTACK, LEFT, RIGHT, SECOND, SETTINGS, Key, Measured, Unit
+from scenarios.two_tier.config import FULL, NONE, TwoTier
 from scenarios.validation import validated
 
 FIRST_PUBLIC = 15
@@ -56,37 +56,44 @@ class SweepPlan:
     ratings: int
     every: int
 
+    def content(self) -> dict[str, Any]:
+        """Return what all units share, as JSON values."""
+        return {"sweep": "two-tier", "base": self.base.model_dump(mode="json", exclude={"seed"})}
+
     def first(self) -> dict[Key, Unit]:
         """Return the units that need no other: Figure 1, and the settings of Figure 2."""
         found: dict[Key, Unit] = {}
+        if ATTACK in self.figures:
+            attacked = self._with(mechanism=NONE, epsilon=None, weight=None)
+            found[Key(ATTACK, "", 0, self.base.seed)] = Unit(wanted=attacked, attacks=True)
         for seed in range(self.base.seed, self.base.seed + self.seeds):
             alone = {"mechanism": NONE, "epsilon": None, "private": 0, "weight": None, "seed": seed}
             if LEFT in self.figures:
                 for norm in ("uniform", "weighted"):
                     for public in self.public_counts():
                         wanted = self._with(**alone, norm=norm, public=public, public_by="most")
-                        found[LEFT, norm, public, seed] = Unit(wanted=wanted)
+                        found[Key(LEFT, norm, public, seed)] = Unit(wanted=wanted)
             if RIGHT in self.figures:
                 for by in ("most", "random"):
                     for share in SHARES:
                         budget = round(share * self.ratings)
                         wanted = self._with(**alone, public_by=by)
-                        found[RIGHT, by, budget, seed] = Unit(wanted=wanted, budget=budget)
+                        found[Key(RIGHT, by, budget, seed)] = Unit(wanted=wanted, budget=budget)
             if SECOND in self.figures:
-                found[SETTINGS, "", 0, seed] = Unit(wanted=self._with(**alone), settings_only=True)
+                found[Key(SETTINGS, "", 0, seed)] = Unit(wanted=self._with(**alone), settings_only=True)
         return found
 
     def second(self, settings: Mapping[Key, Measured]) -> dict[Key, Unit]:
         """Return Figure 2's units: every mechanism with the same rank and kappa, validated once a seed."""
         found: dict[Key, Unit] = {}
         for seed in range(self.base.seed, self.base.seed + self.seeds) if SECOND in self.figures else ():
-            chosen = settings[SETTINGS, "", 0, seed]
+            chosen = settings[Key(SETTINGS, "", 0, seed)]
             for curve in self.curves:
                 name, epsilon = read_curve(curve)
                 wanted = self._with(
                     mechanism=name, epsilon=epsilon, seed=seed, rank=chosen.rank, regularisation=chosen.kappa
                 )
-                found[SECOND, curve, 0, seed] = Unit(wanted=wanted, every=self.every)
+                found[Key(SECOND, curve, 0, seed)] = Unit(wanted=wanted, every=self.every)
         return found
 
     def public_counts(self) -> list[int]:
@@ -99,35 +106,6 @@ class SweepPlan:
 
     def _with(self, **changes: object) -> TwoTier:
         return self.base.model_copy(update=changes)
-
-
-def plan_sweep(
-    base: TwoTier, *, figures: str, seeds: int, curves: Sequence[str], users: int, ratings: int, every: int
-) -> SweepPlan:
-    """Check what a sweep is asked for.
-
-    Raises
-    ------
-    InputError
-    """
-    wanted = tuple(part.strip() for part in figures.split(","))
-    unknown = [name for name in wanted if name not in FIGURES]
-    if unknown:
-        raise InputError(f"figure is {unknown[0]!r}; choose some of {', '.join(FIGURES)}")
-    for name, value in (("seeds", seeds), ("every", every)):
-        if value < 1:
-            raise InputError(f"{name} is {value}; it must be at least 1")
-    for curve in curves:
-        name, epsilon = read_curve(curve)
-        if name not in GUARANTEES:
-            raise InputError(
-                f"mechanism is {name!r}; choose some of {', '.join(GUARANTEES)}, with :epsilon if it has one"
-            )
-        if takes_epsilon(name) != (epsilon is not None):
-            raise InputError(f"mechanism is {curve!r}; write {name}:5 if it has an epsilon, {name} if not")
-    return SweepPlan(
-        base=base, figures=wanted, seeds=seeds, curves=tuple(curves), users=users, ratings=ratings, every=every
-    )
 
 
 def read_curve(curve: str) -> tuple[str, object]:

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from coordinator.server.completion.course import Course
 from coordinator.server.completion.predicting import baseline_errors, rmse
 from scenarios.datasets import RatingTable
 from scenarios.places.in_process import InProcess
-from scenarios.two_tier.config import NONE, TwoTier
-from scenarios.two_tier.course import follow, points_of
-from scenarios.two_tier.experiment import plan_of, read_table, score_of, settle, world_of
+from scenarios.two_tier.config import NONE, TwoTier, needs_scale
+from scenarios.two_tier.course import CoursePlan, follow, points_of
+from scenarios.two_tier.experiment import World, plan_of, read_table, score_of, settle, world_of
 
 LEFT, RIGHT, SECOND, ATTACK, SETTINGS = "1-left", "1-right", "2", "attack", "settings"
 FIGURES = (LEFT, RIGHT, SECOND, ATTACK)
-Key = tuple[str, str, int, int]
-"""A unit: figure, curve, place on the horizontal axis (0 where the unit is a whole curve), seed."""
+
+
+class Key(NamedTuple):
+    """A unit; its place on the horizontal axis is 0 where it is a whole curve."""
+
+    figure: str
+    curve: str
+    place: int
+    seed: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,12 +42,15 @@ class Unit:
         Public users join in their order until they have so many training ratings; None: ``wanted.public``.
     settings_only : bool
         Stop when rank and kappa are chosen.
+    attacks : bool
+        Attack the releases of the private devices about the model that public users alone give.
     """
 
     wanted: TwoTier
     every: int = 0
     budget: int | None = None
     settings_only: bool = False
+    attacks: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +67,8 @@ class Measured:
         Public users, and their training ratings.
     rank, kappa, weight
         As given or chosen.
+    attack : tuple of dict
+        What was guessed: rows of `Guessed.as_json`.
     """
 
     points: tuple[tuple[int, float], ...]
@@ -65,6 +78,7 @@ class Measured:
     rank: int
     kappa: float
     weight: float | None
+    attack: tuple[dict[str, Any], ...] = ()
 
 
 def measure(unit: Unit) -> Measured:
@@ -77,12 +91,13 @@ def measure(unit: Unit) -> Measured:
     fitting, _ = settle(world, session)
     public = world.split.public_rows
     points: list[tuple[int, float]] = []
-    baseline, weight = 0.0, None
+    baseline, weight, attack = 0.0, None, list[dict[str, Any]]()
     if not unit.settings_only:
         plan = plan_of(world, fitting, every=unit.every)
         course = follow(plan, session).outcome
         points, weight = points_of(course, partial(score_of, world, session)), course.weight
         baseline = rmse(baseline_errors(course.features, world.split.test))
+        attack = _guessed(wanted.seed, world, plan, course) if unit.attacks else []
     return Measured(
         points=tuple(points),
         baseline=baseline,
@@ -91,7 +106,19 @@ def measure(unit: Unit) -> Measured:
         rank=fitting.rank,
         kappa=fitting.kappa,
         weight=weight,
+        attack=tuple(attack),
     )
+
+
+def _guessed(seed: int, world: World, plan: CoursePlan, course: Course) -> list[dict[str, Any]]:
+    """Attack what can be attacked: some mechanisms need a scale with all ratings on it."""
+    from scenarios.two_tier.attack import ATTACKED, attack  # noqa: PLC0415 (trees, only where they grow)
+
+    levels = world.scale.levels
+    on_scale = levels is not None and len(levels) > 1 and bool(np.isin(plan.private.values, levels).all())
+    attacked = [one for one in ATTACKED if on_scale or not needs_scale(one[0])]
+    found = attack(course.features, plan.server.public, plan.private, seed, attacked=attacked)
+    return [one.as_json() for one in found]
 
 
 _ANY: dict[str, Any] = {
@@ -118,15 +145,3 @@ def _users_for(wanted: TwoTier, table: RatingTable, budget: int) -> int:
     most = world_of(wanted.model_copy(update={"public": table.users, "private": 0, "rank": None}), table)
     sums = np.cumsum(most.split.train.degrees[most.split.public])
     return max(2, int(np.argmin(np.abs(sums - budget))) + 1)
-
-
-def read_unit(line: dict[str, Any]) -> tuple[Key, Measured]:
-    """Read a line of the sweep's store."""
-    key = (str(line.pop("figure")), str(line.pop("curve")), int(line.pop("place")), int(line.pop("seed")))
-    points = tuple((int(place), float(error)) for place, error in line.pop("points"))
-    return key, Measured(points=points, **line)
-
-
-def write_unit(key: Key, measured: Measured) -> dict[str, Any]:
-    """Return a line of the sweep's store."""
-    return {"figure": key[0], "curve": key[1], "place": key[2], "seed": key[3], **asdict(measured)}

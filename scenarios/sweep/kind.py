@@ -1,0 +1,110 @@
+"""What a sweep is: units that are measured one by one, what they say together, and how all that is shown."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+
+import pandas as pd
+from pydantic import TypeAdapter
+from pydantic.fields import FieldInfo
+from rich.console import Console
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+K = TypeVar("K", bound=tuple[Any, ...])
+"""A unit's name: a named tuple of texts and whole numbers."""
+U = TypeVar("U")
+"""All that a unit is measured from."""
+M = TypeVar("M")
+"""What a unit found: a dataclass whose fields JSON can hold."""
+Figures = Iterator[tuple[str, "pd.DataFrame | None", "Callable[[Figure], None]"]]
+"""Names of figures, each with all of its points, unless they stand in another file, and with what draws it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """A kind of sweep, as commands and grid files name it.
+
+    Attributes
+    ----------
+    name : str
+        Of the command, and of the grid file's ``sweep``.
+    help : str
+        What `--help` teaches.
+    fields : dict of FieldInfo
+        What may be told, by its name in a grid file, and with ``--`` before it on the command line.
+    read : callable
+        Takes what was told, and returns the sweep; raises `InputError` where it cannot be measured.
+    """
+
+    name: str
+    help: str
+    fields: Mapping[str, FieldInfo]
+    read: Callable[[Mapping[str, Any]], Sweep[Any, Any, Any]]
+
+
+class Sweep(ABC, Generic[K, U, M]):
+    """A checked sweep; everything else about sweeps follows from this.
+
+    Attributes
+    ----------
+    wanted : object
+        What is to be measured, checked; its ``content()`` is the sweep's.
+    key, found : type
+        Of a unit's name, and of what it found.
+    measure : callable
+        Takes a unit and returns what it found; it runs in a process or a thread of its own.
+    tables : (str, str)
+        Files of the units, and of the result's rows.
+    """
+
+    wanted: Any
+    key: ClassVar[type[Any]]
+    found: ClassVar[type[Any]]
+    measure: ClassVar[Any]
+    tables: ClassVar[tuple[str, str]] = ("units.parquet", "table.csv")
+
+    def content(self) -> dict[str, Any]:
+        """Return what every unit depends on, as JSON values; not which units there are."""
+        content: dict[str, Any] = self.wanted.content()
+        return content
+
+    @abstractmethod
+    def units(self, done: Mapping[K, M]) -> Mapping[K, U]:
+        """Return the units in the order of measuring; with those that follow from units that are done already."""
+
+    @abstractmethod
+    def result(self, units: Mapping[K, M]) -> dict[str, Any]:
+        """Return what `--json` prints."""
+
+    @abstractmethod
+    def rows(self, result: Mapping[str, Any], /) -> pd.DataFrame:
+        """Return the result as a table."""
+
+    @abstractmethod
+    def figures(self, units: Mapping[K, M], result: Mapping[str, Any]) -> Figures:
+        """Yield the figures; the first is what `.plot()` draws."""
+
+    @abstractmethod
+    def show(self, console: Console, result: Mapping[str, Any], title: str, /) -> None:
+        """Print the result as tables."""
+
+    def read(self, line: Mapping[str, Any]) -> tuple[K, M]:
+        """Read a unit and what it found from its line in the folder."""
+        return self.key(*(line[name] for name in self.key._fields)), TypeAdapter(self.found).validate_python(line)
+
+    def write(self, key: K, found: M) -> dict[str, Any]:
+        """Return that line; a number that is none, or infinite, is written as JSON of Python has it."""
+        return {**self.named(key), **asdict(found)}  # type: ignore[call-overload] # a dataclass
+
+    def named(self, key: K) -> dict[str, Any]:
+        """Return a unit's name by the names of its parts."""
+        return dict(zip(self.key._fields, key, strict=True))
+
+    def table(self, units: Mapping[K, M], /) -> pd.DataFrame:
+        """Return all units with what they found, one row each."""
+        return pd.DataFrame([self.write(key, found) for key, found in units.items()])

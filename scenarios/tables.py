@@ -1,0 +1,134 @@
+"""Tables on a terminal: numbers stand right, words left, and a row that is too wide for the terminal is folded."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+WIDTH = 170
+"""Columns of tables that no terminal limits."""
+WORDS = 16
+"""Columns that words take where there is little room; they go on in the next line, and numbers never do."""
+GAP, EDGES = 3, 2
+"""Columns between two of a table's, and at its ends."""
+Value = float | str | None
+
+
+def printed() -> Console:
+    """Return the console of results: as wide as the terminal, or wide enough for any table."""
+    return Console(width=None if sys.stdout.isatty() else WIDTH)
+
+
+def show_table(
+    console: Console,
+    columns: Sequence[str],
+    rows: Iterable[Sequence[str] | None],
+    *,
+    title: str = "",
+    words: Collection[str] = (),
+    names: int = 1,
+) -> None:
+    """Print a table, none of whose numbers is cut or split where it fits in by folding.
+
+    Parameters
+    ----------
+    console : Console
+    columns : sequence of str
+        Headings.
+    rows : iterable of sequences of str
+        Cells; those that a row lacks at its end are empty. None: a line between groups of rows.
+    title : str
+        A line of its own above.
+    words : collection of str
+        Headings of columns that hold words.
+    names : int
+        So many columns at the left tell rows apart; the others are put in two or more lines where they do not fit.
+    """
+    cells = [None if row is None else [*row, *[""] * (len(columns) - len(row))] for row in rows]
+    every = [[heading, *(row[place] for row in cells if row)] for place, heading in enumerate(columns)]
+    least = [_narrowest(one) if one[0] in words else max(map(len, one)) for one in every]
+    groups = next(
+        (
+            found
+            for lines in range(1, len(columns))
+            if _fits(found := _groups(names, len(columns), lines), least, console)
+        ),
+        [[place] for place in range(len(columns))],
+    )
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for group in groups:
+        left = columns[group[0]] in words
+        heading = Text("\n".join(columns[place] for place in group))
+        table.add_column(heading, justify="left" if left else "right", overflow="fold", no_wrap=not left)
+    for row in cells:
+        if row is None:
+            table.add_section()
+        else:
+            table.add_row(*(Text("\n".join(row[place] for place in group)) for group in groups))
+    if title:
+        console.print(Text(title, style="italic"))
+    console.print(table)
+
+
+def _narrowest(cells: Sequence[str]) -> int:
+    """Return how narrow a column of words may be: no word is split."""
+    longest = max(len(word) for cell in cells for word in cell.split() or [""])
+    return min(max(map(len, cells)), max(longest, WORDS))
+
+
+def _groups(names: int, columns: int, lines: int) -> list[list[int]]:
+    """Return which columns stand below each other where a row takes so many lines."""
+    across = -(-(columns - names) // lines)
+    rest = [list(range(first, columns, across)) for first in range(names, names + across)]
+    return [*([place] for place in range(names)), *rest]
+
+
+def _fits(groups: Sequence[Sequence[int]], widths: Sequence[int], console: Console) -> bool:
+    return sum(max(widths[place] for place in group) + GAP for group in groups) - GAP + EDGES <= console.width
+
+
+def remark(console: Console, *lines: str) -> None:
+    """Print lines below a table."""
+    for line in lines:
+        console.print(Text(line))
+
+
+def number(value: Value) -> str:
+    """Return a number with four digits; nothing for None."""
+    if value is None or isinstance(value, str):
+        return value or ""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def whole(value: float | None) -> str:
+    """Return a number of users; in words where it was not reached."""
+    return "not reached" if value is None else f"{value:,.0f}"
+
+
+def ratio(value: float | None) -> str:
+    """Return a ratio; nothing for None."""
+    return "" if value is None else f"{value:.3f}"
+
+
+def percent(value: float | None) -> str:
+    """Return a share in percent; nothing for None."""
+    return "" if value is None else f"{100 * value:.1f} %"
+
+
+def interval(low: Value, high: Value, write: Callable[[Any], str] = number, *, missing: str = "") -> str:
+    """Return an interval; nothing where neither end is known, and ``missing`` in the place of one that is not."""
+    if low is None and high is None:
+        return ""
+    return f"[{missing if low is None else write(low)}, {missing if high is None else write(high)}]"
+
+
+def interval_of(row: Mapping[str, Any], name: str = "", write: Callable[[Any], str] = number, **how: str) -> str:
+    """Return the interval whose ends a row holds as ``NAME_low`` and ``NAME_high``, or as ``low`` and ``high``."""
+    low, high = (row.get(f"{name}_{end}".strip("_")) for end in ("low", "high"))
+    return interval(low, high, write, **how)

@@ -1,0 +1,53 @@
+"""The smallest sweep: squares of numbers, for tests of what keeps sweeps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import pandas as pd
+from rich.console import Console
+
+from scenarios.sweep.kind import Figures, Sweep
+
+
+class Number(NamedTuple):
+    """A unit."""
+
+    unit: int
+
+
+@dataclass(frozen=True)
+class Square:
+    """What it found."""
+
+    found: int
+
+
+class Squares(Sweep[Number, int, Square]):
+    """Squares of numbers, by a function that may fail."""
+
+    key, found = Number, Square
+
+    def __init__(self, numbers: Iterable[int], square: Callable[[int], int], content: dict[str, Any]) -> None:
+        self._numbers, self._content = list(numbers), content
+        self.measure = lambda number: Square(square(number))  # type: ignore[misc] # each has its own
+
+    def content(self) -> dict[str, Any]:
+        return self._content
+
+    def units(self, done: Mapping[Number, Square]) -> dict[Number, int]:
+        return {Number(number): number for number in self._numbers}
+
+    def result(self, units: Mapping[Number, Square]) -> dict[str, Any]:
+        return {"squares": [one.found for one in units.values()]}
+
+    def rows(self, result: Mapping[str, Any]) -> pd.DataFrame:
+        return pd.DataFrame(result)
+
+    def figures(self, units: Mapping[Number, Square], result: Mapping[str, Any]) -> Figures:
+        yield from ()
+
+    def show(self, console: Console, result: Mapping[str, Any], title: str) -> None:
+        console.print(title, result)
