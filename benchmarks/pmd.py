@@ -19,10 +19,10 @@ import typer
 from actors.second_order.cohort import PrivateCohort
 from actors.second_order.consent import Consent
 from actors.second_order.pmd_kernels import running_sums
-from actors.second_order.ratings import PrivateRatings
 from coordinator.protocol.arrays import Bits2, Floats, Floats2
 from coordinator.protocol.compiled import compiled
 from coordinator.protocol.features import ItemFeatures
+from coordinator.protocol.rows import Rows
 from coordinator.protocol.second_order import SecondOrderQuery
 
 SCALE = tuple(float(level) / 2 for level in range(1, 11))
@@ -60,7 +60,7 @@ def world(items: int, rank: int, devices: int, rated: int) -> tuple[ItemFeatures
     chosen = np.sort(np.stack([draws.choice(items, rated, replace=False) for _ in range(devices)]), axis=1)
     starts = np.arange(devices + 1, dtype=np.int64) * rated
     values = draws.choice(SCALE, chosen.size)
-    ratings = PrivateRatings(starts=starts, items=chosen.ravel().astype(np.int32), values=values, count=items)
+    ratings = Rows(starts=starts, items=chosen.ravel().astype(np.int32), values=values, count=items)
     consent = Consent(mechanisms=frozenset({"pmd", "pmc"}), epsilon=None)
     cohort = PrivateCohort(ratings, bytes(16), 0, consent=consent)
     cohort.pin(model.digest, 0, devices)

@@ -9,9 +9,9 @@ import numpy as np
 
 from coordinator.protocol.arrays import Bools2, Floats, Floats2, Indices, Ints
 from coordinator.protocol.features import ItemFeatures
+from coordinator.protocol.rows import Rows
 from coordinator.server.completion.crowd import Crowd, local_crowd
 from coordinator.server.completion.fitting import FittedModel, Fitting, begin, iterate
-from coordinator.server.completion.rows import Rows
 
 
 class Planted(NamedTuple):
@@ -25,8 +25,11 @@ class Planted(NamedTuple):
 
     def crowd(self, workers: int = 1) -> Crowd:
         """All its users, public."""
-        rows = Rows(starts=self.starts, items=self.items, values=self.values, count=self.truth.shape[1])
-        return local_crowd(rows, ThreadPoolExecutor(workers) if workers > 1 else None, workers)
+        return local_crowd(self.rows(), ThreadPoolExecutor(workers) if workers > 1 else None, workers)
+
+    def rows(self) -> Rows:
+        """Its ratings."""
+        return Rows(starts=self.starts, items=self.items, values=self.values, count=self.truth.shape[1])
 
     def dense(self, mean: Floats) -> Floats2:
         """Centred ratings, 0 where nothing was rated."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from actors.keeper import Books
 from actors.second_order.cohort import PrivateCohort
 from actors.second_order.consent import Consent
-from actors.second_order.ratings import PrivateRatings
+from coordinator.protocol.rows import Rows
 
 DEVICES_A_COHORT = 5
 """Devices of one cohort: fewer than a batch has, so that all workers have something to do."""
@@ -25,9 +25,7 @@ class PrivateDevices:
 
     consent: Consent
 
-    def cohort(
-        self, holdings: PrivateRatings, secret: bytes, first: int, stop: int, keeper: Books | None
-    ) -> PrivateCohort:
+    def cohort(self, holdings: Rows, secret: bytes, first: int, stop: int, keeper: Books | None) -> PrivateCohort:
         """Return devices ``first`` to ``stop - 1``."""
         return PrivateCohort(holdings.block(first, stop), secret, first, consent=self.consent, keeper=keeper)
 

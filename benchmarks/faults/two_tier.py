@@ -14,18 +14,17 @@ import numpy as np
 from actors.second_order.cohort import PrivateCohort
 from actors.second_order.consent import Consent
 from actors.second_order.crowd import PrivateDevices
-from actors.second_order.ratings import PrivateRatings
 from benchmarks.faults.disk import Disk
 from benchmarks.faults.scheduler import Violation
 from benchmarks.faults.witness import Witness
 from benchmarks.faults.world import Straight, World, straight
 from coordinator.protocol.coins import derive
 from coordinator.protocol.features import ItemFeatures
+from coordinator.protocol.rows import Rows
 from coordinator.protocol.second_order import Announcement, SecondOrderQuery, SecondOrderRelease
 from coordinator.server.completion.batches import PRIVATE, BatchPlan
 from coordinator.server.completion.course import Batch, Course
 from coordinator.server.completion.fitting import Fitting
-from coordinator.server.completion.rows import Rows
 from coordinator.server.fleet.layout import cut
 from scenarios.places.session import Crew
 from scenarios.store.mark import TWO_TIER
@@ -48,7 +47,7 @@ def _world(mechanism: str, epsilon: Fraction, *, batch: int, each: int) -> World
     rows = _rows(PRIVATES, 2)
     crew = Crew(
         kind=PrivateDevices(consent=Consent(mechanisms=frozenset({mechanism}), epsilon=epsilon)),
-        holdings=PrivateRatings(starts=rows.starts, items=rows.items, values=rows.values, count=ITEMS),
+        holdings=Rows(starts=rows.starts, items=rows.items, values=rows.values, count=ITEMS),
         bounds=cut(0, PRIVATES, each),
     )
     plan = BatchPlan(

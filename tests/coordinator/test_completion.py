@@ -149,7 +149,7 @@ def test_two_workers_give_the_model_of_one(norm: str, rows: int, monkeypatch: py
     monkeypatch.setattr(spectrum, "ROWS", rows)
     monkeypatch.setattr("coordinator.server.completion.cohorts.RATINGS_A_COHORT", 100)
     of = planted(50, 40, rank=2, share=0.5)
-    assert len(cut_users(of.starts)) > 5
+    assert len(cut_users(of.rows())) > 5
     fitting = Fitting(rank=4, kappa=1.0, weighted=norm == "weighted")
     one, two = (announced(fitted(of, fitting, 5, workers), of.crowd(workers)).features for workers in (1, 2))
     assert one.digest == two.digest
@@ -158,7 +158,7 @@ def test_two_workers_give_the_model_of_one(norm: str, rows: int, monkeypatch: py
 
 def test_cohorts_hold_every_user_once(ratings: Planted, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("coordinator.server.completion.cohorts.RATINGS_A_COHORT", 50)
-    bounds = cut_users(ratings.starts)
+    bounds = cut_users(ratings.rows())
     assert [bound[0] for bound in bounds[1:]] == [bound[1] for bound in bounds[:-1]]
     assert (bounds[0][0], bounds[-1][1]) == (0, 30)
 

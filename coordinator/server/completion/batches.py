@@ -10,13 +10,13 @@ from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import ItemFeatures
 from coordinator.protocol.messages import Query
+from coordinator.protocol.rows import Rows
 from coordinator.protocol.second_order import Announcement, SecondOrderQuery, SecondOrderRelease
 from coordinator.server.completion.announcing import announced
 from coordinator.server.completion.course import Batch, Course
 from coordinator.server.completion.crowd import Crowd, spread_crowd
 from coordinator.server.completion.fitting import FittedModel, Fitting, begin, iterate
 from coordinator.server.completion.folding import ReleaseBook
-from coordinator.server.completion.rows import Rows
 from coordinator.server.completion.weighing import Weighing
 from coordinator.server.rounds.conductor import Block, Fleet
 

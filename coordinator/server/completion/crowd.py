@@ -5,11 +5,10 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from coordinator.protocol.arrays import Floats, Indices, Ints
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import ItemFeatures
+from coordinator.protocol.rows import Rows
 from coordinator.server.completion.cohorts import PublicCohort, cut_users
-from coordinator.server.completion.rows import Rows
 from coordinator.server.fleet.cohorts import spread_here
 from coordinator.server.rounds.conductor import Block, Fleet, Hosts
 
@@ -22,16 +21,14 @@ class PublicHost:
 
     Parameters
     ----------
-    starts, items, values, count
-        As for `coordinator.server.completion.cohorts.PublicCohort`, of all public users.
+    rows : Rows
+        Ratings of all public users.
     bounds : list of (int, int)
         Its cohorts, ``[first, stop)`` each.
     """
 
-    def __init__(self, starts: Ints, items: Indices, values: Floats, count: int, bounds: list[tuple[int, int]]) -> None:
-        rows = Rows(starts=starts, items=items, values=values, count=count)
-        own = [rows.block(*one) for one in bounds]
-        self._cohorts = [PublicCohort(one.starts, one.items, one.values, count) for one in own]
+    def __init__(self, rows: Rows, bounds: list[tuple[int, int]]) -> None:
+        self._cohorts = [PublicCohort(rows.block(*one)) for one in bounds]
         self._step = 0
 
     def ask(
@@ -98,13 +95,9 @@ def _check(_: Block, told: Any) -> None:
 
 def spread_crowd(rows: Rows, fleet: Fleet) -> Crowd:
     """Return public users in cohorts, where a fleet has room for them."""
-    return Crowd(fleet.spread(PublicHost, _shared(rows), cut_users(rows.starts)), rows)
+    return Crowd(fleet.spread(PublicHost, (rows,), cut_users(rows)), rows)
 
 
 def local_crowd(rows: Rows, threads: ThreadPoolExecutor | None = None, workers: int = 1) -> Crowd:
     """Return public users in cohorts in this process, in as many parts as there are workers."""
-    return Crowd(spread_here(PublicHost, _shared(rows), cut_users(rows.starts), threads, workers), rows)
-
-
-def _shared(rows: Rows) -> tuple[Ints, Indices, Floats, int]:
-    return rows.starts, rows.items, rows.values, rows.count
+    return Crowd(spread_here(PublicHost, (rows,), cut_users(rows), threads, workers), rows)

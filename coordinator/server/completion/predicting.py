@@ -9,7 +9,7 @@ import numpy as np
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.completing import predictions_of
 from coordinator.protocol.features import ItemFeatures, tastes
-from coordinator.server.completion.rows import Rows
+from coordinator.protocol.rows import Rows
 
 BLOCK = 2048
 """Users that are scored at once; it settles no number."""

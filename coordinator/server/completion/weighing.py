@@ -16,11 +16,11 @@ import numpy as np
 
 from coordinator.protocol.arrays import Floats, Floats2
 from coordinator.protocol.features import ItemFeatures
+from coordinator.protocol.rows import Rows
 from coordinator.server.completion.crowd import Crowd
 from coordinator.server.completion.fitting import FittedModel, Fitting, iterate
 from coordinator.server.completion.folding import ReleaseBook
 from coordinator.server.completion.predicting import squared_errors
-from coordinator.server.completion.rows import Rows
 
 WEIGHTS = (0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.25, 0.5)
 """Up to the paper's."""

@@ -18,7 +18,7 @@ from statistical import rate_fits
 
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import ItemFeatures, residuals_many
-from coordinator.server.completion.rows import Rows
+from coordinator.protocol.rows import Rows
 from scenarios.two_tier import guessing
 from scenarios.two_tier.attack import Asked, Guessed, attack
 from scenarios.two_tier.attack_figure import draw_attack, show_attack
