@@ -1,4 +1,4 @@
-"""PMD on one device, one core: K candidates by greedy swaps, with completion, and each swap's rival, a full objective.
+"""PMD on one device and one core: K candidates by greedy swaps with completion, beside recomputing the objective.
 
 ``python -m benchmarks.pmd`` prints JSON. The rival of a swap at O(1) recomputes the objective from all m items at every
 attempt; it is timed on a few items and multiplied.
@@ -68,7 +68,7 @@ def world(items: int, rank: int, devices: int, rated: int) -> tuple[ItemFeatures
 
 
 def seconds(function: Callable[[], object]) -> tuple[float, float]:
-    """Return what a call takes: by the clock, and of the processor, which others on the machine slow down less."""
+    """Return the time of a call by the clock, and its processor time, which other programs affect less."""
     start, used = time.perf_counter(), time.thread_time()
     function()
     return time.perf_counter() - start, time.thread_time() - used

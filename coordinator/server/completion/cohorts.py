@@ -1,4 +1,4 @@
-"""A cohort of public users: it completes their rows with the current features and tells sums of them."""
+"""A cohort of public users, which completes their rows with the current features and returns sums of them."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from coordinator.server.completion.statistics import Expected, FirstOrder
 
 RATINGS_A_COHORT = 20_000
 MOST_COHORTS = 32
-"""A cohort holds so many ratings at least, and there are so many cohorts at most; workers have no say in it."""
+"""Fewest ratings of a cohort, and most cohorts; they must not depend on the number of workers."""
 MOMENT_USERS = 256
-"""Rows that stand in memory at once while a second moment is added up."""
+"""Rows that are held in memory at once while a second moment is added up."""
 
 
 class PublicCohort:

@@ -1,4 +1,4 @@
-"""All public users in cohorts, wherever these are: asked all at once, and told in the cohorts' order."""
+"""All public users in cohorts, which are asked at the same time and answer in a fixed order."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ class PublicHost:
     ) -> list[Any]:
         """Call a method of every cohort; return the answers in order.
 
-        A process that was started anew knows nothing of the last E-step, and makes up for it; so does one that an old
-        call reaches late. What is asked before the first E-step needs none.
+        A process that was restarted, or that an old call reached late, repeats the last E-step first. Calls before the
+        first E-step need none.
 
         Parameters
         ----------
         method : str
             Of `coordinator.server.completion.cohorts.PublicCohort`.
         step : int
-            How many E-steps there were, with this one, if it is one.
+            Number of E-steps so far, including this call if it is one.
         features : ItemFeatures or None
-            Of the last E-step; None before the first.
+            Features of the last E-step; None before the first one.
         *arguments : object
-            The method's own; the E-step has none but the features.
+            The method's own arguments; the E-step has only the features.
         """
         if method == EXPECT:
             self._step = step
@@ -64,9 +64,9 @@ class Crowd:
     Parameters
     ----------
     hosts : Hosts
-        Of `PublicHost`, each a block.
+        Hosts of `PublicHost`, each of which is one block.
     rows : Rows
-        Their ratings; only numbers of them are held here.
+        Their ratings; this object keeps only their numbers.
 
     Attributes
     ----------
@@ -94,7 +94,7 @@ def _check(_: Block, told: Any) -> None:
 
 
 def spread_crowd(rows: Rows, fleet: Fleet) -> Crowd:
-    """Return public users in cohorts, where a fleet has room for them."""
+    """Return public users in cohorts, in processes of a fleet."""
     return Crowd(fleet.spread(PublicHost, (rows,), cut_users(rows)), rows)
 
 

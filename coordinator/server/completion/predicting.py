@@ -1,4 +1,4 @@
-"""How good the features are: every device completes its own ratings and predicts those that were held out."""
+"""Errors of features: every device completes its own ratings and predicts those that were held out."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from coordinator.protocol.features import ItemFeatures, tastes
 from coordinator.protocol.rows import Rows
 
 BLOCK = 2048
-"""Users that are scored at once; it settles no number."""
+"""Users that are scored at once; it does not affect the result."""
 
 
 def squared_errors(features: ItemFeatures, seen: Rows, asked: Rows, workers: int = 1) -> Floats:
