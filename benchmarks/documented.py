@@ -117,7 +117,7 @@ def measured(template: str, result: dict[str, Any]) -> list[str]:
 
 
 def compare(page: str, command: str, template: str, result: dict[str, Any]) -> str:
-    """Yield a line for each figure of a page that differs from the result."""
+    """Return what is wrong with the figures that a page takes from a result, or an empty text."""
     places, now = found(template, read(page)), measured(template, result)
     if len(places) != 1:
         return f"{page}: '{template}' stands there {len(places)} times, not once; mend docs/figures.toml or the page"
@@ -127,7 +127,7 @@ def compare(page: str, command: str, template: str, result: dict[str, Any]) -> s
 
 
 def differing(page: str, template: str, output: str) -> str:
-    """Yield a line for each figure of a page that differs from a program's output; ``{3}`` is its fourth number."""
+    """Return what is wrong with the figures that a page takes from a program's output; ``{3}`` is its fourth number."""
     places, numbers = found(template, read(page)), [float(one.replace(",", "")) for one in _NUMBER.findall(output)]
     if len(places) != 1:
         return f"{page}: '{template}' stands there {len(places)} times, not once; mend docs/figures.toml or the page"
