@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from coordinator.protocol.arrays import Bools2, Floats, Floats2, Indices, Ints
-from coordinator.protocol.features import ItemFeatures
+from coordinator.protocol.features import ItemFeatures, residuals
 from coordinator.protocol.rows import Rows
 from coordinator.server.completion.crowd import Crowd, local_crowd
 from coordinator.server.completion.fitting import FittedModel, Fitting, begin, iterate
@@ -74,3 +74,15 @@ def soft_impute(of: Planted, mean: Floats, kappa: float, iterations: int = 1200)
         left, values, right = np.linalg.svd(np.where(of.seen, of.dense(mean), fit), full_matrices=False)
         fit = (left * np.maximum(values - kappa, 0)) @ right
     return fit
+
+
+def complete_many(features: ItemFeatures, starts: Ints, items: Indices, values: Floats) -> Floats2:
+    """Completed rating vectors r of several users, shape (users, m)."""
+    rows = Rows(starts=starts, items=items, values=values, count=features.items)
+    return residuals(features, rows) + features.mean
+
+
+def complete(features: ItemFeatures, items: Indices, values: Floats) -> Floats:
+    """The completed rating vector r of one user."""
+    row: Floats = complete_many(features, np.array([0, items.size]), items, values)[0]
+    return row

@@ -19,7 +19,7 @@ from coordinator.protocol.arrays import Floats2
 from coordinator.protocol.checked import LARGEST, require_block, require_bytes, require_whole
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.features import ItemFeatures, residuals_many
+from coordinator.protocol.features import ItemFeatures, residuals
 from coordinator.protocol.rows import Rows
 from coordinator.protocol.second_order import Announcement, SecondOrderQuery, SecondOrderRelease
 from coordinator.protocol.second_order_mechanisms import half_of as public_half_of
@@ -220,9 +220,9 @@ class PrivateCohort(Embodied):
 
     def _answer_block(self, query: SecondOrderQuery, features: ItemFeatures, first: int, stop: int) -> list[Answer]:
         own = self._ratings.block(first - self.first, stop - self.first)
-        residuals = _finite(residuals_many(features, own.starts, own.items, own.values))
+        vectors = _finite(residuals(features, own))
         coins = Coins(self._master, first, stop - first, query.words)
-        told = half_of(query.mechanism).payloads(residuals, query, features, coins)
+        told = half_of(query.mechanism).payloads(vectors, query, features, coins)
         guarantee = public_half_of(query.mechanism).promised(query)
         about = query.id, query.model, query.mechanism, query.epsilon, guarantee
         return [Answer(first + k, *about, payload) for k, payload in enumerate(told)]

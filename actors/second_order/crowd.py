@@ -28,8 +28,3 @@ class PrivateDevices:
     def cohort(self, holdings: Rows, secret: bytes, first: int, stop: int, keeper: Books | None) -> PrivateCohort:
         """Return devices ``first`` to ``stop - 1``."""
         return PrivateCohort(holdings.block(first, stop), secret, first, consent=self.consent, keeper=keeper)
-
-
-def cohort_bounds(devices: int) -> list[tuple[int, int]]:
-    """Return every cohort's devices ``[first, stop)``."""
-    return [(first, min(first + DEVICES_A_COHORT, devices)) for first in range(0, devices, DEVICES_A_COHORT)]

@@ -47,7 +47,7 @@ def _world(mechanism: str, epsilon: Fraction, *, batch: int, each: int) -> World
     rows = _rows(PRIVATES, 2)
     crew = Crew(
         kind=PrivateDevices(consent=Consent(mechanisms=frozenset({mechanism}), epsilon=epsilon)),
-        holdings=Rows(starts=rows.starts, items=rows.items, values=rows.values, count=ITEMS),
+        holdings=rows,
         bounds=cut(0, PRIVATES, each),
     )
     plan = BatchPlan(

@@ -20,7 +20,7 @@ from coordinator.protocol.arrays import Floats
 from coordinator.protocol.budget import Epsilon, as_json, parse_epsilon
 from coordinator.protocol.coins import derive
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.features import ItemFeatures, residuals_many
+from coordinator.protocol.features import ItemFeatures, residuals
 from coordinator.protocol.rows import Rows
 from coordinator.protocol.second_order import SecondOrderQuery
 from coordinator.server.completion import mechanisms as server
@@ -160,7 +160,7 @@ def _total(features: ItemFeatures, public: Rows) -> Floats:
     total = np.zeros(features.items)
     for first, stop in public.blocks(64):
         block = public.block(first, stop)
-        total += residuals_many(features, block.starts, block.items, block.values).sum(axis=0)
+        total += residuals(features, block).sum(axis=0)
     return total
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from coordinator.protocol.arrays import Bools, Floats, Floats2, Indices, Ints
 from coordinator.protocol.coins import as_words, derive
-from coordinator.protocol.features import ItemFeatures, residuals_many, tastes
+from coordinator.protocol.features import ItemFeatures, residuals, tastes
 from coordinator.protocol.rows import Rows
 
 Singles: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.float32]]
@@ -145,7 +145,7 @@ def seen(features: ItemFeatures, released: Singles, truth: Rows, total: Floats) 
     side, prior = np.zeros(truth.users, np.bool_), np.zeros(truth.users)
     for user in range(truth.users):
         one, row = truth.block(user, user + 1), released[user].astype(np.float64)
-        own = residuals_many(features, one.starts, one.items, one.values)[0]
+        own = residuals(features, one)[0]
         side[user], prior[user] = float(own @ row) > 0, np.sign(total @ row)
     return Seen(rows=released, fits=fits, side=side, prior=prior)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from actors.second_order.consent import Consent
-from actors.second_order.crowd import PrivateDevices, cohort_bounds
+from actors.second_order.crowd import DEVICES_A_COHORT, PrivateDevices
 from coordinator.protocol.features import ItemFeatures
 from coordinator.protocol.rows import Rows, stacked
 from coordinator.server.completion.announcing import announced
@@ -88,7 +88,7 @@ def _work(plan: CoursePlan, session: Session, kept: KeptBatches | None) -> Work[
         crews[PRIVATE] = Crew(
             kind=PrivateDevices(consent=consent),
             holdings=rows,
-            bounds=cohort_bounds(rows.users),
+            bounds=list(rows.blocks(DEVICES_A_COHORT)),
             hosts=session.workers,
         )
     return Work(

@@ -8,7 +8,7 @@ import numpy as np
 
 from coordinator.protocol.arrays import Floats, Floats2
 from coordinator.protocol.completing import rows_of
-from coordinator.protocol.features import ItemFeatures, residuals_many, tastes
+from coordinator.protocol.features import ItemFeatures, residuals, tastes
 from coordinator.protocol.rows import Rows
 from coordinator.server.completion.kernels import crossed_of, errors_of, moment_of, sweep_of
 from coordinator.server.completion.statistics import Expected, FirstOrder
@@ -90,8 +90,7 @@ class PublicCohort:
         """Return the sum over every ``every``-th user of the mean absolute residual, and their number."""
         total, seen = 0.0, 0
         for user in range(0, self._rows.users, every):
-            one = self._rows.block(user, user + 1)
-            total += float(np.abs(residuals_many(features, one.starts, one.items, one.values)).mean())
+            total += float(np.abs(residuals(features, self._rows.block(user, user + 1))).mean())
             seen += 1
         return total, seen
 

@@ -9,11 +9,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import tiers
+from completions import complete_many
 from forging import forged
 
 from actors.second_order.cohort import PrivateCohort
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.features import ItemFeatures, complete_many
+from coordinator.protocol.features import ItemFeatures
 from coordinator.protocol.second_order import SecondOrderRelease
 from coordinator.protocol.second_order_mechanisms import found
 

@@ -17,7 +17,7 @@ from rich.console import Console
 from statistical import rate_fits
 
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.features import ItemFeatures, residuals_many
+from coordinator.protocol.features import ItemFeatures, residuals
 from coordinator.protocol.rows import Rows
 from scenarios.two_tier import guessing
 from scenarios.two_tier.attack import Asked, Guessed, attack
@@ -61,7 +61,7 @@ def world() -> tuple[ItemFeatures, Rows, Rows]:
         scale=(1.0, 2.0, 3.0, 4.0, 5.0),
         common_h=1.0,
     )
-    rows = residuals_many(bare, public.starts, public.items, public.values)
+    rows = residuals(bare, public)
     return dataclasses.replace(bare, common_h=float(np.abs(rows).mean())), public, private
 
 

@@ -6,11 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from completions import features_of, planted
+from completions import complete_many, features_of, planted
 
 from actors.ranking import top_items
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.features import complete_many
 from coordinator.protocol.rows import Rows, stacked
 from coordinator.server.completion.fitting import Fitting
 from coordinator.server.completion.predicting import baseline_errors, squared_errors
