@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 ENV := RAY_USAGE_STATS_ENABLED=0
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
-# Where it is set, as in many images, each of a thousand processes compiles pandas and all the others anew: two seconds
+# Many images set it. Then each of a thousand processes would compile pandas and other packages again, for two seconds.
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test checks-and-cluster cluster-tests golden-tests other-tests check docs fix bench figures clean
@@ -19,14 +19,14 @@ test: $(VENV)/.dev                ## set up, then lint, type-check, import contr
 checks-and-cluster: check
 	$(MAKE) --no-print-directory cluster-tests
 
-# Ray makes its workers nice by 15, so that the other tests would come first with less
-cluster-tests: $(VENV)/.dev       ## tests that start Ray, one after the other; only their files are imported
+# By default Ray gives its workers a nice value of 15. Then the other tests would get the processor before them.
+cluster-tests: $(VENV)/.dev       ## tests that start Ray, one after the other
 	$(ENV) RAY_worker_niceness=0 $(BIN)/python -m pytest -m cluster $$(grep -rl --include='test_*.py' 'mark\.cluster' tests | sort)
 
-golden-tests: $(VENV)/.dev        ## these before the others: they compile most kernels, and so only one process does
+golden-tests: $(VENV)/.dev        ## run before the others, because they compile most kernels and only one process should
 	$(ENV) $(ONE_THREAD) $(BIN)/python -m pytest -m "not cluster" tests/test_golden.py
 
-other-tests: golden-tests         ## all others, on two processes of one thread each, which give way to Ray
+other-tests: golden-tests         ## all others, on two processes of one thread each, with less priority than Ray
 	$(ENV) $(ONE_THREAD) nice -n 19 $(BIN)/python -m pytest -m "not cluster" --ignore=tests/test_golden.py -n 2 --dist loadgroup
 
 check: docs                       ## all but the tests; also before a commit, by .pre-commit-config.yaml
@@ -35,7 +35,7 @@ check: docs                       ## all but the tests; also before a commit, by
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# The variable hides the theme's notice that its makers end it in May 2027
+# The variable hides the notice that the theme will no longer be maintained after May 2027
 docs: $(VENV)/.dev                ## the documentation site, in build/site; any warning is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 

@@ -1,6 +1,6 @@
 """Who is missing: devices that drop out of a round, and stragglers whose answer comes after its deadline.
 
-Both follow from a device's own coin and nothing else: silence must not tell what it rated.
+Both follow from a device's own coin and nothing else, so that its silence reveals nothing about its ratings.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ _WORDS = 1 << 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Absence:
-    """How many devices are missing in a round, on average.
+    """How often devices are missing in a round.
 
     Attributes
     ----------
     dropout : float
         Probability that a device does not answer a query at all, 0 to less than 1.
     stragglers : float
-        Probability that one of the others is slow, 0 to 1.
+        Probability that a device that did not drop out is slow, 0 to 1.
     delay : float
         Mean of a slow device's delay, which is exponential [simulated seconds].
     deadline : float
-        When a round ends; later answers are not waited for [simulated seconds].
+        When a round ends; nobody waits for later answers [simulated seconds].
     """
 
     dropout: float = 0.0

@@ -7,9 +7,10 @@ import numpy as np
 from coordinator.protocol.arrays import Bools, Floats, Indices, Indices2, Ints
 from coordinator.protocol.compiled import compiled
 from coordinator.protocol.messages import Model
+from coordinator.protocol.rows import Likes
 
 NOTHING = -1
-"""Stands in a recommendation where the catalogue has no further unrated item."""
+"""Fills a recommendation up where the catalogue has no further unrated item."""
 
 
 @compiled
@@ -35,7 +36,7 @@ def _fill(
     ends: Ints,
     top: Indices2,
 ) -> None:
-    """Write every device's top; clusters are picked best first, only as many as it takes."""
+    """Write every device's top items; clusters are picked best first, and only as many as are needed."""
     marks, share, seen = np.empty(cluster.size, np.int64), np.empty(clusters), np.empty(clusters)
     marks[:] = -1
     for device in range(top.shape[0]):
@@ -44,7 +45,7 @@ def _fill(
         _weigh(cluster, rated, likes, starts[device], starts[device + 1], share, seen)
         found, left = 0, clusters
         while left and found < top.shape[1]:
-            best = np.argmax(share)  # of those that are as good, the first
+            best = np.argmax(share)  # ties go to the first
             share[best] = -1
             left -= 1
             for place in range(ends[best], ends[best + 1]):
@@ -55,23 +56,19 @@ def _fill(
                     found += 1
 
 
-def recommend(model: Model, starts: Ints, rated: Indices, likes: Bools, *, k: int) -> Indices2:
+def recommend(model: Model, rated: Likes, *, k: int) -> Indices2:
     """Return every device's own top ``k`` of the items that it has not rated.
 
-    Clusters come in the order of the device's own share of likes among its ratings of them (one like and one
-    dislike added, so that an unknown cluster stands at 1/2; ties: the cluster with the higher public score); within
-    a cluster items come by public score.
+    Clusters are ordered by the device's own share of likes among its ratings of them. One like and one dislike are
+    added to each, so that an unknown cluster stands at 1/2; ties go to the cluster with the lower number. Within a
+    cluster items are ordered by public score.
 
     Parameters
     ----------
     model : Model
         The public item model.
-    starts : ndarray of int64, shape (devices + 1,)
-        Rows of the devices, CSR.
-    rated : ndarray of int32
-        Items that each device rated.
-    likes : ndarray of bool
-        Whether each was liked.
+    rated : Likes
+        What each device rated, and whether it liked it.
     k : int
         Length of a recommendation.
 
@@ -82,6 +79,6 @@ def recommend(model: Model, starts: Ints, rated: Indices, likes: Bools, *, k: in
     """
     ranked = np.lexsort((-model.score, model.cluster)).astype(np.int32)
     ends = np.searchsorted(model.cluster[ranked], np.arange(model.clusters + 1))
-    top = np.full((starts.size - 1, k), NOTHING, np.int32)
-    _fill(model.cluster, model.clusters, starts, rated, likes, ranked, ends, top)
+    top = np.full((rated.users, k), NOTHING, np.int32)
+    _fill(model.cluster, model.clusters, rated.starts, rated.items, rated.values, ranked, ends, top)
     return top

@@ -1,7 +1,7 @@
 """How a synthetic device draws its ratings from the block model: class, rated items, likes; compiled.
 
-A set of items is a row of marks and a stamp: an item belongs to it where its mark equals the stamp, so the next
-device's set needs a new stamp and no clearing.
+A set of items is a row of marks and a stamp: an item belongs to the set where its mark equals the stamp. The next
+device uses a new stamp, so that nothing has to be cleared.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def mark_subset(stream: np.uint64, items: int, size: int, marks: Bits, stamp: in
 
 @inlined
 def _candidates(stream: np.uint64, lane: np.uint64, items: int, missing: int, buffer: Counts) -> np.uint64:
-    """Write at least ``missing`` candidates to the buffer, rejected ones as ``items``; return the next lane."""
+    """Write at least ``missing`` candidates to the buffer, with ``items`` for a rejected one; return the next lane."""
     many, rejected = uint64(items), uint64((1 << 32) % items)
     words = (missing + 1) >> 1
     for k in range(words):

@@ -1,4 +1,4 @@
-"""A question that devices have booked: who of them answers it, and how their bits become a release."""
+"""A query that devices have booked: which of them answer it, and how their bits become a release."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ class Booked:
     first, stop : int
         The devices, ``first`` to ``stop - 1``.
     refused : sequence of (int, int)
-        Those whose budget does not hold it, or who cannot book it, by stretches ``[first, stop)``.
+        Stretches ``[first, stop)`` of devices that refuse, because their budget is too small or the keeper does not
+        answer.
     present : ndarray of uint8, or None
-        Which of them neither drop out nor are late, 0 or 1; None: all.
+        1 for devices that answer in time, 0 for those that drop out or are late; None if all answer.
     """
 
     query: Query
@@ -35,7 +36,7 @@ class Booked:
     present: Bits | None
 
     def answering(self, able: Bools | None = None) -> Bits | None:
-        """Return which devices answer, 0 or 1, or None where all do; ``able``: those that can at all, None for all."""
+        """Return 1 for each device that answers, or None if all do; ``able`` says which ones can answer at all."""
         if not self.refused and able is None and self.present is None:
             return None
         mask = np.ones(self.stop - self.first, np.uint8) if able is None else able.astype(np.uint8)
@@ -46,12 +47,13 @@ class Booked:
         return mask
 
     def release(self, bits: Bits2 | Bits, able: Bools | None = None, pairs: Indices2 | None = None) -> Release:
-        """Return all that leaves the devices.
+        """Return the release, which is everything that leaves the devices.
 
         Parameters
         ----------
         bits : ndarray of uint8, shape (devices, bits), or (bytes,)
-            Randomized, a byte each or packed, device by device; those of a device that does not answer are wiped.
+            Randomized bits, a byte each or packed, device by device; the bits of devices that do not answer are set to
+            0.
         able : ndarray of bool, optional
             Which devices can answer.
         pairs : ndarray of int32, shape (devices, 2), optional

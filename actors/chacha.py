@@ -15,7 +15,7 @@ from coordinator.protocol.arrays import Words32
 from coordinator.protocol.compiled import compiled, inlined
 
 BLOCKS = 16
-"""Blocks that are computed together; it is a layout of words, which coins follow: leave it."""
+"""Blocks that are computed together. Coins depend on this order of words, so it must not change."""
 ROWS, WORDS = 16, BLOCKS // 2
 """Rows of words that one call gives, and words of 64 bits in each."""
 _NAME = tuple(np.frombuffer(b"expand 16-byte k", "<u4"))

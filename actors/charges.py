@@ -1,4 +1,4 @@
-"""What devices are charged, as a line of their keeper's book."""
+"""A charge to devices, written as a line of their keeper's book."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Entry:
     Raises
     ------
     InputError
-        If ``epsilon`` is no privacy parameter, ``id`` is no digest, or the devices are none.
+        If ``epsilon`` is no privacy parameter, ``id`` is no digest, or ``first`` and ``stop`` name no devices.
     """
 
     id: bytes
@@ -26,7 +26,7 @@ class Entry:
     stop: int
 
     def __post_init__(self) -> None:
-        """Refuse what nobody can be charged."""
+        """Refuse an impossible charge."""
         object.__setattr__(self, "epsilon", require_epsilon(self.epsilon))
         if type(self.id) is not bytes or not self.id:
             raise InputError("what is charged has no id; give a digest")
@@ -44,7 +44,7 @@ def read_entry(line: str) -> Entry:
     Raises
     ------
     LedgerError
-        If it holds none: then what devices spent is not known.
+        If the line holds no entry, so that it is unknown what devices spent.
     """
     try:
         query_id, epsilon, first, stop = json.loads(line)

@@ -1,8 +1,9 @@
 """Sign sensing's local randomizer, compiled: which of its signed sign vectors a device names.
 
-A device ranks the signed vectors, 2 m of them, by the signed sums of its ratings, ties in random order. It names one of
-the best ``kept``, or, less often, one of the others, each of them alike: epsilon-local differential privacy, since
-whatever the ratings are there are ``kept`` best ones. With one vector this is randomized response on the sum's sign.
+A device ranks the 2 m signed vectors by the signed sums of its ratings, with ties in random order. It names a random
+one of the best ``kept`` or, less often, a random one of the others. This is epsilon-locally differentially private,
+because there are ``kept`` best vectors whatever the ratings are. With one vector it is randomized response on the sum's
+sign.
 """
 
 from __future__ import annotations

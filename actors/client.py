@@ -57,7 +57,7 @@ class Client:
 
     @property
     def random_loss(self) -> float:
-        """Expected number of disliked recommendations if all objects were recommended alike; the experimenter asks."""
+        """Expected number of disliked recommendations if objects were recommended at random; for the experimenter."""
         return float((1 - self._likes.mean(axis=1)).sum())
 
     def __repr__(self) -> str:
@@ -84,7 +84,7 @@ class ClientCohort(Embodied):
         Raises
         ------
         InputError
-            If it is no offer, or there is no such client, round or object.
+            If the question is no offer, or there is no such client, round or object.
         """
         offer = Offer.arrived(question)
         if (first, stop) != (offer.client, offer.client + 1) or offer.client not in self._clients:
@@ -94,7 +94,7 @@ class ClientCohort(Embodied):
 
 @dataclass(frozen=True, slots=True)
 class ClientDevices:
-    """Devices of those who are served; see `actors.embodied.Kind`."""
+    """Devices of the clients who are served; see `actors.embodied.Kind`."""
 
     def cohort(
         self, holdings: Mapping[int, Client], _secret: bytes, first: int, stop: int, _keeper: Books | None

@@ -11,41 +11,41 @@ from coordinator.protocol.arrays import Words, Words2
 
 
 class Coins(NamedTuple):
-    """Whose coins, and for which query."""
+    """Coins of a block of devices in one query."""
 
     master: Words
     """The population's master secret, uint64, shape (2,)."""
     first: int
     devices: int
-    """Who draws: devices ``first`` to ``first + devices - 1``."""
+    """The devices that draw are ``first`` to ``first + devices - 1``."""
     query_id: Words
     """The query's id as two words."""
 
     def release(self, question: int) -> Words:
-        """Return the local randomizer's coin of one question a device, uint64, shape (devices,)."""
+        """Return each device's coin for the local randomizer of one question, uint64, shape (devices,)."""
         return private_coins(self.master, self.first, self.devices, RELEASE, self.query_id, question)
 
     def choices(self) -> Words:
-        """Return a stream a device that breaks ties and picks one of several answers, uint64, shape (devices,)."""
+        """Return each device's stream for breaking ties and picking among equal answers, uint64, shape (devices,)."""
         return private_coins(self.master, self.first, self.devices, CHOICE, self.query_id, 0)
 
     def keys(self) -> tuple[Words, Words]:
-        """Return a 128-bit key a device, two arrays of uint64, shape (devices,); see `actors.words`."""
+        """Return each device's 128-bit key as two arrays of uint64, shape (devices,); see `actors.words`."""
         low, high = (
             private_coins(self.master, self.first, self.devices, WORDS, self.query_id, half) for half in (0, 1)
         )
         return low, high
 
     def sketch(self, question: int = 0) -> Words:
-        """Return a coin a device for what it picks at random for its sketch, uint64, shape (devices,)."""
+        """Return each device's coin for a random choice in its sketch, uint64, shape (devices,)."""
         return private_coins(self.master, self.first, self.devices, SKETCH, self.query_id, question)
 
     def whole(self, question: int = 0) -> Words:
-        """Return a coin a device for its whole vector, uint64, shape (devices,)."""
+        """Return each device's coin for its whole vector, uint64, shape (devices,)."""
         return private_coins(self.master, self.first, self.devices, WHOLE, self.query_id, question)
 
     def shuffles(self) -> Words:
-        """Return a stream a device that shuffles its candidates, uint64, shape (devices,)."""
+        """Return each device's stream for shuffling its candidates, uint64, shape (devices,)."""
         return private_coins(self.master, self.first, self.devices, SHUFFLE, self.query_id, 0)
 
     def places(self, many: int) -> Words2:

@@ -1,4 +1,4 @@
-"""Devices: a query comes in, a release goes out, and nothing else does."""
+"""Devices receive a query and send a release; nothing else leaves them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Model, Query, Release
 
 MOST_ADVISED = 1 << 16
-"""Items of one recommendation at most."""
+"""Most items that one recommendation may have."""
 
 
 class Cohort(Embodied):
@@ -32,7 +32,7 @@ class Cohort(Embodied):
     Parameters
     ----------
     ratings : Ratings
-        Ratings of the whole population; the cohort touches its own devices' only.
+        Ratings of the whole population; the cohort reads only those of its own devices.
     secret : bytes
         The population's sixteen-byte master secret; each device's own secret is derived from it.
     first, stop : int
@@ -77,10 +77,10 @@ class Cohort(Embodied):
     def answer(self, query: Query, first: int, stop: int) -> Release:
         """Answer ``query`` for devices ``first`` to ``stop - 1``.
 
-        A device that has answered this query before repeats its bits and spends nothing; one whose budget does not
-        hold a new query, or whose keeper does not answer, refuses: it is marked as not answering, and its bits are 0.
-        So is one that cannot answer, which follows from public things alone (too few public rated items), or drops out
-        or is late, which its own coin decides; it is charged all the same.
+        A device that has answered this query before repeats its bits and spends nothing. A device refuses a new query
+        if its budget is too small or its keeper does not answer: it is then marked as not answering, and its bits are
+        0. The same mark and bits are given to a device that has too few public rated items to answer, that drops out,
+        or that is late. Such a device is charged nevertheless. Its own coin decides whether it drops out or is late.
 
         Parameters
         ----------
@@ -92,12 +92,13 @@ class Cohort(Embodied):
         Returns
         -------
         Release
-            All that leaves the devices.
+            Everything that leaves the devices.
 
         Raises
         ------
         InputError
-            If the query cannot be answered as it stands, or a device is another cohort's; nothing is charged then.
+            If the query cannot be answered as it stands, or a device belongs to another cohort. Nothing is charged
+            then.
         """
         booked = self.book(query, first, stop)
         half, coins = half_of(query.design), self._coins(query, first, stop)
@@ -105,7 +106,7 @@ class Cohort(Embodied):
         return booked.release(half.packed(private, query, coins), able, pairs)
 
     def book(self, query: Query, first: int, stop: int) -> Booked:
-        """Check and charge ``query``, and find who is there to answer it; nothing is answered yet. See `answer`."""
+        """Check and charge ``query`` and find out which devices answer it, before any of them does; see `answer`."""
         check(query, self._ratings)
         refused = self.ledger.charge(query, first, stop)
         present = self._absence.present(self._master, query.words, first, stop - first)
@@ -119,7 +120,7 @@ class Cohort(Embodied):
         return self.ledger.spent(require_whole("device", device, self.first, self.stop - 1))
 
     def rehearse(self, query: Query) -> None:
-        """Compile what ``query`` needs on one device and throw the bit away: nothing is charged, nothing leaves."""
+        """Compile what ``query`` needs by answering it on one device; the bit is dropped, and nothing is charged."""
         check(query, self._ratings)
         if self.first == self.stop:
             return
@@ -140,18 +141,18 @@ class Cohort(Embodied):
         Raises
         ------
         InputError
-            If the model is none, is about other items, or ``k`` is no length of a list; or devices are not here.
+            If the model is invalid or about other items, ``k`` is no length of a list, or the devices are not here.
         """
         Model.arrived(model)
         require_block(first, stop, self.first, self.stop)
         require_whole("k", k, 1, MOST_ADVISED)
         if model.cluster.size != self._ratings.items:
             raise InputError(f"model has {model.cluster.size} items, the device's catalogue has {self._ratings.items}")
-        return recommend(model, *self._ratings.rated(self._master, first, stop - first), k=k)
+        return recommend(model, self._ratings.rated(self._master, first, stop - first), k=k)
 
 
 class Wish(NamedTuple):
-    """What the experimenter wishes to see: every device's own top k items, from a public model."""
+    """The experimenter's wish to see every device's own top k items, computed from a public model."""
 
     model: Model
     k: int
@@ -164,9 +165,9 @@ class Raters:
     Attributes
     ----------
     budget : Fraction or None
-        What each may spend in all [nats].
+        What each device may spend in all [nats].
     absence : Absence
-        Which drop out, or answer too late.
+        How often devices drop out or answer too late.
     """
 
     budget: Epsilon

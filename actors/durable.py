@@ -1,6 +1,6 @@
-"""What outlives a crash and a power cut: every kept file is written here, by single operations of the system.
+"""Files that outlive a crash and a power cut: all of them are written here, by single operations of the system.
 
-A folder's entry is on the disk only once the folder itself was synchronized.
+The name of a new file is on the disk only once its folder has been synchronized.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 PART = ".blindrec-part"
-"""Ends the name of a file that is being written; one that a crash left behind belongs to nobody."""
+"""Ending of a file that is still being written; nobody reads one that a crash left behind."""
 
 
 def make_folder(folder: Path) -> None:
     """Make a folder and those above it where they are missing, and wait until the disk holds their names.
 
-    They are made from the top, each once the one above is on the disk. So of those that a process made that died, only
-    the lowest can be missing there: its name is waited for, too.
+    Folders are made from the top, each once the one above it is on the disk. If another process died while it made
+    them, only the lowest folder can be missing from the disk, so this waits for the lowest one even where it exists.
     """
     missing = [one for one in (folder, *folder.parents) if not one.exists()]
     lowest = missing[-1].parent if missing else folder
-    with suppress(PermissionError):  # who may not look into the folder above did not make this one
+    with suppress(PermissionError):  # whoever cannot read the folder above did not make this one
         sync_folder(lowest.parent)
     for one in reversed(missing):
         one.mkdir(exist_ok=True)
@@ -31,10 +31,10 @@ def make_folder(folder: Path) -> None:
 
 
 def settle(folder: Path, ending: str) -> None:
-    """Wait until the disk holds a folder's name, and its files of an ending as anybody who looks there finds them.
+    """Wait until the disk holds a folder's name, and the files with some ending in it as they are read now.
 
-    What a process wrote that died before it could wait for the disk is there to be read, and gone after a power cut.
-    Whoever acts on what is found there calls this first.
+    A process may have died after it wrote a file and before the disk held it. Such a file can be read now but is lost
+    in a power cut. Whoever acts on the contents of a folder calls this function first.
     """
     make_folder(folder)
     for path in sorted(folder.glob(f"*{ending}")):
@@ -43,7 +43,7 @@ def settle(folder: Path, ending: str) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Wait until the disk holds which files a folder has; some file systems know no such thing and say so."""
+    """Wait until the disk holds a folder's list of files, unless the file system says that it cannot do so."""
     try:
         _wait_for(folder, os.O_RDONLY | os.O_DIRECTORY)
     except OSError as error:
@@ -60,7 +60,7 @@ def _wait_for(path: Path, flags: int) -> None:
 
 
 def write_whole(target: Path, content: bytes) -> None:
-    """Write a file by way of a new one beside it: whoever looks there finds all of the old one, or all of this one."""
+    """Replace a file through a temporary one beside it, so that readers find all of the old or all of the new."""
     part = target.with_name(f".{target.name[:40]}.{os.urandom(4).hex()}{PART}")
     try:
         with naming(target):
@@ -74,7 +74,7 @@ def write_whole(target: Path, content: bytes) -> None:
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Let errors of the system name a file, whichever operation failed."""
+    """Make errors of the system name this file, whichever operation failed."""
     try:
         yield
     except OSError as error:

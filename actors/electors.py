@@ -1,4 +1,4 @@
-"""Voters' devices: they enter a client's service if their budget holds what it exposes them to, and cast votes."""
+"""Voters' devices: they take part in a client's service if their budget covers its privacy loss, and cast votes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class VoterCohort(Embodied):
     Parameters
     ----------
     voters : Voters
-        Opinions of the whole population; the cohort touches its own devices' only.
+        Opinions of the whole population; the cohort reads only those of its own devices.
     secret : bytes
         The population's sixteen-byte master secret.
     first, stop : int
@@ -37,8 +37,8 @@ class VoterCohort(Embodied):
 
     Notes
     -----
-    A voter's votes go to the coordinator, who is trusted; what is booked is what clients may learn. Services of
-    several clients compose: their epsilons add up.
+    A voter's votes go to the coordinator, who is trusted. The ledger books what clients may learn from the
+    recommendations. The epsilons of several clients' services add up.
     """
 
     def __init__(
@@ -73,17 +73,17 @@ class VoterCohort(Embodied):
     def enter(self, service: Service) -> Indices:
         """Book a service; return the devices that take part, ascending.
 
-        One that entered it before enters again at no cost; one whose budget does not hold it stays away, whatever its
-        opinions are. The client's own device stays away, too. So who takes part follows from what is booked: a service
-        that was interrupted has the same voters when it is announced again, and the client sees no other
-        recommendations than before.
+        A device that has entered the service before enters again at no cost. A device stays away if its budget does not
+        cover the service, whatever its opinions are, and so does the client's own device. Therefore a service that was
+        interrupted has the same voters when it is announced again, and the client sees the same recommendations.
 
         Raises
         ------
         UnreachableError
             If the keeper does not answer: the service must wait until it does.
         InputError
-            If it is no service, or one that these devices have no opinions about; nothing is booked then.
+            If the question is no service, or is about objects that these devices have no opinions about. Nothing is
+            booked then.
         """
         self._voters.check(Service.arrived(service))
         found = np.arange(self.first, self.stop, dtype=np.int32)
@@ -95,11 +95,11 @@ class VoterCohort(Embodied):
         return others
 
     def spent(self, device: int) -> Epsilon:
-        """Return what clients may have learned of a voter [nats]; None if something was not proved."""
+        """Return what clients may have learned about a voter [nats]; None if a recommender had no proved bound."""
         return self.ledger.spent(require_whole("device", device, self.first, self.stop - 1))
 
     def _others(self, own: int | None) -> list[tuple[int, int]]:
-        """Return this cohort's devices, without one, as stretches."""
+        """Return this cohort's devices except one, as stretches."""
         if own is None or not self.first <= own < self.stop:
             return [(self.first, self.stop)]
         return [(self.first, own), (own + 1, self.stop)]
@@ -112,7 +112,7 @@ class VoterCohort(Embodied):
         LedgerError
             If a device has not entered the service, as far as its ledger tells.
         InputError
-            If it is no ballot, or electors are no ascending list of devices of this cohort.
+            If the question is no ballot, or electors are no ascending list of devices of this cohort.
         """
         self._voters.check(Ballot.arrived(ballot).service)
         check_electors(electors, self.first, self.stop)

@@ -1,4 +1,4 @@
-"""What every kind of devices has in common, for whoever embodies them."""
+"""What all kinds of devices have in common, as the processes see it that they run in."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ class Embodied:
     stop: int
 
     def ask(self, question: Any, first: int, stop: int, *public: Any) -> Any:
-        """Answer a question for devices ``first`` to ``stop - 1``: all that ever leaves them.
+        """Answer a question for devices ``first`` to ``stop - 1``; nothing but these answers ever leaves them.
 
         Parameters
         ----------
         question : object
-            A message; what is none that these devices know is refused.
+            A message; devices refuse messages of an unknown kind.
         first, stop : int
             Devices of this cohort.
         *public : object
-            What goes with the question, such as a model.
+            Public data that go with the question, such as a model.
         """
         raise NotImplementedError
 
@@ -46,7 +46,7 @@ class Embodied:
         raise InputError(f"{type(self).__name__} books nothing of device {device}")
 
     def rehearse(self, question: Query) -> None:
-        """Compile what a question will need; nothing is answered, charged or let out.
+        """Compile what a question will need; nothing is answered or charged.
 
         Raises
         ------
@@ -56,7 +56,7 @@ class Embodied:
         raise InputError(f"{type(self).__name__} rehearses no {type(question).__name__}; ask it")
 
     def see(self, question: Any, _first: int, _stop: int) -> Any:
-        """Return what the experimenter alone may see of devices.
+        """Return what only the experimenter may see of devices.
 
         Raises
         ------
@@ -75,12 +75,12 @@ class Kind(Protocol):
         Parameters
         ----------
         holdings : object
-            What all devices of the population hold; a cohort touches its own only.
+            Data of the whole population; a cohort reads only those of its own devices.
         secret : bytes
             The population's sixteen-byte master secret.
         first, stop : int
             The devices.
         keeper : Books or None
-            Where they book before they answer; None for one in memory, of their own.
+            Where they book what they answer, before they answer it; None for a keeper of their own, in memory.
         """
         ...

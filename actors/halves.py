@@ -17,12 +17,12 @@ from coordinator.protocol.streams import device_streams
 
 
 class Sketched(NamedTuple):
-    """What a block of devices has to say, before it is privatized."""
+    """The sketches of a block of devices, before they are privatized."""
 
     private: Bits2 | Indices2
     """Private bits, uint8, shape (devices, questions), or whole numbers, int32; they must not leave the device side."""
     able: Bools | None = None
-    """Which devices can answer, a function of public things alone; None: all."""
+    """Which devices can answer, which depends on public data alone; None if all can."""
     pairs: Indices2 | None = None
     """Public pairs that the bits are about, shape (devices, 2), where they follow from public ratings."""
 
@@ -33,18 +33,18 @@ class DeviceHalf:
     Attributes
     ----------
     names : tuple of str
-        What the queries are called that it answers, `Query.design`.
+        The designs (`Query.design`) of the queries that it answers.
     """
 
     names: tuple[str, ...]
 
     def sketch(self, query: Query, ratings: Ratings, coins: Coins) -> Sketched:
-        """Return what the devices of ``coins`` have to say.
+        """Return the sketches of the devices of ``coins``.
 
         Parameters
         ----------
         query : Query
-            Public; held against its public half before.
+            Public; its public half has checked it.
         ratings : Ratings
             The population's.
         coins : Coins
@@ -53,9 +53,9 @@ class DeviceHalf:
         raise NotImplementedError(f"{type(self).__name__} says no sketch; give it a method that makes one")
 
     def randomize(self, private: Bits2 | Indices2, query: Query, coins: Coins) -> Bits2:
-        """Return the released bits, uint8, shape (devices, query.bits); ``private`` may be used up.
+        """Return the released bits, uint8, shape (devices, query.bits); ``private`` may be overwritten.
 
-        Unless a half says otherwise its query's exact channel draws them, and what is not private is told as it is.
+        By default the query's exact channel draws them, and a query without privacy releases the sketch itself.
         """
         public = half_of(query.design)
         if not public.private:
@@ -74,7 +74,7 @@ class DeviceHalf:
 
 
 class PackedHalf(DeviceHalf):
-    """A half that draws releases of many bits packed; one of its own says `packed`."""
+    """A half that draws long releases as packed bits; its subclasses define `packed`."""
 
     def randomize(self, private: Bits2 | Indices2, query: Query, coins: Coins) -> Bits2:
         """Return the released bits, a byte each; see `DeviceHalf.randomize`."""

@@ -1,4 +1,4 @@
-"""The Ray edge of the device side: one actor embodies one device, or a cohort of them, or several cohorts."""
+"""The Ray actor of the device side: it holds one device, a cohort of devices, or several cohorts."""
 
 from __future__ import annotations
 
@@ -18,20 +18,19 @@ from coordinator.protocol.messages import Query
 
 
 class DeviceHost:
-    """The plain class behind the actor: cohorts by their first device.
+    """The plain class behind the actor of devices.
 
     Parameters
     ----------
     kind : Kind
-        Which devices these are.
+        The kind of these devices.
     holdings, secret, keeper
-        As for `actors.embodied.Kind.cohort`. An actor that is started anew, after its process died, finds with the
-        ``keeper`` what its devices have booked, or they refuse: nothing that the server says or keeps from it changes
-        that.
+        As for `actors.embodied.Kind.cohort`. If the actor's process dies and is restarted, it reads from the ``keeper``
+        what its devices have booked. If it cannot, its devices refuse. The server has no influence on either.
     bounds : list of (int, int)
         The cohorts, ``[first, stop)`` each, ascending.
     own : Own, optional
-        The experimenter's own mechanism, which these devices answer, too.
+        The experimenter's own mechanism, whose queries these devices answer as well.
     """
 
     def __init__(
@@ -53,13 +52,13 @@ class DeviceHost:
         return self.cohorts[bisect_right(self._firsts, device) - 1]
 
     def _cohort_of(self, first: int, stop: int) -> Embodied:
-        """Return the cohort that devices ``first`` to ``stop - 1`` are all of; refuse where there is none."""
+        """Return the cohort of devices ``first`` to ``stop - 1``; refuse if they do not all belong to one cohort."""
         cohort = self._cohort(first)
         require_block(first, stop, cohort.first, cohort.stop)
         return cohort
 
     def warm_up(self, question: Query | None) -> None:
-        """Compile what a question will need, if there is one. Nothing is answered, charged or let out."""
+        """Compile what a question will need, if one is given; nothing is answered or charged."""
         if question is not None:
             self.cohorts[0].rehearse(question)
 
@@ -69,7 +68,7 @@ class DeviceHost:
         Raises
         ------
         BlockError
-            If these are no devices of one cohort here.
+            If the devices do not all belong to one cohort of this actor.
         """
         return self._cohort_of(first, stop).ask(question, first, stop, *public)
 
@@ -80,8 +79,8 @@ class DeviceHost:
     def see(self, permit: bytes, question: Any, first: int, stop: int) -> Any:
         """Let the experimenter look at devices of one cohort; see `actors.embodied.Embodied.see`.
 
-        What is seen may tell what a device rated. Only the experimenter, who knows the secret, can name the
-        ``permit``; the server holds a handle of this actor, too.
+        The result may reveal what a device rated. The server also holds a handle of this actor, so a ``permit`` is
+        required that only the experimenter can compute, because it is derived from the devices' secret.
 
         Raises
         ------
@@ -94,7 +93,7 @@ class DeviceHost:
 
 
 def permit_of(secret: bytes) -> bytes:
-    """Return what the experimenter shows to look at devices; it follows from their master secret."""
+    """Return the permit that lets the experimenter look at devices; it is derived from their master secret."""
     return derive(secret, "advice")
 
 
@@ -108,14 +107,14 @@ def start_host(
     *,
     cpus: float,
 ) -> Any:
-    """Start a `DeviceHost` as a Ray actor. Where its process dies Ray starts it again; calls are not repeated by Ray.
+    """Start a `DeviceHost` as a Ray actor. Ray restarts it if its process dies, but does not repeat calls.
 
     Parameters
     ----------
     kind, secret, bounds, keeper, own
         As for `DeviceHost`.
     holdings : object or ray.ObjectRef
-        A reference is stored once for all hosts; whoever starts them must hold it as long as they live.
+        An object, or a reference to one that all hosts share; the caller must keep the reference as long as hosts live.
     cpus : float
         CPUs that Ray sets aside for it.
 

@@ -1,4 +1,4 @@
-"""The Ray edge of the devices' keeper: an actor beside the experimenter, and how hosts of devices call it."""
+"""The Ray actor of the devices' keeper, on the experimenter's node, and how hosts of devices call it."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from actors.keeper import Keeper, UnreachableError
 from coordinator.protocol.errors import BlindrecError
 
 CALLS = 16
-"""Calls that the keeper takes at the same time."""
+"""Most calls that the keeper handles at the same time."""
 WAIT = 60.0
-"""Seconds after which devices refuse, since their keeper does not answer."""
+"""Seconds that devices wait for their keeper before they refuse."""
 _UNREACHABLE = (
     ray.exceptions.RayActorError,
     ray.exceptions.GetTimeoutError,
@@ -25,7 +25,7 @@ _UNREACHABLE = (
 
 
 class HostedKeeper:
-    """A keeper behind an actor; see `actors.keeper.Books`. It travels to hosts of devices, never to the server.
+    """A keeper behind an actor; see `actors.keeper.Books`. Hosts of devices get it, the server never does.
 
     Parameters
     ----------
@@ -47,7 +47,9 @@ class HostedKeeper:
         return _told(self.actor.read.remote(first, stop, since))
 
     def book(self, first: int, stop: int, known: int, lines: Sequence[str]) -> tuple[int, list[str]]:
-        """Book lines; see `Keeper.book`. Where the answer was lost they may be booked: the next look tells.
+        """Book lines; see `Keeper.book`.
+
+        If the answer is lost, the lines may have been booked, and the next call returns them.
 
         Raises
         ------
@@ -74,15 +76,16 @@ def _told(answer: Any) -> tuple[int, list[str]]:
 def start_keeper(folder: Path | None) -> HostedKeeper:
     """Start a `Keeper` as a Ray actor on the node of whoever calls this.
 
-    Where its process dies Ray starts it again, if a folder keeps its entries; calls are repeated then, since a line
-    that was booked already is told instead of booked again. Without a folder it is gone, and devices refuse.
+    If its process dies, Ray restarts it and repeats its calls, provided that a folder keeps its entries. Repeating a
+    call does no harm, because the keeper returns a line that it already holds instead of booking it again. Without a
+    folder the entries are lost, and devices refuse.
 
     Raises
     ------
     LedgerError
         If the folder cannot be used, or is damaged.
     """
-    Keeper(folder)  # on this node, too: what is wrong with the folder is told here
+    Keeper(folder)  # errors about the folder are raised here, in the caller's process
     here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
     actor: Any = ray.remote(Keeper)
     forever = {} if folder is None else {"max_restarts": -1, "max_task_retries": -1}

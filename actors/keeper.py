@@ -1,7 +1,8 @@
-"""The keeper of the devices' book: the one authority on what they have spent and promised, beside no server.
+"""The keeper of the devices' book: the only authority on what devices have spent and promised.
 
-A process that embodies devices may die, may be started anew, or may be taken for dead and live on. Whatever it is, it
-answers only what it has booked here, and books only if nobody booked anything about its devices since it last looked.
+A process that runs devices may die, be restarted, or be taken for dead while it lives on. In all these cases it answers
+only what it has booked here. It can book only if nobody else has booked anything about its devices since it last read
+the book.
 """
 
 from __future__ import annotations
@@ -30,14 +31,14 @@ _ABOUT = re.compile(r"\[(\d{1,13}), (\d{1,13}), ([\[{].*)\]")
 
 
 class UnreachableError(LedgerError):
-    """The keeper does not answer, so that devices must not answer, either: they refuse."""
+    """The keeper does not answer, so devices have to refuse."""
 
 
 class Books(Protocol):
-    """What devices need of a keeper, wherever it is: `Keeper`, or `actors.hosted_keeper.HostedKeeper`."""
+    """What devices call: a `Keeper` in this process, or an `actors.hosted_keeper.HostedKeeper`."""
 
     def read(self, first: int, stop: int, since: int = 0) -> tuple[int, list[str]]:
-        """Return how many entries there are, and those about devices ``first`` to ``stop - 1`` after so many."""
+        """Return the number of entries, and those after ``since`` about devices ``first`` to ``stop - 1``."""
         ...
 
     def book(self, first: int, stop: int, known: int, lines: Sequence[str]) -> tuple[int, list[str]]:
@@ -46,13 +47,14 @@ class Books(Protocol):
 
 
 class Keeper:
-    """An ordered list of entries, each a line about some devices; what a line means is its owner's affair.
+    """An ordered list of entries. Each is a line about some devices, whose meaning the keeper does not know.
 
     Parameters
     ----------
     folder : Path, optional
-        Where entries are kept on disk, a file a process of the keeper; made with the first entry. Its last two names
-        tell the run and the seed, and so does the head of every file. Default: in memory only.
+        Where entries are kept on disk, one file for each process of the keeper; it is made with the first entry. The
+        last two parts of its path name the run and the seed, and so does the head of every file. Default: entries are
+        kept in memory only.
 
     Raises
     ------
@@ -61,7 +63,7 @@ class Keeper:
 
     Notes
     -----
-    Several threads may call at once. One process at a time keeps a folder.
+    Several threads may call at once. Only one process at a time may use a folder.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
@@ -78,7 +80,7 @@ class Keeper:
                 self._hold(first, stop, [line])
 
     def read(self, first: int, stop: int, since: int = 0) -> tuple[int, list[str]]:
-        """Return how many entries there are, and which of them devices ``first`` to ``stop - 1`` should know.
+        """Return the number of entries, and the new ones about devices ``first`` to ``stop - 1``.
 
         Parameters
         ----------
@@ -97,12 +99,12 @@ class Keeper:
         Raises
         ------
         LedgerError
-            If there never were so many: a part of the book is lost.
+            If there are fewer entries than ``since``, so that a part of the book is lost.
         """
         return self.book(first, stop, since, ())
 
     def book(self, first: int, stop: int, known: int, lines: Sequence[str]) -> tuple[int, list[str]]:
-        """Book lines about devices ``first`` to ``stop - 1``, unless something was booked about them since.
+        """Book lines about devices ``first`` to ``stop - 1``, unless the book has new entries about them.
 
         Parameters
         ----------
@@ -111,22 +113,22 @@ class Keeper:
         known : int
             How many entries there were when they last looked.
         lines : sequence of str
-            What they book, a list or an object of JSON each.
+            What is booked; each line is a JSON list or object.
 
         Returns
         -------
         known : int
             How many entries there are now, the new ones included.
         others : list of str
-            What was booked about these devices meanwhile: then nothing is booked now, and the caller decides anew.
+            The new entries about these devices. If there are any, nothing is booked, and the caller decides again.
 
         Raises
         ------
         LedgerError
-            If the log cannot be written: then nothing is booked any more, and nothing may be answered. If there never
-            were so many entries: a part of the book is lost.
+            If the log cannot be written; then the keeper books nothing more, and devices must not answer. Or if there
+            are fewer entries than ``known``, so that a part of the book is lost.
         InputError
-            If these are no devices, or no lines.
+            If the devices or the lines are invalid.
         """
         require_whole("first device", first, 0, MOST_DEVICES)
         require_whole("end of devices", stop, first, MOST_DEVICES)
@@ -149,7 +151,7 @@ class Keeper:
         return [self._lines[known + at] for at in np.flatnonzero((firsts < stop) & (stops > first))]
 
     def _write(self, told: list[str]) -> None:
-        """Put lines on the disk. After a failure nobody knows what came there: this process books nothing more."""
+        """Write lines to the disk. After a failure its contents are unknown, so this process books nothing more."""
         if self._failed is not None:
             raise self._failed
         if self._log is None:
@@ -178,12 +180,12 @@ def _require_line(line: str) -> str:
 
 
 def owner_of(folder: Path) -> str:
-    """Return the run and the seed that a folder of ledgers belongs to, as its name tells them."""
+    """Return the run and the seed that a folder of ledgers belongs to, which its path names."""
     return "/".join(folder.parts[-2:])
 
 
 def read_book(folder: Path) -> Iterator[tuple[int, int, str]]:
-    """Return what is kept in a folder, in order: the first device, the one after the last, and the line about them.
+    """Yield the entries of a folder in order: the first device, the one after the last, and the line about them.
 
     Raises
     ------

@@ -1,8 +1,8 @@
-"""What devices have spent: repeats are free, what a budget does not hold is refused, nothing is ever refunded.
+"""What devices have spent: repeats are free, nothing beyond the budget is answered, and nothing is ever refunded.
 
-A block of devices shares one ledger of stretches: neighbours that answered the same queries form one stretch, so a
-million devices that were asked alike cost one row. Sums are exact rationals. What a ledger holds is a copy: what counts
-is booked with the keeper, before anything is answered.
+A block of devices shares one ledger of stretches. Neighbours that answered the same queries form one stretch, so that a
+million devices with the same history cost one row. Sums are exact rationals. A ledger is only a copy: the keeper's book
+is what counts, and charges are booked there before anything is answered.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from coordinator.protocol.errors import BudgetError
 
 
 class Costly(Protocol):
-    """What a device can be charged for: a query, or a client's service."""
+    """Something that a device can be charged for: a query, or a client's service."""
 
     @property
     def id(self) -> bytes:
@@ -66,7 +66,8 @@ class Ledger:
     budget : Fraction or None
         What each device may spend in all [nats]; None for no limit.
     keeper : Books, optional
-        Where charges are booked; what stands there about these devices is theirs. Default: one in memory, of their own.
+        Where charges are booked, and where earlier charges of these devices are read. Default: a keeper of their own,
+        in memory.
 
     Raises
     ------
@@ -75,8 +76,8 @@ class Ledger:
 
     Notes
     -----
-    Blocks of a cohort may be charged from several threads at once, and from several processes. Each looks at what
-    others have booked before it decides anything, so that none need read anything when it starts.
+    Several threads and processes may charge blocks of a cohort at once. Each reads what the others have booked before
+    it decides, so nothing has to be read when a ledger is made.
     """
 
     def __init__(self, first: int, stop: int, budget: Epsilon, keeper: Books | None = None) -> None:
@@ -100,17 +101,17 @@ class Ledger:
         Returns
         -------
         list of (int, int)
-            The stretches ``[first, stop)`` of devices that refuse: the query is new to them, and their budget does
-            not hold it, or their keeper does not answer. They spend nothing, as far as they know.
+            The stretches ``[first, stop)`` of devices that refuse, because the query is new to them and either their
+            budget is too small or their keeper does not answer. They spend nothing as far as they know.
 
         Raises
         ------
         BlockError
             If a device does not belong to this ledger.
         InputError
-            If what is to be charged is no privacy parameter: nothing is ever refunded.
+            If the query's epsilon is no privacy parameter.
         LedgerError
-            If it cannot be booked, or what was booked cannot be read.
+            If the charge cannot be booked, or earlier charges cannot be read.
         """
         try:
             return self.book(query, first, stop)
@@ -120,7 +121,7 @@ class Ledger:
             return sorted(booked + refused)
 
     def book(self, query: Costly, first: int, stop: int) -> list[tuple[int, int]]:
-        """Charge as `charge` does, but tell where the keeper does not answer, instead of refusing.
+        """Charge as `charge` does, but raise an error instead of refusing where the keeper does not answer.
 
         Raises
         ------
@@ -133,7 +134,7 @@ class Ledger:
             return self._charge(entry)
 
     def _charge(self, entry: Entry) -> list[tuple[int, int]]:
-        """Book a charge; where others booked something about these devices meanwhile, take it in and decide anew."""
+        """Book a charge. If others have booked something about these devices, take that in and decide again."""
         while True:
             kept, booked, refused = self._charged(entry, self.budget)
             if not booked and not refused:  # all of them have booked it, and repeat what they answered
@@ -146,7 +147,7 @@ class Ledger:
                 return refused
 
     def _take(self, known: int, lines: Iterable[str]) -> None:
-        """Take in what others booked; some of it may be about others' devices."""
+        """Take in what others have booked; an entry may also be about devices of other ledgers."""
         stretches = self._stretches
         for entry in map(read_entry, lines):
             low, high = max(self.first, entry.first), min(self.stop, entry.stop)
@@ -155,12 +156,12 @@ class Ledger:
         self._stretches, self._known = stretches, known
 
     def look(self) -> None:
-        """Take in what was booked elsewhere, before what devices have spent is told.
+        """Take in what was booked elsewhere, so that sums are up to date.
 
         Raises
         ------
         LedgerError
-            If the keeper does not answer, or what was booked cannot be read.
+            If the keeper does not answer, or the entries cannot be read.
         """
         with self._lock:
             self._take(*self._keeper.read(self.first, self.stop, self._known))

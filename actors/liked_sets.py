@@ -1,4 +1,4 @@
-"""The set mechanism's private sets, compiled: what a device liked, padded or cut to exactly so many values."""
+"""The set mechanism's private sets, compiled: a device's likes, padded or cut to the same size on every device."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def liked_sets(query: Query, ratings: Ratings, coins: Coins) -> Indices2:
 
 @compiled
 def _keep(coins: np.uint64, liked: Counts, found: int, dummies: int, own: Indices) -> None:
-    """Write a uniform subset of a device's likes as large as its set, or all of them and dummies."""
+    """Write a device's set: a uniform subset of its likes if there are too many, else all of them and dummies."""
     for place in range(own.size):
         if place >= found:
             own[place] = dummies + place - found

@@ -1,11 +1,10 @@
-"""A log: lines that are on the disk before anybody acts on them, bound to whom they belong and to all lines before.
+"""A log: its lines are on the disk before anybody acts on them, and each digests its owner and all lines before it.
 
-A folder holds a file for each process that wrote there, which makes it with its first lines; a later process makes
-another one. So a line that a crash tore off is always the last one of its file, and nothing is ever cut off or written
-over.
+Each process that writes to a folder makes a file of its own there, with its first lines. So a line that a crash cut
+short is always the last one of its file, and no process ever changes what another one wrote.
 
-What is damaged or taken out before the last line is noticed, and so is a last line that was changed. A file that ends
-early, after any line or within one, looks as a crash leaves it: what was cut off there cannot be noticed.
+A line that was damaged or removed is noticed, as is a changed last line. Lines missing at the end of a file are not
+noticed, because a crash leaves a file in the same state.
 """
 
 from __future__ import annotations
@@ -24,27 +23,27 @@ from coordinator.protocol.errors import BlindrecError
 
 T = TypeVar("T")
 FORMAT = 4
-"""Changes when something that is kept means something else: a line of a log, a record, or the mark of a folder."""
+"""Version of the format of logs, records and marks of folders; it changes when one of them changes its meaning."""
 _DIGEST = 8
 _BEGUN = re.compile(rb"[0-9a-f]{0,15}|[0-9a-f]{16}(?: (?:[\[{][ -~]*)?)?")
-"""How every line begins, wherever it is torn: its digest, then JSON in ASCII."""
+"""What every line begins with: its digest, then JSON in ASCII."""
 _NO_LINE = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """What the logs of a folder are about.
+    """The kind of the logs in a folder.
 
     Attributes
     ----------
     noun : str
-        What one is called.
+        What errors call such a log.
     suffix : str
-        How the name of its file ends.
+        Ending of the names of its files.
     remedy : str
-        What to do about a line that is damaged.
+        What errors advise about a damaged line.
     error : type
-        Raised where a log cannot be right, or not be read.
+        Raised where a log is damaged or cannot be read.
     """
 
     noun: str
@@ -54,16 +53,16 @@ class Kind:
 
 
 class Log:
-    """The lines of a folder: those that earlier processes wrote, and those that this one adds in a file of its own.
+    """The lines in a folder: earlier processes wrote theirs, and this process adds its own in a file of its own.
 
     Parameters
     ----------
     folder : Path
         Made with the first line.
     kind : Kind
-        What they are about.
+        The kind of the log.
     owner : str
-        Whom they belong to, which the head of every file tells.
+        Owner of the lines, named in the head of every file.
     """
 
     def __init__(self, folder: Path, kind: Kind, owner: str) -> None:
@@ -78,7 +77,7 @@ class Log:
         Raises
         ------
         BlindrecError
-            Of the kind's type, if it cannot be waited for.
+            Of the kind's type, if the disk fails.
         """
         try:
             if self._folder.exists():
@@ -89,18 +88,18 @@ class Log:
             ) from None
 
     def read(self, parse: Callable[[bytes], T]) -> Iterator[T]:
-        """Yield the lines in order; a file's last one that was torn is left out, one that lacks its end is not.
+        """Yield the lines in order. A torn last line of a file is left out; a complete one without a line break is not.
 
         Parameters
         ----------
         parse : callable
-            Takes a line, and fails where it is none of these.
+            Parses a line, and fails if it is invalid.
 
         Raises
         ------
         BlindrecError
-            Of the kind's type: if a file cannot be read, belongs to somebody else or has another format; if a line is
-            damaged, missing before others or not in its place.
+            Of the kind's type, if a file cannot be read, has another owner or another format, or if a line is damaged,
+            missing or out of place.
         """
         self._count = 0
         for path in files_of(self._folder, self._kind):
@@ -118,12 +117,12 @@ class Log:
         Parameters
         ----------
         lines : list of str
-            Each a list or an object of JSON, as `json.dumps` writes it: no beginning of one is a whole value.
+            Each a JSON list or object, as `json.dumps` writes it, so that no part of a line is a complete value.
 
         Raises
         ------
         OSError
-            If they cannot be written. What came to the disk all the same stays there; the next lines go to a new file.
+            If they cannot be written. Whatever reached the disk stays there, and the next lines go to a new file.
         """
         before, told, path = self._before, list(lines), self._path
         if path is None:
@@ -174,14 +173,14 @@ def files_of(folder: Path, kind: Kind) -> list[Path]:
 
 
 def count_lines(folder: Path, kind: Kind) -> int:
-    """Return how many lines are kept in a folder, without a look at what they say."""
+    """Return how many lines are kept in a folder, without parsing them."""
     return sum(max(path.read_bytes().count(b"\n") - 1, 0) for path in files_of(folder, kind))
 
 
 def _torn(tail: bytes) -> bool:
-    """Return whether what has no end can be the beginning of a line: it begins as one, and its JSON is not all there.
+    """Return whether bytes are a torn line: they begin like a line, and their JSON is incomplete.
 
-    A line that is all there but does not fit its digest was booked whole, and changed since.
+    A line with complete JSON and a wrong digest is not torn: it was changed after it was written.
     """
     if not _BEGUN.fullmatch(tail):
         return False

@@ -36,7 +36,7 @@ def block_model_choices(
         stamp = list_rated(stream, many, model.rated, marks, stamp, buffer, rated)
         like = model.like[device_class(stream, model.class_marks)]
         values[k] = sides * asked
-        for step in range(model.rated):  # in random order, until one can be told
+        for step in range(model.rated):  # in random order, until one is in the pool
             other = step + below(coins[k], step, model.rated - step)
             item, rated[other] = rated[other], rated[step]
             if places[item] >= 0:
@@ -82,7 +82,7 @@ def choices(query: Query, ratings: Ratings, coins: Coins) -> Indices:
 
 
 class OneItem(DeviceHalf):
-    """What devices do with queries about one random item: they choose it, and encode it as their oracle does."""
+    """What devices do with queries about one random item: they choose the item and encode it for their oracle."""
 
     def encode(self, values: Indices, query: Query, coins: Coins) -> Indices2:  # noqa: ARG002 (others use them)
         """Return private sketches of values, shape (devices, any); by default the values as they are."""

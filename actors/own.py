@@ -1,4 +1,4 @@
-"""The device's half of a mechanism of one's own: the class sketches, the exact channel is drawn from here."""
+"""The device's half of a user's own mechanism: the class makes the sketch, and the exact channel is drawn here."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Block:
     likes: Bools = field(repr=False)
 
     def random_item(self, coins: Words) -> tuple[Indices, Bools]:
-        """Return one rated item a device and whether it was liked; -1 of a device without a rating."""
+        """Return one rated item of each device and whether it was liked; -1 for a device without ratings."""
         sizes = np.diff(self.starts)
         some = sizes > 0
         place = self.starts[:-1] + (coins % np.maximum(sizes, 1).astype(np.uint64)).astype(np.int64)
@@ -44,12 +44,12 @@ class SketchCoins:
     coins: Coins = field(repr=False)
 
     def words(self, lane: int = 0) -> Words:
-        """Return a coin a device."""
+        """Return one coin for each device."""
         return self.coins.sketch(lane)
 
 
 MOST_VALUES = 1 << 31
-"""Private values of a likelihood lie below this, where its question does not say."""
+"""Bound of a likelihood's private values if its question does not give one."""
 
 
 class OwnDevice(DeviceHalf):
@@ -70,11 +70,11 @@ class OwnDevice(DeviceHalf):
         Raises
         ------
         MechanismError
-            If it raises anything, does not end, or returns what does not fit its own question.
+            If the class raises anything, does not end, or returns something that does not fit its own question.
         """
-        starts, items, likes = ratings.rated(coins.master, coins.first, coins.devices)
+        rated = ratings.rated(coins.master, coins.first, coins.devices)
         devices = np.arange(coins.first, coins.first + coins.devices, dtype=np.int64)
-        block = Block(devices=devices, starts=starts, items=items, likes=likes)
+        block = Block(devices=devices, starts=rated.starts, items=rated.items, likes=rated.values)
         question = question_of(query)
         found = guarded(self.own.mechanism, "sketch", query.round, question, block, SketchCoins(coins), private=True)
         channel = self._public.channel(query)
@@ -97,7 +97,7 @@ class OwnDevice(DeviceHalf):
             raise self.own.fail("sketch", round_number, "some of its bits are neither 0 nor 1")
         if channel.ones is not None and bits.size and int(bits.sum(axis=1, dtype=np.int64).max()) > channel.ones:
             raise self.own.fail("sketch", round_number, f"a sketch has more ones than the channel's {channel.ones}")
-        return np.array(bits, np.uint8)  # a copy: drawing uses it up
+        return np.array(bits, np.uint8)  # a copy, because drawing overwrites it
 
     def _values(self, found: Any, values: int, devices: int, round_number: int) -> Indices2:
         rows = self._array(found, (devices,), round_number)
@@ -112,7 +112,7 @@ class OwnDevice(DeviceHalf):
         Raises
         ------
         MechanismError
-            If the class draws itself, from a likelihood, and what it draws is no release of its own question.
+            If the class itself draws from a likelihood, and its draw is no release of its own question.
         """
         channel = self._public.channel(query)
         if isinstance(channel, Likelihood):
@@ -130,7 +130,7 @@ class OwnDevice(DeviceHalf):
 
 
 def _kind(found: Any) -> str:
-    """Return what a class returned, in words that a class cannot choose: names of its own types may show ratings."""
+    """Describe what a class returned, without words of its choice: the names of its types could reveal ratings."""
     if type(found) is not np.ndarray:
         return "no array"
     return f"an array of {found.dtype}" if found.dtype.kind in "fc" else "an array of no numbers"

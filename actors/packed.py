@@ -1,6 +1,6 @@
 """Releases of many bits, written packed: rows of 64-bit words or of short numbers, device by device; compiled.
 
-A block's bits are one row of 64-bit words, the first bit the highest. Nothing of it is ever held as a byte a bit: at
+A block's bits are one row of 64-bit words, the first bit the highest. They are never held as one byte a bit, because at
 thousands of bits a device that would take longer than drawing them.
 """
 
@@ -14,7 +14,7 @@ from coordinator.protocol.compiled import compiled, inlined
 
 
 def room_for(devices: int, width: int) -> Words:
-    """Return the words, all 0, that the bits of a block are written to; one more than they fill."""
+    """Return zeroed words for the bits of a block, and one word more."""
     return np.zeros(devices * width // 64 + 2, np.uint64)
 
 
@@ -46,7 +46,7 @@ def put_number(words: Words, start: int, width: int, number: int) -> None:
 
 @compiled
 def wipe(packed: Bits, width: int, answered: Bits) -> None:
-    """Make the bits of devices that do not answer 0, in packed bytes of ``width`` bits a device."""
+    """Set the bits of devices that do not answer to 0, in packed bytes of ``width`` bits a device."""
     for k in range(answered.size):
         if not answered[k]:
             start, stop = k * width, (k + 1) * width

@@ -1,4 +1,4 @@
-"""What a device refuses to be asked, before anything is charged: a server may send anything."""
+"""What a device refuses to answer, before anything is charged; a server may send anything."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ def check(query: Query, ratings: Ratings) -> None:
     Raises
     ------
     InputError
-        If it is no query of its design (see `coordinator.protocol.questions`), its catalogue is not the devices' one,
-        or it would have them name items that are private.
+        If the query does not fit its design (see `coordinator.protocol.questions`), is about another catalogue, or
+        would make devices name private items.
     """
     Query.arrived(query)
-    if query.items != ratings.items:  # before what takes longer in a larger catalogue
+    if query.items != ratings.items:  # first, because the other checks take longer in a larger catalogue
         raise InputError(f"{query} asks about {query.items} items, the devices' catalogue has {ratings.items}")
     half = check_question(query)
     if half.names_rated and not ratings.rated_public:

@@ -1,22 +1,23 @@
-"""On-device ranking with the two-tier model: own taste from own ratings, the k unseen items predicted highest."""
+"""Ranking on devices in the two-tier model: a device finds its k best unseen items by its own ratings."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from coordinator.protocol.arrays import Floats, Indices, Indices2, Ints
+from coordinator.protocol.arrays import Indices2
 from coordinator.protocol.features import ItemFeatures, tastes
+from coordinator.protocol.rows import Rows
 
 
-def top_items(features: ItemFeatures, starts: Ints, items: Indices, values: Floats, k: int) -> Indices2:
+def top_items(features: ItemFeatures, rows: Rows, k: int) -> Indices2:
     """Return every device's own ``k`` unseen items of the highest prediction ``mu + V u``, best first.
 
     Parameters
     ----------
     features : ItemFeatures
         The public model.
-    starts, items, values
-        Devices' ratings in compressed sparse rows.
+    rows : Rows
+        What each device rated.
     k : int
         Length of a ranking.
 
@@ -25,11 +26,11 @@ def top_items(features: ItemFeatures, starts: Ints, items: Indices, values: Floa
     ndarray of int32, shape (devices, k)
         Equal predictions go by item number; -1 where a device has rated all others.
     """
-    found = np.full((starts.size - 1, k), -1, np.int32)
-    own = tastes(features, starts, items, values - features.mean[items])
-    for device in range(starts.size - 1):
+    found = np.full((rows.users, k), -1, np.int32)
+    own = tastes(features, rows.starts, rows.items, rows.values - features.mean[rows.items])
+    for device in range(rows.users):
         scores = features.mean + features.vectors @ own[device]
-        scores[items[starts[device] : starts[device + 1]]] = -np.inf
+        scores[rows.items[rows.starts[device] : rows.starts[device + 1]]] = -np.inf
         best = np.argsort(-scores, kind="stable")[:k]
         best = best[np.isfinite(scores[best])]
         found[device, : best.size] = best

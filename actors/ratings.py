@@ -23,8 +23,9 @@ from actors.block_model import (
     block_model_would_like,
 )
 from actors.kernels import StoredLikes, StoredOpinions
-from coordinator.protocol.arrays import Bits2, Bools, Bools2, Floats, Indices, Indices2, Ints, Words
+from coordinator.protocol.arrays import Bits2, Bools2, Floats, Indices, Indices2, Ints, Words
 from coordinator.protocol.coins import as_words
+from coordinator.protocol.rows import Likes, RowTable
 
 
 class Ratings(Protocol):
@@ -49,8 +50,8 @@ class Ratings(Protocol):
         """Return what devices from ``first`` on think of ``items``, shape (devices, k): unrated, disliked or liked."""
         ...
 
-    def rated(self, master: Words, first: int, count: int) -> tuple[Ints, Indices, Bools]:
-        """Return what ``count`` devices from ``first`` on rated, CSR: starts, items ascending, likes."""
+    def rated(self, master: Words, first: int, count: int) -> Likes:
+        """Return what ``count`` devices from ``first`` on rated and liked, items ascending in each row."""
         ...
 
 
@@ -60,7 +61,7 @@ def _in_63_bits(probability: float) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockRatings:
-    """Ratings that each device draws from the bipartite stochastic block model by its own seed; no memory a device.
+    """Ratings that each device draws from the bipartite stochastic block model by its own seed; they need no memory.
 
     Source: Banerjee, Hegde, Massoulié, section 2 (the spec's section 1). ``W_u`` is a uniform ``rated_items``-subset of
     the items, a rating is Bernoulli(``like[k, l]``).
@@ -74,7 +75,7 @@ class BlockRatings:
     class_shares : ndarray of float64, shape (K,)
         Shares of the user classes.
     clusters : ndarray of int32, shape (N,)
-        True cluster of every item: part of the simulated world, known to nobody in it.
+        True cluster of every item; only the experimenter knows it.
     rated_public : bool
         Whether it is public which items a device rated.
     """
@@ -103,12 +104,13 @@ class BlockRatings:
         like = np.array([[_in_63_bits(b) for b in row] for row in self.like.tolist()], np.uint64)
         return BlockModelRatings(self.items, self.rated_items, np.array(ends, np.uint64), like, self.clusters)
 
-    def rated(self, master: Words, first: int, count: int) -> tuple[Ints, Indices, Bools]:
-        """Return rated items and likes, CSR; see `Ratings.rated`."""
+    def rated(self, master: Words, first: int, count: int) -> Likes:
+        """Return rated items and likes; see `Ratings.rated`."""
         items = np.empty((count, self.rated_items), np.int32)
         likes = np.empty((count, self.rated_items), np.bool_)
         block_model_rated(self.model(), master, first, items, likes)
-        return np.arange(count + 1, dtype=np.int64) * self.rated_items, items.ravel(), likes.ravel()
+        starts = np.arange(count + 1, dtype=np.int64) * self.rated_items
+        return RowTable(starts=starts, items=items.ravel(), values=likes.ravel(), count=self.items)
 
     def opinions(self, master: Words, first: int, items: Indices2) -> Bits2:
         """Return what devices think of items; see `Ratings.opinions`."""
@@ -125,30 +127,26 @@ class BlockRatings:
 
 @dataclass(frozen=True, kw_only=True)
 class StoredRatings:
-    """Ratings of real users, CSR; a device may stand for the same user as another (``user``).
+    """Ratings of real users; a device may stand for the same user as another (``user``).
 
     Attributes
     ----------
-    items : int
-        Number of items N.
-    starts : ndarray of int64, shape (users of the file + 1,)
-        Row ``i`` holds ratings ``starts[i]`` to ``starts[i + 1] - 1``.
-    rated_items : ndarray of int32
-        Items, ascending in each row.
-    likes : ndarray of bool
-        Whether each was liked.
+    rows : Likes
+        What each of the file's users rated, items ascending, and whether it was liked.
     user : ndarray of int32, shape (U,)
         The file's user that each device stands for.
     rated_public : bool
         Whether it is public which items a device rated.
     """
 
-    items: int
-    starts: Ints = field(repr=False)
-    rated_items: Indices = field(repr=False)
-    likes: Bools = field(repr=False)
+    rows: Likes
     user: Indices = field(repr=False)
     rated_public: bool = field(default=False, repr=False)
+
+    @property
+    def items(self) -> int:
+        """Number of items N."""
+        return self.rows.count
 
     @property
     def users(self) -> int:
@@ -156,55 +154,45 @@ class StoredRatings:
         return self.user.size
 
     def __post_init__(self) -> None:
-        """Refuse arrays that compiled code, which checks no bounds, would read or write astray."""
-        rows, items = self.starts.size - 1, self.rated_items
-        whole = rows >= 0 and self.starts[0] == 0 and self.starts[-1] == items.size == self.likes.size
-        if not whole or (np.diff(self.starts) < 0).any():
-            raise ValueError("starts do not cut the ratings into rows")
-        if items.size and not 0 <= items.min() <= items.max() < self.items:
-            raise ValueError(f"rated items lie outside 0 to {self.items - 1}")
-        if self.user.size and not 0 <= self.user.min() <= self.user.max() < rows:
-            raise ValueError(f"a device stands for a user outside 0 to {rows - 1}")
+        """Refuse users that compiled code, which checks no bounds, would read astray."""
+        if self.user.size and not 0 <= self.user.min() <= self.user.max() < self.rows.users:
+            raise ValueError(f"a device stands for a user outside 0 to {self.rows.users - 1}")
 
     @property
     def told(self) -> StoredOpinions:
         """All ratings as compiled code reads them."""
-        return StoredOpinions(self.starts, self.rated_items, self.likes, self.user)
+        return StoredOpinions(self.rows.starts, self.rows.items, self.rows.values, self.user)
 
     @cached_property
     def liked(self) -> StoredLikes:
         """Liked items as compiled code reads them."""
-        starts = np.concatenate([[0], np.cumsum(self.likes)])[self.starts]
-        return StoredLikes(self.items, starts, self.rated_items[self.likes], self.user)
+        liked = self.rows.where(self.rows.values)
+        return StoredLikes(self.items, liked.starts, liked.items, self.user)
 
-    def rated(self, master: Words, first: int, count: int) -> tuple[Ints, Indices, Bools]:  # noqa: ARG002 (stored)
-        """Return rated items and likes, CSR; see `Ratings.rated`."""
-        users = self.user[first : first + count]
-        sizes = self.starts[users + 1] - self.starts[users]
-        starts = np.concatenate([[0], np.cumsum(sizes)])
-        index = np.arange(starts[-1]) - np.repeat(starts[:-1] - self.starts[users], sizes)
-        return starts, self.rated_items[index], self.likes[index]
+    def rated(self, master: Words, first: int, count: int) -> Likes:  # noqa: ARG002 (stored)
+        """Return rated items and likes; see `Ratings.rated`."""
+        return self.rows.of(self.user[first : first + count])
 
     def opinions(self, master: Words, first: int, items: Indices2) -> Bits2:  # noqa: ARG002 (stored)
         """Return what devices think of items; see `Ratings.opinions`."""
-        if not self.rated_items.size:
+        if not self.rows.items.size:
             return np.full(items.shape, UNRATED, np.uint8)
         keys, asked = self._keys, self.user[first : first + len(items), None].astype(np.int64) * self.items + items
         place = np.minimum(np.searchsorted(keys, asked), keys.size - 1)
-        return np.where(keys[place] == asked, np.where(self.likes[place], LIKED, DISLIKED), UNRATED).astype(np.uint8)
+        return np.where(keys[place] == asked, np.where(self.rows.values[place], LIKED, DISLIKED), UNRATED).astype(
+            np.uint8
+        )
 
     @cached_property
     def _keys(self) -> Ints:
         """One ascending number a rating, user by user, item by item."""
-        user = np.repeat(np.arange(self.starts.size - 1), np.diff(self.starts))
-        keys: Ints = user * self.items + self.rated_items
-        return keys
+        return self.rows.owners * self.items + self.rows.items
 
 
 def of_kind(
     ratings: Ratings, *, block: Callable[[BlockRatings], None], stored: Callable[[StoredRatings], None]
 ) -> None:
-    """Call the kernel that reads this kind of ratings: a sketch of its own has one for each."""
+    """Call the kernel for this kind of ratings; a sketch has one kernel for each kind."""
     if isinstance(ratings, BlockRatings):
         block(ratings)
     elif isinstance(ratings, StoredRatings):

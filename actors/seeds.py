@@ -1,9 +1,9 @@
 """Private coins: a device's secret, and what is drawn from it for one purpose, query and question.
 
-A population holds one master secret; a device's own secret is two words of SipHash-2-4 under it, so a million
-devices need no memory and no Python call each. Coins are SipHash-2-4 under the device's secret: the same question
-always meets the same coin, whatever the layout, and a retry cannot draw again. What these coins are not is written
-in docs/coins.md. All functions work on a block of devices at once, which the compiler turns into vector code.
+A population holds one master secret; a device's own secret is two words of SipHash-2-4 under it, so a million devices
+need no memory and no Python call each. Coins are SipHash-2-4 under the device's secret: the same question always meets
+the same coin, whatever the layout, and a retry cannot draw again. Their limits are described in docs/coins.md. All
+functions work on a block of devices at once, which the compiler turns into vector code.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ RATINGS = np.uint64(1)
 RELEASE = np.uint64(2)
 """Purpose: the local randomizer's coin for one question of one query."""
 CHOICE = np.uint64(3)
-"""Purpose: the stream that breaks ties, and picks one of several answers that are as good, in one query."""
+"""Purpose: the stream that breaks ties and picks among equal answers in one query."""
 WHOLE = np.uint64(4)
 """Purpose: what is drawn once for a whole vector that a private device releases: its sign, its candidate, its side."""
 PLACE = np.uint64(5)
 """Purpose: the noise of one coordinate of such a vector; the question is the coordinate."""
 FAIR = np.uint64(6)
-"""Purpose: the signs of coordinates without one, 64 to a coin; the question is the coordinate over 64."""
+"""Purpose: random signs for coordinates that are exactly 0, 64 to a coin; the question is the coordinate over 64."""
 SHUFFLE = np.uint64(7)
 """Purpose: the stream that shuffles a private device's candidate vectors before one is chosen."""
 ABSENCE = np.uint64(8)
 """Purpose: whether a device drops out of a query, or answers it too late."""
 VOTE = np.uint64(9)
-"""Purpose: the stream of a voter's coins in one series of rounds: where it has no opinion, or several as good."""
+"""Purpose: the stream of a voter's coins in one series of rounds, for votes without an opinion and for ties."""
 
 SKETCH = np.uint64(10)
 """Purpose: what a device picks at random for its sketch, such as one of its rated items."""

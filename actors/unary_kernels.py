@@ -20,11 +20,11 @@ from coordinator.protocol.compiled import compiled, inlined
 _Digits = tuple[np.uint64, np.uint64, np.uint64, np.uint64, np.uint64, np.uint64, np.uint64, np.uint64]
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 _DIGITS = 8
-"""Digits that coins draw together."""
+"""Digits that are drawn together."""
 _GROUP = ROWS * WORDS // _DIGITS
 """Words of bits whose coins are drawn together."""
 _OTHERS = 1 << 32
-"""Counter of the first block of other digits; those before it are of digits drawn together."""
+"""Counter of the first block of single coins' digits; earlier blocks hold the digits that are drawn together."""
 
 
 def release_unary(values: Indices, channel: UnaryChannel, coins: Coins) -> Bits:
@@ -43,7 +43,7 @@ def _times_64(threshold: np.uint64, place: int) -> np.uint64:
 
 @inlined
 def _digit(less: np.uint64, level: np.uint64, coin: np.uint64, mine: np.uint64) -> tuple[np.uint64, np.uint64]:
-    """Go on to the digit before: 64 coins' digits beside the threshold's, which is 64 times the same."""
+    """Compare 64 coins' next digit with the threshold's, which is repeated 64 times."""
     same = ~(coin ^ mine)
     return (less & same) | (mine & ~same), level & same
 
@@ -52,7 +52,7 @@ def _digit(less: np.uint64, level: np.uint64, coin: np.uint64, mine: np.uint64) 
 def _first_digits(
     low: np.uint64, high: np.uint64, group: int, limit: _Digits, drawn: Words32, told: Words, below: Words, level: Words
 ) -> None:
-    """Tell a group's coins that are below the threshold by their first digits, and those level with it.
+    """Find the coins of a group whose first digits are below the threshold's, and those whose first digits equal them.
 
     Digit d of the group's word w is word 16 d + w of the blocks from counter 16 ``group`` on; see
     `actors.chacha.draw_blocks`, whose words ``drawn`` are ``told`` as 64 bits each.

@@ -1,4 +1,4 @@
-"""Where votes come from: planted peers, real ratings, or a table. Private until they are cast; repr shows none."""
+"""Where votes come from: planted peers, real ratings, or a table. Opinions stay private; repr shows none."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Protocol
 import numpy as np
 
 from actors.vote_kernels import vote_as_peers, vote_at_random, vote_by_rating, vote_streams
-from coordinator.protocol.arrays import Bits2, Bools2, Floats, Indices, Ints, Words
+from coordinator.protocol.arrays import Bits2, Bools2, Indices, Words
 from coordinator.protocol.ballots import Ballot, Service
 from coordinator.protocol.errors import InputError
+from coordinator.protocol.rows import Rows
 
 
 class Voters(Protocol):
@@ -22,7 +23,7 @@ class Voters(Protocol):
         ...
 
     def check(self, service: Service) -> None:
-        """Refuse a service that nobody here has opinions about: compiled code checks no bounds.
+        """Refuse a service that nobody here has opinions about, because compiled code checks no bounds.
 
         Raises
         ------
@@ -42,7 +43,7 @@ def _require_rounds(service: Service, rounds: int) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlantedVoters:
-    """Voters of the random environment: each client has peers, everybody else votes at random.
+    """Voters of the random environment: each client has peers, and all other voters vote at random.
 
     Source: the spec's section 8. A peer votes for an object that its client likes, fairly between two, but in
     ``radius`` rounds of its own for another object than the first liked one.
@@ -50,7 +51,7 @@ class PlantedVoters:
     Attributes
     ----------
     client : ndarray of int32, shape (N,)
-        Whose taste each device shares; -1: nobody's.
+        The client whose taste each device shares; -1 for none.
     taste : ndarray of uint8, shape (clients, T)
         The object that each client likes first.
     diverse : ndarray of bool, shape (clients, T)
@@ -91,25 +92,20 @@ class PlantedVoters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RatingVoters:
-    """Voters with real ratings: each votes for the title that it rates best, by its own coin where it cannot tell.
+    """Voters with real ratings: each votes for the title that it rates best, and its own coin decides ties.
 
     Attributes
     ----------
-    starts : ndarray of int64, shape (N + 1,)
-    items : ndarray of int32
-        Titles, ascending in each row.
-    values : ndarray of float64
-        Ratings.
+    rows : Rows
+        Titles that each voter rated, ascending, and their ratings.
     """
 
-    starts: Ints = field(repr=False)
-    items: Indices = field(repr=False)
-    values: Floats = field(repr=False)
+    rows: Rows
 
     @property
     def users(self) -> int:
         """Number of devices."""
-        return self.starts.size - 1
+        return self.rows.users
 
     def check(self, service: Service) -> None:
         """Refuse a service without titles; see `Voters.check`."""
@@ -124,13 +120,14 @@ class RatingVoters:
         streams = vote_streams(master, electors, ballot.service.series)
         votes = np.empty((ballot.stop - ballot.first, electors.size), np.uint8)
         asked = titles[ballot.first : ballot.stop]
-        vote_by_rating(streams, electors, self.starts, self.items, self.values, asked, ballot.first, votes)
+        rows = self.rows.starts, self.rows.items, self.rows.values
+        vote_by_rating(streams, electors, *rows, asked, ballot.first, votes)
         return votes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableVoters:
-    """Voters whose votes are written down, a column a group of voters that vote alike.
+    """Voters whose votes are given by a table, with a column for each group of voters that vote alike.
 
     Attributes
     ----------

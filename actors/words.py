@@ -1,7 +1,7 @@
 """Words that a release of many bits is drawn from: SipHash of a counter, under a device's key for one query; compiled.
 
-A release of thousands of bits tells much about the words behind it. So these are outputs of a keyed pseudorandom
-function under 128 bits, like every flip, and no lanes of a 64-bit stream, which such a release would determine.
+A release of thousands of bits reveals much about the words that it is drawn from. So these words are outputs of a keyed
+pseudorandom function with a 128-bit key, like every flip. Such a release could determine a 64-bit stream.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from coordinator.protocol.compiled import compiled, inlined
 from coordinator.protocol.hashing import siphash1
 
 AHEAD = 16
-"""Words that are drawn ahead, together: two values each. It keys nothing, but it is a layout of its own: leave it."""
+"""Words that are drawn ahead together, two values each. Releases depend on it, so it must not change."""
 _HALF, _LOW = np.uint64(32), np.uint64(0xFFFFFFFF)
 
 

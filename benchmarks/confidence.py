@@ -1,9 +1,9 @@
-"""How often all labels are right where `--policy eliminate` promises it, over settings drawn at random.
+"""How often `--policy eliminate` gets all labels right as it promises, over settings drawn at random.
 
 ``python -m benchmarks.confidence --settings 24 --runs 300 --seed 1`` draws settings from the seed (N from 15 to 120,
 two and three clusters, skews to .1/.9, contrasts from .6/.4, one and two user classes, MaxSense, plain and centred
 signs, epsilon from .5 to 4), conducts adaptive runs of each on emulated statistics (``--devices``: by devices) and
-counts those that end with every label right. Runs that are in ``--json`` already are not made again.
+counts those that end with every label right. Runs that the ``--json`` file already holds are not repeated.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from scenarios.populations import populate
 from scenarios.sweep.emulated import emulate
 
 MOST_USERS, MOST_DEVICES = 10**11, 10**8
-"""Users there are, emulated and as devices, of which only those that are asked cost anything."""
+"""Number of emulated users and of devices; only those that are asked cost time."""
 LEVEL = 0.05
-"""Probability that right code fails in some setting at some confidence, all together (Bonferroni)."""
+"""Probability that correct code fails in any setting at any confidence (Bonferroni)."""
 
 
 def settings(count: int, seed: int) -> list[dict[str, Any]]:
     """Return settings drawn at random, as values of a scenario.
 
-    Designs, numbers of clusters and of user classes take turns, so that every combination comes up in twelve; all else
-    is drawn. Clusters hold shares of .1 at least. Neighbouring levels, averaged over user classes, are at least .2
-    apart, and clusters come in the same order in each class.
+    Designs, numbers of clusters and of user classes take turns, so that twelve settings have every combination; all
+    else is drawn. Every cluster has a share of at least .1. Neighbouring levels, averaged over user classes, are at
+    least .2 apart, and clusters have the same order in each class.
     """
     found = []
     for place in range(count):
@@ -79,7 +79,7 @@ def _like(coins: np.random.Generator, clusters: int, classes: int) -> tuple[tupl
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """What one run ended with."""
+    """The result of one run."""
 
     right: bool
     users: int
@@ -88,7 +88,7 @@ class Ended:
 
 
 def ended(values: dict[str, Any], *, confidence: float, seed: int, devices: bool = False) -> Ended:
-    """Conduct one run; ``promised`` is the sum of all doubts that it ended with."""
+    """Conduct one run; ``promised`` is the sum of all doubts at its end."""
     users = MOST_DEVICES if devices else MOST_USERS
     scenario = Scenario.model_validate({**values, "users": users, "confidence": confidence, "seed": seed})
     population = populate(scenario)
@@ -101,7 +101,7 @@ def ended(values: dict[str, Any], *, confidence: float, seed: int, devices: bool
 
 
 def lowest(right: int, runs: int, level: float) -> float:
-    """Return the upper Clopper-Pearson bound of the share right: below nominal, the setting breaks the promise."""
+    """Return the upper Clopper-Pearson bound of the share of right runs; below nominal the promise is broken."""
     return float(stats.beta.ppf(1 - level, right + 1, runs - right)) if right < runs else 1.0
 
 

@@ -1,9 +1,9 @@
-"""Figures that pages state: their commands, found in the text, and what they print, held against it.
+"""Checking figures that pages state against the output of the commands beside them.
 
-`docs/figures.toml` lists every command and every program that the pages show. Those that end within seconds are run: a
-table that a page shows must be what they print, and the words around figures in the text are kept there as a template,
-``the second after {answered:,}``: filled in with what the command measured it must stand in the page.
-``python -m benchmarks.documented`` (`make figures`) writes measured figures into the pages.
+`docs/figures.toml` lists every command and every program that the pages show. Those that end within seconds are run.
+Their output must contain the tables that the page shows. The file also holds templates of sentences with figures, such
+as ``the second after {answered:,}``; filled in with what the command measured, they must occur in the page. ``python -m
+benchmarks.documented`` (`make figures`) writes measured figures into the pages.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ _NUMBER = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)?(?!\w)")
 
 
 def table() -> dict[str, list[dict[str, Any]]]:
-    """Return what `docs/figures.toml` lists."""
+    """Return the content of `docs/figures.toml`."""
     listed: dict[str, list[dict[str, Any]]] = tomllib.loads(TABLE.read_text(encoding="utf-8"))
     return listed
 
 
 def stands_for(entry: dict[str, Any], one: Shown) -> bool:
-    """Return whether an entry of the table lists it: a command by its text, a program by one of its lines."""
+    """Return whether an entry lists a command (by its text) or a program (by one of its lines)."""
     named = {*entry.get("commands", ()), entry.get("command")}
     return entry["page"] == one.page and (one.text in named or entry.get("program") in one.text.splitlines())
 
 
 def listed_as(one: Shown) -> list[str]:
-    """Return the kinds under which the table lists it."""
+    """Return the kinds under which the file lists it."""
     return [kind for kind, entries in table().items() for entry in entries if stands_for(entry, one)]
 
 
@@ -64,7 +64,7 @@ def run(words: list[str]) -> tuple[dict[str, Any], str]:
 
 
 def untrue(entry: dict[str, Any], output: str) -> list[str]:
-    """Return the lines of the tables after an entry's command, on its page, that it does not print."""
+    """Return lines of the tables below an entry's command that the command does not print."""
     tables = [one.text for one in printed_blocks(entry["page"]) if entry.get("command") in one.commands]
     pictures = [one["begins"] for one in table()["picture"] if one["page"] == entry["page"]]
     return [
@@ -97,7 +97,7 @@ def printed(program: str) -> str:
 
 
 def found(template: str, text: str) -> list[re.Match[str]]:
-    """Return where a template stands in a page, whatever its figures, table lines and line ends."""
+    """Find a template in a page, with any figures, table lines and line ends."""
     parts = []
     for literal, field, _, _ in Formatter().parse(template):
         parts.append(_GAP.join(re.escape(word) for word in re.split(r"\s+", literal)))
@@ -117,7 +117,7 @@ def measured(template: str, result: dict[str, Any]) -> list[str]:
 
 
 def compare(page: str, command: str, template: str, result: dict[str, Any]) -> str:
-    """Tell what is wrong with the figures that a page states; nothing, if they are those of the result."""
+    """Return what is wrong with the figures that a page takes from a result, or an empty text."""
     places, now = found(template, read(page)), measured(template, result)
     if len(places) != 1:
         return f"{page}: '{template}' stands there {len(places)} times, not once; mend docs/figures.toml or the page"
@@ -127,7 +127,7 @@ def compare(page: str, command: str, template: str, result: dict[str, Any]) -> s
 
 
 def differing(page: str, template: str, output: str) -> str:
-    """Tell what is wrong with figures that a page states of a program's output; ``{3}`` is its fourth number."""
+    """Return what is wrong with the figures that a page takes from a program's output; ``{3}`` is its fourth number."""
     places, numbers = found(template, read(page)), [float(one.replace(",", "")) for one in _NUMBER.findall(output)]
     if len(places) != 1:
         return f"{page}: '{template}' stands there {len(places)} times, not once; mend docs/figures.toml or the page"
@@ -146,9 +146,9 @@ def strangers(block: str, output: str, varies: Sequence[str] = ()) -> list[str]:
     Parameters
     ----------
     block, output : str
-        What the page shows, and what the command prints.
+        Text on the page, and output of the command.
     varies : sequence of str
-        How rows begin that are another machine's: their values are not compared.
+        Beginnings of rows whose values depend on the machine and are not compared.
     """
     now, lost = iter([_words(line) for line in output.splitlines()]), []
     for line in block.splitlines():
@@ -159,7 +159,7 @@ def strangers(block: str, output: str, varies: Sequence[str] = ()) -> list[str]:
 
 
 def _words(line: str) -> str:
-    """Return a line without what draws a table."""
+    """Return a line without the characters that draw a table."""
     return " ".join(re.sub("[─━│┃┌┐└┘├┤┬┴┼┏┓┗┛┡┩╇]", " ", line).split())
 
 

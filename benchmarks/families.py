@@ -1,4 +1,4 @@
-"""Runs of each family that are long enough to be disturbed: their commands, how far they are and how they end."""
+"""A command of each family whose runs are long enough to be disturbed, with its progress and its result."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from scenarios.store.chain import kept_records
 from scenarios.store.journal import Journal
 
 End = dict[str, Any]
-"""What a run ends with, as far as nothing that is killed may change it."""
+"""The part of a run's result that a kill must not change."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,21 +26,21 @@ class Family:
     Attributes
     ----------
     command : tuple of str
-        It, with its flags but for the one of its size.
+        The command with its flags, except for its size.
     size : str
-        That flag.
+        The flag for its size.
     default : int
-        The size, where none is given.
+        The default size.
     far : callable
-        Returns how far the run in a folder is.
+        Returns the progress of the run in a folder.
     whole : callable
-        Returns how far a run is that has ended, from its result.
+        Returns the progress of a finished run, from its result.
     lasting : tuple of str
-        Names of the result that must be the same.
+        Keys of the result that must be the same.
     table : str or None
-        A file of the folder that must be the same, too.
+        A file in the folder that must be the same as well.
     kinds : tuple of str
-        What is killed beside the driver and a node; names of `benchmarks.victims.ACTORS`.
+        Actors that are killed, apart from the driver and a node; names of `benchmarks.victims.ACTORS`.
     """
 
     command: tuple[str, ...]
@@ -53,7 +53,7 @@ class Family:
     kinds: tuple[str, ...]
 
     def flags(self, size: int) -> list[str]:
-        """Return what the command is called with."""
+        """Return the command's arguments."""
         return [*self.command, self.size, str(size)]
 
     def end(self, out: Path) -> End:
@@ -62,7 +62,7 @@ class Family:
         Raises
         ------
         OSError
-            If it did not.
+            If it has not ended.
         """
         result = json.loads((out / "result.json").read_text())
         model = {} if self.table is None else {self.table: hashlib.sha256((out / self.table).read_bytes()).hexdigest()}
@@ -114,4 +114,4 @@ FAMILIES: Final = {
         kinds=("devices", "public", "coordinator"),
     ),
 }
-"""The three, by their commands."""
+"""The three families by their commands."""

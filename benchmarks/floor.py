@@ -1,6 +1,6 @@
 """The floor: a bare reference kernel with the random numbers and additions of a MaxSense round, and nothing else.
 
-It is what speed is told against, not a bound: a kernel with cheaper random numbers is faster.
+Speed is measured relative to it. It is no bound, because a kernel with cheaper random numbers is faster.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from coordinator.server.fleet.layout import cut
 def floor_kernel(first: int, stop: int, items: int, rated: int, sensed: int, counts: Counts) -> np.uint64:
     """Draw ``rated`` words for a device's ratings; draw one word and add one for each sensed item.
 
-    No set is kept distinct, no gap is geometric, no key is strong, and nothing is released.
+    Sets may have repeated items, gaps are not geometric, keys are weak, and nothing is released.
     """
     mixed = uint64(0)
     for device in range(first, stop):

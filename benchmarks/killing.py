@@ -22,19 +22,19 @@ from benchmarks.families import End, Family
 from benchmarks.victims import actors_below
 
 LOOK = 0.01
-"""Seconds between two looks at how far a run is."""
+"""Seconds between two checks of a run's progress."""
 ATTEMPTS = 5
 PATIENCE = 600.0
-"""Seconds that a run may take, on a busy machine."""
+"""Most seconds that a run may take, even on a busy machine."""
 QUICK = {"health_check_period_ms": 1000, "health_check_failure_threshold": 3, "health_check_timeout_ms": 2000}
-"""Settings of the cluster: a node that died is missed after some seconds."""
+"""Settings of the cluster that make it notice a dead node within seconds."""
 
 
 T = TypeVar("T")
 
 
 class Kill(NamedTuple):
-    """What is killed, and when: ``kind``, which one of that kind, and the share of the run that is over then."""
+    """A kill: the kind of process, which one of that kind, and the share of the run after which it happens."""
 
     kind: str
     pick: int
@@ -48,13 +48,13 @@ class Survived:
     Attributes
     ----------
     end : End or None
-        None where it came to no end.
+        Result of the run; None if it did not end.
     victim : str
-        What was killed; empty where the run was over before.
+        What was killed; empty if the run had ended before.
     seconds, answers : float, int
-        When: since the run began to get on, and how far it was: answers, clients or batches.
+        Time of the kill since the run's first progress, and its progress then: answers, clients or batches.
     retries, restarts, resumed : int
-        Blocks or rounds that were asked again, coordinators that were started anew, and `blindrec resume`.
+        Numbers of blocks or rounds asked again, of new coordinators, and of calls of `blindrec resume`.
     complaint : str
         The last line of a run that stopped.
     """
@@ -70,7 +70,7 @@ class Survived:
 
 
 def _patiently(start: Callable[[], T]) -> T:
-    """Start a node; Ray gives it half a minute, which a busy machine may not keep: then it is started again."""
+    """Start a node. Ray allows half a minute for that, so the start is repeated if a busy machine takes longer."""
     for _ in range(ATTEMPTS - 1):
         try:
             return start()
@@ -85,16 +85,16 @@ def _name(actor: psutil.Process) -> str:
 
 
 class Cluster:
-    """A Ray head with two CPUs, and another node where one is to be killed.
+    """A Ray head with two CPUs, and a second node if one is to be killed.
 
     Parameters
     ----------
     folder : Path
-        For the runs' folders.
+        Where runs have their folders.
     family : Family
-        Which runs.
+        The family of the runs.
     size : int
-        How large they are.
+        Size of the runs.
     """
 
     def __init__(self, folder: Path, family: Family, size: int) -> None:
@@ -111,7 +111,7 @@ class Cluster:
         head = {"num_cpus": 2, "include_dashboard": False, "_system_config": QUICK}
         self._nodes: Any = _patiently(lambda: Nodes(initialize_head=True, head_node_args=head))
         self._stack.callback(self._nodes.shutdown)
-        os.environ["RAY_ADDRESS"] = self._nodes.address  # joined so, nodes use the code that lies here, compiled
+        os.environ["RAY_ADDRESS"] = self._nodes.address  # nodes then use the compiled code of this folder
         return self
 
     def __exit__(
@@ -120,7 +120,7 @@ class Cluster:
         self._stack.close()
 
     def undisturbed(self) -> Survived:
-        """Run once with nothing killed; how far a run gets is known from then on."""
+        """Run once without a kill, which also shows how far a run gets."""
         out = self._next()
         with self._blindrec(*self._flags, "--out", str(out)):
             pass
@@ -129,7 +129,7 @@ class Cluster:
         return survived
 
     def disturbed(self, kill: Kill) -> Survived:
-        """Run once, kill what is to be killed, and resume the run where it stopped."""
+        """Run once, kill a process or node, and resume the run if it stopped."""
         out = self._next()
         other = _patiently(lambda: self._nodes.add_node(num_cpus=1)) if kill.kind == "node" else None
         try:
@@ -156,7 +156,7 @@ class Cluster:
 
     @contextmanager
     def _blindrec(self, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
-        """Start blindrec on the cluster, and wait at exit until it ends; it is killed where that takes too long."""
+        """Start blindrec on the cluster; at exit wait for its end, and kill it if that takes too long."""
         command = [sys.executable, "-m", "scenarios", *arguments, "--workers", "2"]
         self._said = self._folder / f"run-{self._number}.log"
         with self._said.open("ab") as said, subprocess.Popen(command, stdout=said, stderr=said) as driver:
@@ -170,7 +170,7 @@ class Cluster:
                 raise
 
     def _wait_for(self, out: Path, driver: subprocess.Popen[bytes], wanted: float) -> tuple[float, int]:
-        """Wait until a run is so far; return the seconds since it got on, and how far it is."""
+        """Wait until a run has made so much progress; return the seconds since its first progress, and the progress."""
         begin = 0.0
         while driver.poll() is None:
             answers, now = self._family.far(out), time.monotonic()
@@ -181,7 +181,7 @@ class Cluster:
         return 0.0, 0
 
     def _kill(self, kill: Kill, driver: subprocess.Popen[bytes], other: Any) -> str:
-        """Kill it; tell what it was."""
+        """Kill the victim; return what it was."""
         if other is not None:
             raylet = psutil.Process(other.all_processes["raylet"][0].process.pid)
             held = [_name(one) for one in actors_below(raylet)]
@@ -206,7 +206,7 @@ class Cluster:
         return Survived(end=end, retries=result["retries"], restarts=result["restarts"], **when)
 
     def _settle(self) -> None:
-        """Wait until no actor of the run is left that could take the next one's place."""
+        """Wait until no actor of the run is left that could occupy the next run's CPUs."""
         end = time.monotonic() + 30
         while actors_below(psutil.Process()) and time.monotonic() < end:
             time.sleep(LOOK)

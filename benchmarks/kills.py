@@ -24,28 +24,28 @@ from benchmarks.killing import Cluster, Kill, Survived
 from coordinator.protocol.coins import derive
 
 AT_LEAST = 3
-"""Runs of each kind, where there are enough runs."""
+"""Fewest runs of each kind if there are enough runs."""
 ATTEMPTS = 3
-"""How often a run is made at most in which nothing was killed, since it was over too soon."""
+"""How often a run is repeated that ended before anything was killed."""
 EARLIEST, LATEST = 0.02, 0.95
-"""Shares of a run between which something is killed."""
+"""Earliest and latest share of a run at which something is killed."""
 COLUMNS = ("kind", "seconds", "answers", "retries", "restarts", "resumed", "identical", "victim")
 
 
 class Arena(Protocol):
-    """Where runs are disturbed; see `benchmarks.killing.Cluster`."""
+    """A cluster on which runs are disturbed; see `benchmarks.killing.Cluster`."""
 
     def undisturbed(self) -> Survived:
-        """Run once with nothing killed."""
+        """Run once without a kill."""
         ...
 
     def disturbed(self, kill: Kill) -> Survived:
-        """Run once and kill something."""
+        """Run once with a kill."""
         ...
 
 
 def kinds_of(family: Family) -> tuple[str, ...]:
-    """Return what is killed in runs of a family."""
+    """Return the kinds of processes that are killed in runs of a family."""
     return (*family.kinds, "driver", "node")
 
 
@@ -68,7 +68,7 @@ def plan(family: Family, runs: int, seed: int) -> list[Kill]:
 
 
 def rows(kills: list[Kill], arena: Arena) -> Iterator[dict[str, Any]]:
-    """Run once undisturbed, then once a kill; yield what became of each.
+    """Run once undisturbed, then once for each kill; yield the results.
 
     A run is ``identical`` if something was killed in it and it ended with the same releases, model and privacy spent.
 
@@ -83,7 +83,7 @@ def rows(kills: list[Kill], arena: Arena) -> Iterator[dict[str, Any]]:
     for kill in kills:
         found = arena.disturbed(kill)
         for _ in range(ATTEMPTS - 1):
-            if not found.victim:  # on a busy machine a short run may be over before it is looked at
+            if not found.victim:  # on a busy machine a short run may end before it is checked
                 found = arena.disturbed(kill)
         yield {
             "kind": kill.kind,
@@ -128,7 +128,7 @@ def main(
     size: Annotated[int | None, typer.Option(help="Devices, clients or private devices of a run.")] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures here too.")] = None,
 ) -> None:
-    """Kill random processes of runs at random times; exit code 1 where one ends with another result."""
+    """Kill random processes of runs at random times; the exit code is 1 if a run ends with another result."""
     of = FAMILIES[family]
     size = of.default if size is None else size
     with tempfile.TemporaryDirectory(prefix="kills") as folder, Cluster(Path(folder), of, size) as cluster:

@@ -1,9 +1,9 @@
-"""The same answer on every processor: all three families under other processors' code, and how often last bits matter.
+"""Whether all three families give the same answer with other processors' code, and how often last bits would matter.
 
-``python -m benchmarks.last_bits`` runs each case as this machine does it, as OpenBLAS does it on two other processors,
-without the instructions that numpy and the C library choose at run time, and with kernels compiled for any processor.
-It prints whether digests are the same. For two-tier models it prints how often last bits would change one: the sum,
-over all entries of all announced models of a run, of the difference between two processors over the grid's step.
+``python -m benchmarks.last_bits`` runs each case normally, with OpenBLAS's code for two other processors, without the
+instructions that numpy and the C library choose at run time, and with kernels compiled for any processor. It prints
+whether digests are the same. For two-tier models it prints how often last bits would change one: the sum, over all
+entries of all announced models of a run, of the difference between two processors over the grid's step.
 """
 
 from __future__ import annotations
@@ -73,9 +73,9 @@ DOCS: dict[str, Case] = {
 
 
 def variants() -> dict[str, dict[str, str]]:
-    """Return processors by name, each as the environment in which this one does as that one does.
+    """Return environment variables that make this machine compute like other processors, by the processors' names.
 
-    Where a library knows nothing of a setting, on another architecture for instance, the setting changes nothing.
+    A library that does not know a setting, for instance on another architecture, ignores it.
     """
     return {
         "this": {},
@@ -97,14 +97,14 @@ def _dispatched() -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """What a processor says of the cases.
+    """The results of the cases on one processor.
 
     Attributes
     ----------
     results : dict
         Digests and rounded scores, by case.
     models : dict
-        V of every announced model of a two-tier case as it was before it went onto the grid, by case.
+        V of every announced model of a two-tier case before it was rounded to the grid, by case.
     """
 
     results: dict[str, dict[str, Any]]
@@ -138,7 +138,7 @@ def tell(case: Case, models: list[Floats2]) -> dict[str, Any]:
 
 
 def tell_all(cases: Mapping[str, Case], folder: Path) -> None:
-    """Run cases in this process and leave what `read` reads."""
+    """Run cases in this process and write the files that `read` reads."""
     results, models = dict[str, dict[str, Any]](), dict[str, Floats2]()
     for name, case in cases.items():
         seen: list[Floats2] = []
@@ -149,7 +149,7 @@ def tell_all(cases: Mapping[str, Case], folder: Path) -> None:
 
 
 def read(folder: Path) -> Told:
-    """Return what `tell_all` left."""
+    """Return the results that `tell_all` wrote."""
     results = json.loads((folder / "results.json").read_text(encoding="utf-8"))
     with np.load(folder / "models.npz") as kept:
         models = {name: [kept[key] for key in sorted(kept) if key.startswith(f"{name}/")] for name in results}
@@ -157,7 +157,7 @@ def read(folder: Path) -> Told:
 
 
 def ask(size: str, environment: Mapping[str, str], folder: Path) -> Told:
-    """Run the cases of a size in a process of its own, with one thread a library."""
+    """Run the cases of a size in a separate process, with one thread for each library."""
     folder.mkdir(parents=True)
     threads = {f"{name}_NUM_THREADS": "1" for name in ("OPENBLAS", "OMP", "NUMBA")}
     subprocess.run(
@@ -169,9 +169,10 @@ def ask(size: str, environment: Mapping[str, str], folder: Path) -> Told:
 
 
 def crossings(ours: Sequence[Floats2], theirs: Sequence[Floats2]) -> float:
-    """Return how many entries two processors are expected to round apart: the sum of differences over steps.
+    """Return the expected number of entries that two processors round differently: the sum of differences over steps.
 
-    The expectation is over where the numbers lie between two points of the grid. Both must tell of as many models.
+    The expectation is over the numbers' places between two points of the grid. Both must have the same number of
+    models.
     """
     total = 0.0
     for one, other in zip(map(_aligned, ours), map(_aligned, theirs), strict=True):

@@ -10,8 +10,7 @@ from contextlib import contextmanager
 import psutil
 
 EVERY, SHARE = 0.5, 0.02
-"""Seconds between two samples at least, and the share of the time that samples may take: reading the maps of a dozen
-large processes costs tens of milliseconds, which the run would miss."""
+"""Least seconds between two samples, and the largest share of time for samples, which take time from the run."""
 
 
 class Peak:

@@ -1,4 +1,4 @@
-"""Notebooks of `examples`: their code cells are run, one after the other in one namespace, and what they print is held.
+"""Notebooks in `examples`: running their code cells in order in one namespace, and comparing what they print.
 
 No notebook server is needed for that: a cell is Python, and what it shows is what it prints and its last expression.
 ``python -m benchmarks.notebooks`` writes what cells print into the files (`make figures` does, too).

@@ -1,4 +1,4 @@
-"""What pages show: commands, programs, modules, sessions, and what stands beside them, found in the text."""
+"""Finding commands, programs, modules, sessions and printed output in the text of pages."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Shown(NamedTuple):
 
 
 class Printed(NamedTuple):
-    """A block that is neither a command nor code: what one of the commands before it printed, or a picture."""
+    """A block that is neither a command nor code: output of a command before it, or a picture."""
 
     page: str
     commands: tuple[str, ...]
@@ -37,7 +37,7 @@ class Printed(NamedTuple):
 
 
 def pages() -> list[str]:
-    """Return all pages, as seen from the project's folder."""
+    """Return the paths of all pages, relative to the project's folder."""
     found = [ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
     found += [path for room in ("deploy", "docs", "examples") for path in (ROOT / room).rglob("*.md")]
     return sorted(path.relative_to(ROOT).as_posix() for path in found)
@@ -54,7 +54,7 @@ def blocks(text: str, *kinds: str) -> Iterator[str]:
 
 
 def _lines(block: str) -> Iterator[str]:
-    """Yield the commands of a block, without comments; nothing, if it is no block of commands."""
+    """Yield the commands of a block without comments; nothing if it has none."""
     if not re.match(_PROGRAMS, block):
         return
     for line in re.sub(r"<<'END'\n.*?^END$", "<<'END'", block, flags=re.DOTALL | re.MULTILINE).splitlines():
@@ -86,7 +86,7 @@ def modules(text: str) -> Iterator[tuple[str, str]]:
 
 
 def printed_blocks(page: str) -> Iterator[Printed]:
-    """Yield what is neither commands nor code, each with the commands of the last block before it."""
+    """Yield blocks that are neither commands nor code, each with the commands of the last block before it."""
     last: tuple[str, ...] = ()
     for kind, body in _FENCED.findall(read(page)):
         if kind not in ("python", "pycon", "toml"):
@@ -103,7 +103,7 @@ def shown() -> list[Shown]:
 
 @contextlib.contextmanager
 def folder_of_pages() -> Iterator[None]:
-    """Work in a folder that holds the modules that pages show, and those of `examples`."""
+    """Work in a temporary folder with the modules that pages show and those of `examples`."""
     before = Path.cwd()
     with tempfile.TemporaryDirectory() as folder:
         for page in pages():
@@ -118,6 +118,6 @@ def folder_of_pages() -> Iterator[None]:
         finally:
             os.chdir(before)
             sys.path.remove(folder)
-            for name, module in list(sys.modules.items()):  # the next folder holds other files of these names
+            for name, module in list(sys.modules.items()):  # the next folder has other files with these names
                 if Path(getattr(module, "__file__", None) or "/").parent == Path(folder):
                     del sys.modules[name]

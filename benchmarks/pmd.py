@@ -1,4 +1,4 @@
-"""PMD on one device, one core: K candidates by greedy swaps, with completion, and each swap's rival, a full objective.
+"""PMD on one device and one core: K candidates by greedy swaps with completion, beside recomputing the objective.
 
 ``python -m benchmarks.pmd`` prints JSON. The rival of a swap at O(1) recomputes the objective from all m items at every
 attempt; it is timed on a few items and multiplied.
@@ -19,10 +19,10 @@ import typer
 from actors.second_order.cohort import PrivateCohort
 from actors.second_order.consent import Consent
 from actors.second_order.pmd_kernels import running_sums
-from actors.second_order.ratings import PrivateRatings
 from coordinator.protocol.arrays import Bits2, Floats, Floats2
 from coordinator.protocol.compiled import compiled
 from coordinator.protocol.features import ItemFeatures
+from coordinator.protocol.rows import Rows
 from coordinator.protocol.second_order import SecondOrderQuery
 
 SCALE = tuple(float(level) / 2 for level in range(1, 11))
@@ -60,7 +60,7 @@ def world(items: int, rank: int, devices: int, rated: int) -> tuple[ItemFeatures
     chosen = np.sort(np.stack([draws.choice(items, rated, replace=False) for _ in range(devices)]), axis=1)
     starts = np.arange(devices + 1, dtype=np.int64) * rated
     values = draws.choice(SCALE, chosen.size)
-    ratings = PrivateRatings(starts=starts, items=chosen.ravel().astype(np.int32), values=values, count=items)
+    ratings = Rows(starts=starts, items=chosen.ravel().astype(np.int32), values=values, count=items)
     consent = Consent(mechanisms=frozenset({"pmd", "pmc"}), epsilon=None)
     cohort = PrivateCohort(ratings, bytes(16), 0, consent=consent)
     cohort.pin(model.digest, 0, devices)
@@ -68,7 +68,7 @@ def world(items: int, rank: int, devices: int, rated: int) -> tuple[ItemFeatures
 
 
 def seconds(function: Callable[[], object]) -> tuple[float, float]:
-    """Return what a call takes: by the clock, and of the processor, which others on the machine slow down less."""
+    """Return the time of a call by the clock, and its processor time, which other programs affect less."""
     start, used = time.perf_counter(), time.thread_time()
     function()
     return time.perf_counter() - start, time.thread_time() - used

@@ -1,7 +1,7 @@
 """Where a device's time goes: the parts of a one-bit round on one core, in nanoseconds of processor time a device.
 
-``python -m benchmarks.profile [--json FILE]``. No Ray, no messages: what the kernels of both sides cost, to set beside
-what `benchmarks.throughput` measures through Ray; the difference is processes, messages and waiting.
+``python -m benchmarks.profile [--json FILE]``. It measures the kernels of both sides without Ray and without messages.
+`benchmarks.throughput` measures the same job through Ray; the difference is processes, messages and waiting.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ BEST_OF = 15
 
 @compiled
 def only_sense(items: int, key: Words, table: SensingTable, count: int) -> int:
-    """Make the sensing sets of so many devices, and nothing of them; each side does that once."""
+    """Make the sensing sets of so many devices and do nothing with them; each side does that once."""
     words, members = np.empty(CHUNK, np.uint64), np.empty(items + 1, np.uint32)
     streams, found = device_streams(key, 0, count), 0
     for k in range(count):
@@ -49,7 +49,7 @@ def only_sense(items: int, key: Words, table: SensingTable, count: int) -> int:
 
 @compiled
 def only_rate(model: BlockModelRatings, master: Words, count: int) -> int:
-    """Draw which items so many devices rated, and nothing of them."""
+    """Draw which items so many devices rated and do nothing with them."""
     marks, stamp, buffer = np.zeros(model.items + 1, np.uint8), 0, np.empty(model.rated + 2, np.uint32)
     streams = ratings_streams(master, 0, count)
     for k in range(count):
@@ -82,7 +82,7 @@ def profile(items: int, rated: int, users: int) -> dict[str, float]:
 
 
 def _best(parts: dict[str, Callable[[], object]]) -> dict[str, float]:
-    """Return the least processor time of each part; parts take turns, so that a drift of the machine meets all."""
+    """Return the least processor time of each part; parts take turns, so that the machine's drift affects all."""
     took: dict[str, list[float]] = {name: [] for name in parts}
     for part in parts.values():
         part()  # compile

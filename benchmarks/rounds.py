@@ -1,7 +1,7 @@
 """Memory and traffic against the number of rounds: what the driver, the coordinator and the object store hold.
 
-``python -m benchmarks.rounds`` runs the same fixed policy with more and more rounds and prints, at the end of each
-run, the private memory of driver and coordinator and what Ray's object store holds. Flat means: no growth with rounds.
+``python -m benchmarks.rounds`` runs the same fixed policy with more and more rounds and prints, at the end of each run,
+the private memory of driver and coordinator and what Ray's object store holds. The figures should not grow with rounds.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from scenarios.places.cluster import on_ray
 from scenarios.store.journal import Journal
 
 LOOK = 10
-"""Times that a run is looked at."""
+"""Number of measurements in a run."""
 
 
 def measure(*, rounds: int, users: int, items: int, design: str) -> dict[str, Any]:
-    """Return the most that each part held in the last looks at a run of so many rounds [MB]."""
+    """Return the largest memory of each part in the last measurements of a run of so many rounds [MB]."""
     scenario = Scenario(
         items=items, rated=min(30, items // 2), users=users, design=design, policy="fixed", rounds=rounds
     )
@@ -58,7 +58,7 @@ def main(
     design: Annotated[str, typer.Option(help="A design with a large statistic.")] = "pairwise",
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures here too.")] = None,
 ) -> None:
-    """Look at the memory of a run's parts as the number of rounds grows."""
+    """Measure the memory of a run's parts as the number of rounds grows."""
     figures = [measure(rounds=one, users=users, items=items, design=design) for one in rounds or [1, 10, 100, 1000]]
     print(f"{'rounds':>8} {'driver MB':>10} {'coordinator MB':>15} {'object store MB':>16} {'seconds':>8}")
     for one in figures:

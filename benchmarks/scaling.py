@@ -1,4 +1,4 @@
-"""How the main job scales through Ray: devices, cohort size, one-device actors; each row a process of its own.
+"""How the main job scales on Ray with devices, cohort size and one-device actors; each row is a separate process.
 
 ``python -m benchmarks.scaling [--part devices] [--json FILE]``. Every row is a run of `benchmarks.throughput` in a new
 process, so that peak memory is that run's alone, with the floor kernel before and after it. One worker against two is
@@ -31,7 +31,7 @@ COLUMNS = {
     "peak_proportional_mb": ("memory MB", "{:,.0f}"),
     "peak_resident_mb": ("resident MB", "{:,.0f}"),
 }
-"""What is printed of a row: head and format."""
+"""Columns of the table: head and format."""
 
 
 def child(**options: int) -> dict[str, Any]:
@@ -40,7 +40,7 @@ def child(**options: int) -> dict[str, Any]:
     Raises
     ------
     RuntimeError
-        If it failed; with the end of what it said.
+        If it failed, with the end of its output.
     """
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "figures.json"

@@ -1,8 +1,8 @@
 """The documentation site (`make docs`): pages of the whole repository; a browser loads nothing from elsewhere.
 
-`mkdocs.yml` names this module as a hook. Most pages lie in `docs`; what the navigation names beside them, README first,
-is taken from where it stands. A file keeps its path in the repository, without ``docs/``, and links follow: what works
-where the repository is read works on the site.
+`mkdocs.yml` names this module as a hook. Most pages are in `docs`; the navigation also names pages elsewhere, such as
+the README. A file keeps its path in the repository, without ``docs/``, and links are changed accordingly, so that they
+work both in the repository and on the site.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def moved(place: str, text: str) -> str:
 
 
 class _Loads(HTMLParser):
-    """Gathers what a browser loads to show a page."""
+    """Collects the addresses that a browser loads to show a page."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -97,7 +97,7 @@ def fetched(page: str) -> list[str]:
 
 
 def without_addresses(script: str) -> str:
-    """Return a script of the theme without the addresses that it would load from, for diagrams or in old browsers."""
+    """Return a script of the theme without the addresses from which it would load other scripts."""
     return _SCRIPTED.sub(r"\1\1", script)
 
 

@@ -27,9 +27,9 @@ CORES = 2
 
 
 def pin(cores: list[int]) -> None:
-    """Keep this process and all that it started, thread by thread, to some cores; what they start inherits it."""
+    """Pin all threads of this process and of its children to some cores; later children inherit this."""
     me = psutil.Process()
-    for _ in range(2):  # once more for what was being started meanwhile
+    for _ in range(2):  # twice, because processes may have been started meanwhile
         for process in [me, *me.children(recursive=True)]:
             with suppress(ProcessLookupError, psutil.NoSuchProcess):
                 for thread in process.threads():

@@ -24,7 +24,7 @@ from scenarios.places.cluster import on_ray
 def measure(
     *, users: int, items: int, rated: int, workers: int, devices_per_actor: int | None = None
 ) -> dict[str, Any]:
-    """Return seconds, devices a second, the floor's, their ratio, and peak memory; start-up apart."""
+    """Return seconds without start-up, devices a second, the floor's devices a second, their ratio, and peak memory."""
     sensed = round(items / rated)
 
     def floor() -> float:

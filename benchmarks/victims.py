@@ -1,4 +1,4 @@
-"""Whom to kill: the processes of a run by what they do. Tests and `benchmarks.kills` find them here."""
+"""Finding the processes of a run by their tasks, for tests and `benchmarks.kills`, which kill them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ACTORS: Final = {
     "public": "ray::PublicHost",
     "coordinator": "ray::Coordinator",
 }
-"""How the process of an actor is called, by kind; methods at work are named after it."""
+"""Names of actors' processes by kind; while a method runs, its name is appended."""
 
 
 def below(process: psutil.Process) -> dict[psutil.Process, str]:
@@ -28,7 +28,7 @@ def below(process: psutil.Process) -> dict[psutil.Process, str]:
 
 
 def alive(processes: Iterable[psutil.Process]) -> list[psutil.Process]:
-    """Return those that still run; a process id that was given anew does not count, nor does a zombie."""
+    """Return the processes that still run, without zombies and without other processes that got the same id."""
     return [one for one in processes if one.is_running() and one.status() != psutil.STATUS_ZOMBIE]
 
 

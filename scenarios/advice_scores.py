@@ -90,9 +90,9 @@ def what_clusters_follow(cluster: Indices, noiseless: Indices, split: Split) -> 
     """Say whether clusters follow popularity or taste, against the same run without noise."""
     from sklearn.metrics import adjusted_rand_score  # noqa: PLC0415 (takes a second; only where clusters are compared)
 
-    many = split.train.items_count
+    many = split.train.count
     likes = np.bincount(split.train.items[split.likes], minlength=many)
-    raters = np.bincount(split.train.items, minlength=many)
+    raters = split.train.raters
     known = raters >= FEWEST_RATERS
     popularity = raters.astype(float), cluster
     taste = (likes / np.maximum(raters, 1))[known], cluster[known]
@@ -125,17 +125,15 @@ def score_advice(advice: Indices, ratings: StoredRatings, split: Split) -> dict[
     """
     devices, k = advice.shape
     user = ratings.user[:devices]
-    sizes = np.diff(split.held_indptr)[user]
+    held = split.held.of(user)
+    sizes = held.degrees
     if not sizes.any():
         return {**dict.fromkeys(ADVICE), "evaluated": 0}
-    starts = np.concatenate([[0], np.cumsum(sizes)])
-    index = np.arange(starts[-1]) - np.repeat(starts[:-1] - split.held_indptr[user], sizes)
-    held = split.held_items[index]
-    popular = ranking_scores(_by_popularity(ratings, split, devices, k), starts, held)
-    unrated = split.train.items_count - split.train.ratings_per_user[user]
+    popular = ranking_scores(_by_popularity(ratings, split, devices, k), held)
+    unrated = split.train.count - split.train.degrees[user]
     hit_rate, ndcg = _by_chance(unrated[sizes > 0], sizes[sizes > 0], k)
     return {
-        **_named("", ranking_scores(advice, starts, held)),
+        **_named("", ranking_scores(advice, held)),
         "popularity_hit_rate": popular.hit_rate,
         "popularity_ndcg": popular.ndcg,
         "random_hit_rate": hit_rate,
@@ -149,10 +147,10 @@ def _named(prefix: str, scores: RankingScores) -> dict[str, Any]:
 
 
 def _by_popularity(ratings: StoredRatings, split: Split, devices: int, k: int) -> Indices:
-    many = split.train.items_count
+    many = split.train.count
     likes = np.bincount(split.train.items[split.likes], minlength=many).astype(float)
     one = Model(cluster=np.zeros(many, np.int32), score=likes, error=np.zeros(many), clusters=1)
-    return recommend(one, *ratings.rated(np.zeros(2, np.uint64), 0, devices), k=k)
+    return recommend(one, ratings.rated(np.zeros(2, np.uint64), 0, devices), k=k)
 
 
 def _by_chance(unrated: Ints, held: Ints, k: int) -> tuple[float, float]:

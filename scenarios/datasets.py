@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from coordinator.protocol.arrays import Floats, Indices, Ints
 from coordinator.protocol.errors import InputError
+from coordinator.protocol.rows import RowTable, starts_of
 from scenarios.formats.columns import RatingColumns
 from scenarios.formats.opening import open_ratings
 from scenarios.formats.readers import read_columns
@@ -19,40 +20,23 @@ from scenarios.formats.readers import read_columns
 _INTEGER = r"^-?[0-9]{1,18}$"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class RatingTable:
-    """Ratings of many users, in compressed sparse rows; its text form shows no rating and no id.
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RatingTable(RowTable[Floats]):
+    """Ratings in a file's own scale, with the file's names of users and items; its text form shows none of them.
 
     Attributes
     ----------
-    indptr : Ints
-        int64[users + 1]; user u's ratings stand at ``indptr[u]`` to ``indptr[u + 1] - 1``.
-    items : Indices
-        int32[ratings], item numbers, ascending within each user.
-    values : Floats
-        float64[ratings], in the file's own scale.
+    starts, items, values, count
+        See `coordinator.protocol.rows.RowTable`.
     user_labels, item_labels : ndarray of object
         The file's own ids, as str; the position is the user's or item's number.
     source : str
         The format's name.
     """
 
-    indptr: Ints
-    items: Indices
-    values: Floats
     user_labels: NDArray[np.object_]
     item_labels: NDArray[np.object_]
     source: str
-
-    @property
-    def users(self) -> int:
-        """The number of users."""
-        return len(self.user_labels)
-
-    @property
-    def items_count(self) -> int:
-        """The number of items in the catalogue."""
-        return len(self.item_labels)
 
     @property
     def ratings(self) -> int:
@@ -62,22 +46,15 @@ class RatingTable:
     @property
     def density(self) -> float:
         """The share of (user, item) pairs that were rated, 0 to 1."""
-        return self.ratings / (self.users * self.items_count)
+        return self.ratings / (self.users * self.count)
 
-    @property
-    def ratings_per_user(self) -> Ints:
-        """The number of ratings of every user, int64[users]."""
-        return np.diff(self.indptr)
-
-    @property
-    def rating_users(self) -> Indices:
-        """The user of every rating, int32[ratings], ascending."""
-        return np.repeat(np.arange(self.users, dtype=np.int32), self.ratings_per_user)
+    def told(self, place: int) -> str:
+        """Return who rated what at ``place``, by the file's own names; see `RowTable.told`."""
+        user = np.searchsorted(self.starts, place, side="right") - 1
+        return f"user {self.user_labels[user]!r} rated item {self.item_labels[self.items[place]]!r}"
 
     def __repr__(self) -> str:
-        return (
-            f"RatingTable(users={self.users}, items={self.items_count}, ratings={self.ratings}, source={self.source!r})"
-        )
+        return f"RatingTable(users={self.users}, items={self.count}, ratings={self.ratings}, source={self.source!r})"
 
 
 def read_ratings(path: Path, *, columns: tuple[str, str, str] | None = None) -> RatingTable:
@@ -129,11 +106,11 @@ def _assemble(found: RatingColumns) -> RatingTable:
     repeats = np.flatnonzero(pair[1:] == pair[:-1])
     if repeats.size:
         raise _duplicated(found, order, repeats)
-    counts = np.bincount(users, minlength=len(user_labels))
     return RatingTable(
-        indptr=np.concatenate(([0], np.cumsum(counts))).astype(np.int64),
+        starts=starts_of(np.bincount(users, minlength=len(user_labels))),
         items=items[order],
         values=found.values[order],
+        count=len(item_labels),
         user_labels=user_labels,
         item_labels=item_labels,
         source=found.source,

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from coordinator.protocol.arrays import Bools, Floats, Indices, Ints
 from coordinator.protocol.errors import InputError
+from coordinator.protocol.rows import RowTable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,19 +103,15 @@ def clustering_scores(found: Ints | Indices, truth: Ints | Indices) -> Clusterin
     )
 
 
-def ranking_scores(
-    recommended: Ints | Indices, held_indptr: Ints | Indices, held_items: Ints | Indices
-) -> RankingScores:
+def ranking_scores(recommended: Ints | Indices, held: RowTable[Any]) -> RankingScores:
     """Score top-k recommendations against held-out items.
 
     Parameters
     ----------
     recommended : array of int, shape (users, k)
         Items recommended to each user, best first; -1 is an empty place, which keeps its rank. No item twice a user.
-    held_indptr : array of int, shape (users + 1,)
-        Held-out items of user u are ``held_items[held_indptr[u]:held_indptr[u + 1]]``.
-    held_items : array of int
-        Item indices, 0 or above; a repeated one counts once.
+    held : RowTable
+        Held-out items of the same users; a repeated one counts once.
 
     Returns
     -------
@@ -132,13 +130,14 @@ def ranking_scores(
 
     Examples
     --------
-    >>> scores = ranking_scores(np.array([[4, 2], [1, -1]]), np.array([0, 1, 2]), np.array([2, 3]))
+    >>> held = RowTable(starts=np.array([0, 1, 2]), items=np.array([2, 3], np.int32), values=None, count=5)
+    >>> scores = ranking_scores(np.array([[4, 2], [1, -1]]), held)
     >>> scores.hit_rate, round(scores.ndcg, 3)
     (0.5, 0.315)
     """
-    _check_ranking(recommended, held_indptr, held_items)
+    _check_ranking(recommended, held)
     users, places = recommended.shape
-    hits, relevant = _hits(recommended.astype(np.int64), held_indptr, held_items)
+    hits, relevant = _hits(recommended.astype(np.int64), held)
     evaluated: Bools = np.greater(relevant, 0)
     if not evaluated.any():
         raise InputError(f"none of the {users} users has a held-out item; hold out at least one")
@@ -155,25 +154,24 @@ def ranking_scores(
     )
 
 
-def _hits(recommended: Ints, indptr: Ints | Indices, items: Ints | Indices) -> tuple[Bools, Ints]:
+def _hits(recommended: Ints, rows: RowTable[Any]) -> tuple[Bools, Ints]:
     """Which recommendations are held out, shape (users, k), and how many distinct items each user has held out."""
     users = recommended.shape[0]
-    stride = 1 + max(int(recommended.max(initial=0)), int(items.max(initial=0)))
-    owners = np.repeat(np.arange(users), np.diff(indptr))
-    held = np.unique(owners * stride + items)
+    stride = 1 + max(int(recommended.max(initial=0)), int(rows.items.max(initial=0)))
+    held = np.unique(rows.owners * stride + rows.items)
     asked = np.arange(users)[:, None] * stride + recommended
     hits: Bools = np.logical_and(recommended >= 0, np.isin(asked, held))
     return hits, np.bincount(held // stride, minlength=users)
 
 
-def _check_ranking(recommended: Ints | Indices, indptr: Ints | Indices, items: Ints | Indices) -> None:
+def _check_ranking(recommended: Ints | Indices, held: RowTable[Any]) -> None:
     """Refuse arrays that do not fit together."""
     if recommended.ndim != 2 or recommended.shape[1] == 0:
         raise InputError(f"recommended has shape {recommended.shape}; give (users, k) with k at least 1")
-    if indptr.shape != (recommended.shape[0] + 1,) or bool(np.any(np.diff(indptr) < 0)):
-        raise InputError(f"held_indptr has shape {indptr.shape}; give users + 1 = {len(recommended) + 1} offsets")
-    if int(indptr[0]) != 0 or int(indptr[-1]) != items.size or int(items.min(initial=0)) < 0:
-        raise InputError(f"held_indptr ends at {int(indptr[-1])} for {items.size} items >= 0; give rows of a CSR")
+    if held.users != len(recommended):
+        raise InputError(
+            f"{len(recommended)} users have recommendations and {held.users} held-out items; give the same"
+        )
     ranked: Ints = np.sort(recommended.astype(np.int64), axis=1)
     twice = np.any((np.diff(ranked, axis=1) == 0) & (ranked[:, 1:] >= 0), axis=1)
     if bool(twice.any()):

@@ -31,8 +31,8 @@ def liked_share(population: Population, users: int | None = None) -> Floats:
     ratings = population.ratings
     if isinstance(ratings, StoredRatings):
         chosen = ratings.user[:users]
-        devices = np.repeat(np.bincount(chosen, minlength=ratings.starts.size - 1), np.diff(ratings.starts))
-        liked = np.bincount(ratings.rated_items, weights=devices * ratings.likes, minlength=ratings.items)
+        rows, devices = ratings.rows, np.bincount(chosen, minlength=ratings.rows.users)
+        liked = np.bincount(rows.items, weights=devices[rows.owners] * rows.values, minlength=rows.count)
         return liked / max(chosen.size, 1)
     assert isinstance(ratings, BlockRatings)  # there is no third kind
     share: Floats = ratings.class_shares @ ratings.like * (ratings.rated_items / ratings.items)

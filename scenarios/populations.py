@@ -120,18 +120,15 @@ def from_file(scenario: Scenario, path: Path) -> Population:
     """
     table = read_ratings(path, columns=scenario.columns)
     split = hold_out(table, per_user=scenario.held_out, like_from=scenario.like_from, seed=scenario.seed)
-    typical = max(1, int(np.median(split.train.ratings_per_user)))
-    known = scenario.complete(items=table.items_count, rated=typical, users=table.users)
+    typical = max(1, int(np.median(split.train.degrees)))
+    known = scenario.complete(items=table.count, rated=typical, users=table.users)
     wanted = known.users or 0
     world = np.random.default_rng(int.from_bytes(derive(scenario.seed, "world")))
     user = np.arange(table.users)
     if wanted != table.users:
         user = _each_once_first(world.choice(table.users, size=wanted, replace=wanted > table.users))
     ratings = StoredRatings(
-        items=table.items_count,
-        starts=split.train.indptr,
-        rated_items=split.train.items,
-        likes=split.likes,
+        rows=split.train.valued(split.likes),
         user=user.astype(np.int32),
         rated_public=scenario.settings.rated_public,
     )

@@ -68,14 +68,8 @@ def predicted_exact(moments: SketchMoments, cluster_sizes: Ints, *, users: int, 
 
     Parameters
     ----------
-    moments : SketchMoments
-        Moments of the design.
-    cluster_sizes : array of int, shape (L,)
-        Items in each cluster.
-    users : int
-        Answers received, U.
-    decoder : {"paper", "centred"}
-        Which score is clustered.
+    moments, cluster_sizes, users, decoder
+        As for `predicted_accuracy`.
 
     Returns
     -------

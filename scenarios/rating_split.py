@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from coordinator.protocol.arrays import Bools, Floats, Indices, Ints, Words
+from coordinator.protocol.arrays import Bools, Floats, Ints, Words
 from coordinator.protocol.coins import as_words, derive
 from coordinator.protocol.compiled import compiled
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.hashing import draw, siphash1
+from coordinator.protocol.rows import Held, RowTable
 from scenarios.datasets import RatingTable
 
 _ROUNDING = 1e-9  # of the user's mean absolute rating; this close to the mean counts as equal to it
@@ -28,24 +29,21 @@ class Split:
         The ratings that were not held out; users and items keep their numbers.
     likes : Bools
         bool[train.ratings], judged on `train` alone.
-    held_indptr : Ints
-        int64[users + 1]; user u's held-out items stand at ``held_indptr[u]`` to ``held_indptr[u + 1] - 1``.
-    held_items : Indices
-        int32[held], liked items, ascending within each user.
+    held : Held
+        Liked items, ascending within each user.
     """
 
     train: RatingTable
     likes: Bools
-    held_indptr: Ints
-    held_items: Indices
+    held: Held
 
     @property
     def evaluated(self) -> Ints:
         """The users with held-out items, int64, ascending."""
-        return np.flatnonzero(np.diff(self.held_indptr))
+        return np.flatnonzero(self.held.degrees)
 
     def __repr__(self) -> str:
-        return f"Split(train={self.train!r}, evaluated={len(self.evaluated)}, held={len(self.held_items)})"
+        return f"Split(train={self.train!r}, evaluated={len(self.evaluated)}, held={self.held.items.size})"
 
 
 def judge_likes(table: RatingTable, like_from: float | None = None) -> Bools:
@@ -73,10 +71,10 @@ def judge_likes(table: RatingTable, like_from: float | None = None) -> Bools:
         if not math.isfinite(like_from):
             raise InputError(f"like_from={like_from}: give a finite rating, or none for each user's own mean")
         return table.values >= like_from
-    owners = table.rating_users
+    owners = table.owners
     sums = np.bincount(owners, weights=table.values, minlength=table.users)
     sizes = np.bincount(owners, weights=np.abs(table.values), minlength=table.users)
-    counts = np.maximum(table.ratings_per_user, 1)
+    counts = np.maximum(table.degrees, 1)
     bars: Floats = (sums + _ROUNDING * sizes) / counts
     return table.values > bars[owners]
 
@@ -109,23 +107,13 @@ def hold_out(table: RatingTable, *, per_user: int, like_from: float | None, seed
     """
     if per_user < 0:
         raise InputError(f"per_user={per_user}: hold out 0 or more likes of a user")
-    owners = table.rating_users
-    likes = np.flatnonzero(judge_likes(table, like_from))
-    per_owner = np.bincount(owners[likes], minlength=table.users)
-    likes = likes[per_owner[owners[likes]] > per_user]
-    drawn = _draw(as_words(derive(seed, "held-out likes")), _indptr(owners[likes], table.users), per_user)
-    kept = np.ones(table.ratings, dtype=np.bool_)
-    kept[likes[drawn]] = False
-    train = replace(
-        table, indptr=_indptr(owners[kept], table.users), items=table.items[kept], values=table.values[kept]
-    )
-    gone = ~kept
-    return Split(
-        train=train,
-        likes=judge_likes(train, like_from),
-        held_indptr=_indptr(owners[gone], table.users),
-        held_items=table.items[gone],
-    )
+    liked = judge_likes(table, like_from)
+    liked &= (np.bincount(table.owners[liked], minlength=table.users) > per_user)[table.owners]
+    drawn = draw_ratings(table.where(liked), np.full(table.users, per_user, np.int64), seed, "held-out likes")
+    held = np.zeros(table.ratings, np.bool_)
+    held[np.flatnonzero(liked)[drawn]] = True
+    train = table.where(~held)
+    return Split(train=train, likes=judge_likes(train, like_from), held=table.where(held).valued(None))
 
 
 def describe(table: RatingTable, like_from: float | None = None) -> dict[str, Any]:
@@ -147,15 +135,15 @@ def describe(table: RatingTable, like_from: float | None = None) -> dict[str, An
         ``share_of_likes`` (of the ratings) and ``users_without_like``.
     """
     likes = judge_likes(table, like_from)
-    likes_per_user = np.bincount(table.rating_users[likes], minlength=table.users)
+    likes_per_user = np.bincount(table.owners[likes], minlength=table.users)
     return {
         "format": table.source,
         "users": table.users,
-        "items": table.items_count,
+        "items": table.count,
         "ratings": table.ratings,
         "density": table.density,
-        "ratings_per_user": _spread(table.ratings_per_user),
-        "ratings_per_item": _spread(np.bincount(table.items, minlength=table.items_count)),
+        "ratings_per_user": _spread(table.degrees),
+        "ratings_per_item": _spread(table.raters),
         "rating": {
             "min": float(table.values.min()),
             "mean": float(table.values.mean()),
@@ -180,25 +168,34 @@ def _spread(counts: Ints) -> dict[str, float]:
     }
 
 
-def _indptr(owners: Indices, users: int) -> Ints:
-    counts = np.bincount(owners, minlength=users)
-    return np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
+def draw_ratings(rows: RowTable[Any], takes: Ints, seed: int | bytes, purpose: str) -> Bools:
+    """Draw some ratings of every user, uniformly without replacement.
+
+    Parameters
+    ----------
+    rows : RowTable
+    takes : ndarray of int64, shape (users,)
+        How many of each.
+    seed : int or bytes
+        With the purpose, the user's number and the number of its ratings it settles which.
+    purpose : str
+
+    Returns
+    -------
+    ndarray of bool, shape (ratings,)
+    """
+    return _draw(as_words(derive(seed, purpose)), rows.starts, takes)
 
 
 @compiled
-def _draw(key: Words, indptr: Ints, take: int) -> Bools:
-    """Draw `take` entries of every user that has any, uniformly without replacement (Knuth's Algorithm S).
-
-    An entry is taken with probability (still to take) / (entries left); its coin is a function of the key, the user
-    and the entry's rank there.
-    """
-    drawn = np.zeros(indptr[-1], dtype=np.bool_)
-    for user in range(len(indptr) - 1):
-        stream = siphash1(key[0], key[1], np.uint64(user))
-        missing = take
-        for entry in range(indptr[user], indptr[user + 1]):
-            coin = (draw(stream, np.uint64(entry - indptr[user])) >> np.uint64(11)) * 2.0**-53
-            if (indptr[user + 1] - entry) * coin < missing:
-                drawn[entry] = True
+def _draw(key: Words, starts: Ints, takes: Ints) -> Bools:
+    """Draw by Knuth's Algorithm S: a rating is taken with probability (still to take) / (ratings left)."""
+    drawn = np.zeros(starts[-1], np.bool_)
+    for user in range(starts.size - 1):
+        stream, missing = siphash1(key[0], key[1], np.uint64(user)), takes[user]
+        for place in range(starts[user], starts[user + 1]):
+            coin = (draw(stream, np.uint64(place - starts[user])) >> np.uint64(11)) * 2.0**-53
+            if (starts[user + 1] - place) * coin < missing:
+                drawn[place] = True
                 missing -= 1
     return drawn

@@ -8,10 +8,10 @@ from typing import NamedTuple
 import numpy as np
 
 from coordinator.protocol.arrays import Bools2, Floats, Floats2, Indices, Ints
-from coordinator.protocol.features import ItemFeatures
+from coordinator.protocol.features import ItemFeatures, residuals
+from coordinator.protocol.rows import Rows
 from coordinator.server.completion.crowd import Crowd, local_crowd
 from coordinator.server.completion.fitting import FittedModel, Fitting, begin, iterate
-from coordinator.server.completion.rows import Rows
 
 
 class Planted(NamedTuple):
@@ -25,8 +25,11 @@ class Planted(NamedTuple):
 
     def crowd(self, workers: int = 1) -> Crowd:
         """All its users, public."""
-        rows = Rows(starts=self.starts, items=self.items, values=self.values, count=self.truth.shape[1])
-        return local_crowd(rows, ThreadPoolExecutor(workers) if workers > 1 else None, workers)
+        return local_crowd(self.rows(), ThreadPoolExecutor(workers) if workers > 1 else None, workers)
+
+    def rows(self) -> Rows:
+        """Its ratings."""
+        return Rows(starts=self.starts, items=self.items, values=self.values, count=self.truth.shape[1])
 
     def dense(self, mean: Floats) -> Floats2:
         """Centred ratings, 0 where nothing was rated."""
@@ -71,3 +74,15 @@ def soft_impute(of: Planted, mean: Floats, kappa: float, iterations: int = 1200)
         left, values, right = np.linalg.svd(np.where(of.seen, of.dense(mean), fit), full_matrices=False)
         fit = (left * np.maximum(values - kappa, 0)) @ right
     return fit
+
+
+def complete_many(features: ItemFeatures, starts: Ints, items: Indices, values: Floats) -> Floats2:
+    """Completed rating vectors r of several users, shape (users, m)."""
+    rows = Rows(starts=starts, items=items, values=values, count=features.items)
+    return residuals(features, rows) + features.mean
+
+
+def complete(features: ItemFeatures, items: Indices, values: Floats) -> Floats:
+    """The completed rating vector r of one user."""
+    row: Floats = complete_many(features, np.array([0, items.size]), items, values)[0]
+    return row

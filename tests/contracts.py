@@ -9,7 +9,6 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pytest
 from boundary import SEED, Wire, leaves, shows_a_secret
 from runs import here, of_file, planted_ratings, small, write_movielens
@@ -123,7 +122,7 @@ class MechanismContract:
         scenario = of_file(file, **case, users=150)
         one, other = here(scenario), here(scenario, workers=2, devices_per_actor=13)
         assert same(one, other)
-        rated = np.diff(one.population.ratings.rated(as_words(bytes(16)), 0, 150)[0])
+        rated = one.population.ratings.rated(as_words(bytes(16)), 0, 150).degrees
         assert one.statistic.asked == one.outcome.state.fresh
         assert one.statistic.missing == (int((rated < 2).sum()) if scenario.settings.rated_public else 0)
         assert one.statistic.answered + one.statistic.missing == one.statistic.asked

@@ -134,7 +134,7 @@ def voter_targets() -> list[Target]:
     kinds = (
         (PlantedVoters(client=group % 3 - 1, taste=taste, diverse=taste == 1, objects=OBJECTS, radius=2), plain),
         (TableVoters(table=RNG.integers(3, size=(ROUNDS, USERS), dtype=np.uint8), group=group), plain),
-        (RatingVoters(starts=OF.starts, items=OF.items, values=OF.values), forged(plain, titles=titles)),
+        (RatingVoters(rows=tiers.private(OF)), forged(plain, titles=titles)),
     )
     found = []
 

@@ -84,7 +84,8 @@ class Device(DeviceHalf):
         self.names, self.lie = (name,), lie
 
     def sketch(self, query: Query, ratings: Ratings, coins: Coins) -> Sketched:
-        starts, items, likes = ratings.rated(coins.master, coins.first, coins.devices)
+        told = ratings.rated(coins.master, coins.first, coins.devices)
+        starts, items, likes = told.starts, told.items, told.values
         rated = np.diff(starts)
         some = np.flatnonzero(rated)
         place = starts[some] + (coins.sketch()[some] % rated[some].astype(np.uint64)).astype(np.int64)

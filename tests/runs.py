@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from actors.log import files_of
+from coordinator.protocol.rows import RowTable
 from scenarios.app.experiment import Ended as Seed
 from scenarios.app.finishing import Finished, write_folder
 from scenarios.claiming import mark_of_run
@@ -116,9 +117,10 @@ def split_of(rows: Sequence[Sequence[tuple[int, bool]]], held: Sequence[Sequence
     """A split of users who rated (item, liked), with these held-out items."""
     flat = [pair for row in rows for pair in sorted(row)]
     train = RatingTable(
-        indptr=np.cumsum([0, *map(len, rows)]),
+        starts=np.cumsum([0, *map(len, rows)]),
         items=np.array([item for item, _ in flat], np.int32),
         values=np.array([float(liked) for _, liked in flat]),
+        count=items,
         user_labels=np.array([str(user) for user in range(len(rows))], np.object_),
         item_labels=np.array([str(item) for item in range(items)], np.object_),
         source="planted",
@@ -126,8 +128,12 @@ def split_of(rows: Sequence[Sequence[tuple[int, bool]]], held: Sequence[Sequence
     return Split(
         train=train,
         likes=np.array([liked for _, liked in flat], np.bool_),
-        held_indptr=np.cumsum([0, *map(len, held)]),
-        held_items=np.array([item for row in held for item in row], np.int32),
+        held=RowTable(
+            starts=np.cumsum([0, *map(len, held)]),
+            items=np.array([item for row in held for item in row], np.int32),
+            values=None,
+            count=items,
+        ),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import pickle
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -78,6 +79,17 @@ def test_ray_is_known_in_its_rooms_only() -> None:
     rooms = ("coordinator/server/fleet/", "actors/host.py", "actors/hosted_keeper.py", "scenarios/places/")
     assert [path for path in found if not path.startswith((*rooms, "scenarios/submission/"))] == []
     assert len(found) <= 14, sorted(found)
+
+
+def test_the_architecture_page_has_one_sentence_for_each_room() -> None:
+    root = Path(__file__).parents[1]
+    packages = ("actors", "blindrec", "coordinator", "scenarios")
+    folders = [path.parent for package in packages for path in (root / package).rglob("__init__.py")]
+    rows = re.findall(
+        r"^\| `([a-z_/]+)` \| ([A-Z][^|]*)\. \|$", (root / "docs/architecture.md").read_text(), re.MULTILINE
+    )
+    assert sorted(room for room, _ in rows) == sorted(folder.relative_to(root).as_posix() for folder in folders)
+    assert not [sentence for _, sentence in rows if ". " in sentence]
 
 
 @pytest.mark.parametrize("scenario", [small(seed=SEED, like="0.9,0.2;0.1,0.7"), small(seed=SEED, epsilon="inf")])

@@ -19,7 +19,7 @@ from runs import planted_ratings, write_movielens
 from actors import electors as electors_module
 from actors.client import Client
 from actors.electors import VoterCohort
-from actors.voters import PlantedVoters
+from actors.voters import PlantedVoters, RatingVoters
 from coordinator.protocol.arrays import Indices
 from coordinator.protocol.ballots import Ballot, Service, Votes
 from coordinator.protocol.budget import PrivacyParameter
@@ -171,8 +171,8 @@ def private_parts(run: OnlineRun) -> Iterator[bytes]:
     voters = run.world.voters
     if isinstance(voters, PlantedVoters):
         yield from (voters.client.tobytes(), voters.taste[0].tobytes(), voters.diverse[0].tobytes())
-    else:
-        yield from (getattr(voters, name).tobytes() for name in ("items", "values", "starts"))
+    elif isinstance(voters, RatingVoters):
+        yield from (getattr(voters.rows, name).tobytes() for name in ("items", "values", "starts"))
 
 
 def peers_of(run: OnlineRun) -> Iterator[bytes]:

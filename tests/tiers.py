@@ -12,11 +12,11 @@ from actors.coins import Coins
 from actors.keeper import Books
 from actors.second_order.cohort import PrivateCohort
 from actors.second_order.consent import Consent
-from actors.second_order.ratings import PrivateRatings
 from coordinator.protocol.arrays import Floats, Indices, Ints
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.features import ItemFeatures
 from coordinator.protocol.grid import on_grid
+from coordinator.protocol.rows import Rows
 from coordinator.protocol.second_order import SecondOrderQuery
 from coordinator.protocol.second_order_mechanisms import found
 
@@ -63,9 +63,9 @@ def query(model: ItemFeatures, mechanism: str, *, epsilon: Fraction = Fraction(1
     return SecondOrderQuery(model=model.digest, mechanism=mechanism, epsilon=told, batch=batch)
 
 
-def private(of: Rated, *, items: int = 70) -> PrivateRatings:
+def private(of: Rated, *, items: int = 70) -> Rows:
     """What devices hold that rated so, of a catalogue of so many items."""
-    return PrivateRatings(starts=of.starts, items=of.items, values=of.values, count=items)
+    return Rows(starts=of.starts, items=of.items, values=of.values, count=items)
 
 
 WILLING = Consent(mechanisms=frozenset(found()), epsilon=None, own_h=True)

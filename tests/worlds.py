@@ -15,6 +15,7 @@ from coordinator.protocol.arrays import Bits, Floats, Ints
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.channels import ChoiceChannel
 from coordinator.protocol.messages import Query, Release, pack
+from coordinator.protocol.rows import Likes, RowTable, starts_of
 from coordinator.protocol.sensing import sensing_table
 from coordinator.server.statistics.pairs import PairStatistic
 from coordinator.server.statistics.scores import ScoreStatistic
@@ -57,15 +58,18 @@ def block_ratings(of: World, users: int = 1 << 20) -> BlockRatings:
 
 
 def stored_ratings(users: Sequence[dict[int, bool]], behind: Sequence[int], items: int) -> StoredRatings:
-    """The users' ratings in CSR; device i stands for user ``behind[i]``."""
+    """The users' ratings; device i stands for user ``behind[i]``."""
+    return StoredRatings(rows=likes(users, items), user=np.array(behind, np.int32), rated_public=True)
+
+
+def likes(users: Sequence[dict[int, bool]], items: int) -> Likes:
+    """A row for every user, of the items that it rated and whether it liked them."""
     rows = [dict(sorted(user.items())) for user in users]
-    return StoredRatings(
-        items=items,
-        starts=np.cumsum([0, *(len(row) for row in rows)]),
-        rated_items=np.array([item for row in rows for item in row], np.int32),
-        likes=np.array([like for row in rows for like in row.values()], np.bool_),
-        user=np.array(behind, np.int32),
-        rated_public=True,
+    return RowTable(
+        starts=starts_of(np.array([len(row) for row in rows], np.int64)),
+        items=np.array([item for row in rows for item in row], np.int32),
+        values=np.array([like for row in rows for like in row.values()], np.bool_),
+        count=items,
     )
 
 

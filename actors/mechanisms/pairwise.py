@@ -56,15 +56,15 @@ class PairwiseOfRated(Pairwise):
 
     def sketch(self, query: Query, ratings: Ratings, coins: Coins) -> Sketched:
         """Return 1 for each device that agrees about a pair among its rated items, and the pairs."""
-        starts, rated, likes = ratings.rated(coins.master, coins.first, coins.devices)
-        places = pairs_among(round_key(query.public_seed, query.round), coins.first, np.diff(starts))
+        rated = ratings.rated(coins.master, coins.first, coins.devices)
+        places = pairs_among(round_key(query.public_seed, query.round), coins.first, rated.degrees)
         able = places[:, 0] >= 0
-        rows = np.where(able[:, None], starts[:-1, None] + places, 0)
+        rows = np.where(able[:, None], rated.starts[:-1, None] + places, 0)
         pairs = np.full((coins.devices, 2), -1, np.int32)
         opinions = np.full((coins.devices, 2), DISLIKED, np.uint8)
         if able.any():
-            pairs[able] = rated[rows[able]]
-            opinions[able] = np.where(likes[rows[able]], LIKED, DISLIKED)
+            pairs[able] = rated.items[rows[able]]
+            opinions[able] = np.where(rated.values[rows[able]], LIKED, DISLIKED)
         bits = self.agree(opinions[:, 0], opinions[:, 1]) & able
         return Sketched(bits.astype(np.uint8).reshape(coins.devices, 1), None if able.all() else able, pairs)
 

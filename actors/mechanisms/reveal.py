@@ -7,7 +7,6 @@ import numpy as np
 from actors.coins import Coins
 from actors.halves import DeviceHalf, Sketched
 from actors.ratings import Ratings
-from coordinator.protocol.arrays import Ints
 from coordinator.protocol.coins import round_key
 from coordinator.protocol.messages import Query
 from coordinator.protocol.reveal import kept, reveals
@@ -23,13 +22,13 @@ class Reveal(DeviceHalf):
         """Return the bits of those that tell; with probability ``1 - share``, by a public coin, all of them are 0."""
         first, count = coins.first, coins.devices
         streams = device_streams(round_key(query.public_seed, query.round), first, count)
-        starts, rated, likes = ratings.rated(coins.master, first, count)
-        device: Ints = np.repeat(np.arange(count), np.diff(starts))
+        rated = ratings.rated(coins.master, first, count)
+        device = rated.owners
         tells = reveals(streams, query.parameters["share"])[device]
-        tells &= kept(streams, starts, int(query.parameters["most"]))
+        tells &= kept(streams, rated.starts, int(query.parameters["most"]))
         bits = np.zeros((count, 2 * query.items), np.uint8)
-        bits[device[tells], rated[tells]] = 1
-        bits[device[tells], query.items + rated[tells]] = likes[tells]
+        bits[device[tells], rated.items[tells]] = 1
+        bits[device[tells], query.items + rated.items[tells]] = rated.values[tells]
         return Sketched(bits)
 
 

@@ -15,12 +15,12 @@ from actors.keeper import Books, UnreachableError
 from actors.second_order.answers import Answer, Answers, Pin
 from actors.second_order.consent import Consent
 from actors.second_order.mechanisms import half_of
-from actors.second_order.ratings import PrivateRatings
 from coordinator.protocol.arrays import Floats2
 from coordinator.protocol.checked import LARGEST, require_block, require_bytes, require_whole
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.features import ItemFeatures, residuals_many
+from coordinator.protocol.features import ItemFeatures, residuals
+from coordinator.protocol.rows import Rows
 from coordinator.protocol.second_order import Announcement, SecondOrderQuery, SecondOrderRelease
 from coordinator.protocol.second_order_mechanisms import half_of as public_half_of
 
@@ -50,7 +50,7 @@ class PrivateCohort(Embodied):
 
     Parameters
     ----------
-    ratings : PrivateRatings
+    ratings : Rows
         Their ratings, and the size of the public catalogue.
     secret : bytes
         The population's sixteen-byte master secret; each device's own secret is derived from it.
@@ -64,7 +64,7 @@ class PrivateCohort(Embodied):
 
     def __init__(
         self,
-        ratings: PrivateRatings,
+        ratings: Rows,
         secret: bytes,
         first: int,
         *,
@@ -73,7 +73,7 @@ class PrivateCohort(Embodied):
     ) -> None:
         self._consent = consent
         self._ratings, self._master = ratings, as_words(secret)
-        self.first, self.stop = first, first + self._ratings.devices
+        self.first, self.stop = first, first + self._ratings.users
         self._answers = Answers(self.first, self.stop, keeper)
         self._announced = deque[Pin]()
 
@@ -220,9 +220,9 @@ class PrivateCohort(Embodied):
 
     def _answer_block(self, query: SecondOrderQuery, features: ItemFeatures, first: int, stop: int) -> list[Answer]:
         own = self._ratings.block(first - self.first, stop - self.first)
-        residuals = _finite(residuals_many(features, own.starts, own.items, own.values))
+        vectors = _finite(residuals(features, own))
         coins = Coins(self._master, first, stop - first, query.words)
-        told = half_of(query.mechanism).payloads(residuals, query, features, coins)
+        told = half_of(query.mechanism).payloads(vectors, query, features, coins)
         guarantee = public_half_of(query.mechanism).promised(query)
         about = query.id, query.model, query.mechanism, query.epsilon, guarantee
         return [Answer(first + k, *about, payload) for k, payload in enumerate(told)]

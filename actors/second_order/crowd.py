@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from actors.keeper import Books
 from actors.second_order.cohort import PrivateCohort
 from actors.second_order.consent import Consent
-from actors.second_order.ratings import PrivateRatings
+from coordinator.protocol.rows import Rows
 
 DEVICES_A_COHORT = 5
 """Devices of one cohort: fewer than a batch has, so that all workers have something to do."""
@@ -25,13 +25,6 @@ class PrivateDevices:
 
     consent: Consent
 
-    def cohort(
-        self, holdings: PrivateRatings, secret: bytes, first: int, stop: int, keeper: Books | None
-    ) -> PrivateCohort:
+    def cohort(self, holdings: Rows, secret: bytes, first: int, stop: int, keeper: Books | None) -> PrivateCohort:
         """Return devices ``first`` to ``stop - 1``."""
         return PrivateCohort(holdings.block(first, stop), secret, first, consent=self.consent, keeper=keeper)
-
-
-def cohort_bounds(devices: int) -> list[tuple[int, int]]:
-    """Return every cohort's devices ``[first, stop)``."""
-    return [(first, min(first + DEVICES_A_COHORT, devices)) for first in range(0, devices, DEVICES_A_COHORT)]

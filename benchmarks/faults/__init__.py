@@ -1,1 +1,1 @@
-"""A simulation of faults: whole runs in one process, disturbed by one seeded scheduler; a history is one number."""
+"""A simulation of faults: one seeded scheduler disturbs whole runs in one process, and a number names each history."""

@@ -1,7 +1,7 @@
 """Many histories: ``python -m benchmarks.faults --histories N [--first K] [--family F] [--history H]``.
 
-Each is a whole run in this process that one seeded scheduler disturbs; what must hold is looked at all along. A history
-that goes wrong is told by its number, which replays it exactly; then the exit code is 1.
+Each history is a whole run in this process, disturbed by one seeded scheduler and checked all along. If a history goes
+wrong, its number is printed, which replays it exactly, and the exit code is 1.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from benchmarks.faults.scheduler import KINDS
 
 
 def table(histories: Iterable[Told]) -> list[str]:
-    """Return how many histories of each family had each kind of fault, how often, and how the runs went on."""
+    """Return, for each family, how many histories had each kind of fault, how often, and how the runs continued."""
     told = list(histories)
     of = {name: [one for one in told if one.family == name] for name in FAMILIES}
     happened = sum((one.fired for one in told), Counter[str]())
@@ -47,7 +47,7 @@ def replayed(number: int) -> Told:
 
 
 def played(numbers: Iterable[int]) -> list[Told]:
-    """Play many histories; Ctrl-C ends that, and what was played counts."""
+    """Play many histories; Ctrl-C ends this, and the histories played so far count."""
     told: list[Told] = []
     try:
         for number in track(list(numbers), "histories", console=Console(stderr=True)):
@@ -66,7 +66,7 @@ def main(
     family: Annotated[Literal["run", "online", "two-tier"] | None, typer.Option(help="Default: all in turn.")] = None,
     history: Annotated[int | None, typer.Option(help="Play this one only, and print what happens.", min=0)] = None,
 ) -> None:
-    """Play histories; exit code 1 where one goes wrong."""
+    """Play histories; the exit code is 1 if one goes wrong."""
     if history is not None:
         sys.exit(bool(replayed(history).wrong))
     begin = time.perf_counter()

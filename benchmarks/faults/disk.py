@@ -1,4 +1,4 @@
-"""The disk of a history: files lie in a real folder, and it is known what of them would outlive a power cut."""
+"""The disk of a history: files are in a real folder, and the simulation knows what a power cut would leave of them."""
 
 from __future__ import annotations
 
@@ -16,24 +16,23 @@ from benchmarks.faults.scheduler import Fault, KeeperDiedError, Killed, PowerCut
 from scenarios.store import mark
 
 Image = dict[Path, bytes | None]
-"""What lies on a disk: the content of each file, None for a folder; folders come before what is in them."""
+"""Contents of a disk: bytes for a file, None for a folder; a folder comes before its files."""
 FULL = 4.0
-"""Seconds that a full disk stays full at most."""
+"""Most seconds that a full disk stays full."""
 
 
 class Disk:
     """A folder whose files are written through `actors.durable`, which gets this in the place of `os`.
 
-    Which names a folder has outlives a power cut as it was when the folder was last synchronized, and what a file
-    holds as it was when the file was. Of what came later some is kept: each change of a name or not, and any beginning
-    of what was added to a file.
+    After a power cut a folder has the names, and a file the content, that it had when it was last synchronized. Of
+    later changes some may survive: any of the changed names, and any beginning of what was added to a file.
 
     Parameters
     ----------
     root : Path
         Empty.
     scheduler : Scheduler
-        Says when an operation fails, or is the last one of its process.
+        Decides when an operation fails or is the last one of its process.
     """
 
     def __init__(self, root: Path, scheduler: Scheduler) -> None:
@@ -50,12 +49,12 @@ class Disk:
         return getattr(os, name)
 
     def urandom(self, count: int) -> bytes:
-        """Return bytes that follow from the history."""
+        """Return random bytes that follow from the history's number."""
         return self._scheduler.bytes(count)
 
     @contextmanager
     def instead_of_the_system(self) -> Iterator[None]:
-        """Let all that is kept be written here."""
+        """Redirect all file operations of `actors.durable` to this disk."""
         places: tuple[Any, ...] = (durable, log, mark)
         for module in places:
             module.os = self
@@ -67,7 +66,7 @@ class Disk:
 
     @contextmanager
     def used_by(self, user: str) -> Iterator[None]:
-        """Tell whose operations these are: the driver's, or the keeper's, which may die alone."""
+        """Name the process of the following operations: the driver, or the keeper, which may die alone."""
         before, self._user = self._user, user
         try:
             yield
@@ -86,13 +85,13 @@ class Disk:
         return held
 
     def close(self, held: int) -> None:
-        """Close, whatever happens."""
+        """Close a file; this never fails."""
         path = self._held.pop(held)
         os.close(held)
         self._may_end(f"close {path.name}")
 
     def write(self, held: int, content: memoryview) -> int:
-        """Write all, or as much as comes to the disk before it is full or the process ends."""
+        """Write everything, or a part if the disk becomes full or the process ends."""
         part = content[: self._scheduler.below(len(content) + 1)]
         try:
             self._may_end(f"write {self._held[held].name}")
@@ -106,20 +105,20 @@ class Disk:
         return os.write(held, content)
 
     def fsync(self, held: int) -> None:
-        """Note what is on the disk now."""
+        """Note that the disk now holds the file or folder as it is."""
         path = self._held[held]
         self._may_end(f"synchronize {path.name}")
         if self._scheduler.happens("disk error", path.name):
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         if not path.is_relative_to(self.root):
-            return  # the folder above, where folders of others come and go
+            return  # the folder above is not tracked, because others use it
         if path.is_dir():
             self._names[path] = self._listed(path)
         else:
             self._content[self._file(path)] = path.read_bytes()
 
     def _may_end(self, what: str) -> None:
-        """Let this be the last operation of its process, or of all."""
+        """Possibly make this the last operation of its process, or of all processes."""
         if self._user == "keeper" and self._scheduler.happens("keeper dies", f"at {what}"):
             raise KeeperDiedError
         for kind, fault in (("killed", Killed), ("power cut", PowerCut)):
@@ -132,7 +131,7 @@ class Disk:
         return not self._scheduler.calm and self._scheduler.now < self._full
 
     def _file(self, path: Path) -> int:
-        """Return what a file or a folder is known by, whatever name it has."""
+        """Return the identity of a file or folder, which does not depend on its name."""
         file = self._files.setdefault(path.stat().st_ino, next(self._count))
         if path.is_dir():
             self._folders.add(file)
@@ -142,7 +141,7 @@ class Disk:
         return {path.name: self._file(path) for path in sorted(folder.iterdir())}
 
     def lasting(self, folder: Path) -> dict[str, bytes]:
-        """Return the files of a folder that would outlive a power cut now, and what of them would."""
+        """Return the files of a folder that a power cut would leave now, with their contents."""
         below = folder.relative_to(self.root).parts
         for depth, name in enumerate(below):
             if name not in self._names.get(self.root.joinpath(*below[:depth]), {}):
@@ -150,12 +149,12 @@ class Disk:
         return {name: self._content.get(file, b"") for name, file in self._names.get(folder, {}).items()}
 
     def whole(self) -> Image:
-        """Return all that lies here, as the processes see it."""
+        """Return the disk's contents as processes see them."""
         found = {path: None if path.is_dir() else path.read_bytes() for path in sorted(self.root.rglob("*"))}
         return dict(found)
 
     def survivors(self) -> Image:
-        """Return what a power cut leaves."""
+        """Return the contents that a power cut leaves."""
         image: Image = {}
         self._keep(self.root, image)
         return image
@@ -168,7 +167,7 @@ class Disk:
             if kept is None:
                 continue
             path = folder / name
-            if kept in self._folders:  # which was removed since, perhaps
+            if kept in self._folders:  # it may have been removed since
                 image[path] = None
                 self._keep(path, image)
                 continue
@@ -177,7 +176,7 @@ class Disk:
             image[path] = lasts + later[: self._scheduler.below(len(later) + 1)]
 
     def restore(self, image: Image, *, synchronized: bool) -> None:
-        """Put an image here, in the place of what code that was cut off still did while it ended."""
+        """Restore an image, because code that was cut off may have changed files while it ended."""
         known = {path: self._file(path) for path in self.root.rglob("*")}
         if synchronized:
             self._names.clear()

@@ -1,4 +1,4 @@
-"""The driver in a history: it keeps what coordinators tell it, and ends the run where that cannot be kept."""
+"""The driver in a history: it stores the coordinators' rounds, and ends the run if it cannot."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from scenarios.store.chain import Chain
 
 
 class DriverFailed(Fault):
-    """The driver ends the run with an error that it tells."""
+    """The driver ends the run with an error."""
 
     def __init__(self, error: BlindrecError) -> None:
         super().__init__(str(error))
@@ -21,7 +21,7 @@ class DriverFailed(Fault):
 
 
 class Driver:
-    """Keeps the rounds that the coordinator tells it, in their order, as `scenarios.places.supervising` does."""
+    """Stores the coordinator's rounds in order, as `scenarios.places.supervising` does."""
 
     def __init__(
         self, chain: Chain[Any], keeper: KeepersProcess, scheduler: Scheduler, witness: Witness, *, in_step: bool
@@ -32,7 +32,7 @@ class Driver:
         self._failed: BlindrecError | None = None
 
     def hear(self, over: Any) -> None:
-        """Be told of a round; it is fetched and kept a little later, and waited for where the plan goes on in step."""
+        """Take a round, which is fetched and stored a little later; wait for that if the plan goes on in step."""
         self._told.append(over)
         slow = LONG if self._scheduler.happens("driver lags") else 1.0
         self._scheduler.at(slow * self._scheduler.delay(), self._keep)
@@ -40,7 +40,7 @@ class Driver:
             self.wait()
 
     def coordinator_died(self) -> None:
-        """Forget the rounds that the coordinator had not handed out."""
+        """Forget the rounds that a dead coordinator had not handed out."""
         self._told.clear()
 
     def _keep(self) -> None:
@@ -57,7 +57,7 @@ class Driver:
         self._scheduler.say("one more round is kept")
 
     def require_well(self) -> None:
-        """End the run where a round could not be kept, or the keeper is gone."""
+        """End the run if a round cannot be stored or the keeper is gone."""
         try:
             self._keeper.require_there()
         except BlindrecError as error:
@@ -66,7 +66,7 @@ class Driver:
             raise DriverFailed(self._failed)
 
     def wait(self) -> None:
-        """Wait until all rounds are kept."""
+        """Wait until all rounds are stored."""
         while self._told:
             self._scheduler.step()
             self.require_well()

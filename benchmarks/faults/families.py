@@ -1,4 +1,4 @@
-"""All families of runs; a history's number says which one it is of."""
+"""All families of runs; a history's number determines its family."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ FAMILIES: dict[str, Family] = {one.name: one for one in (Queries(), Online(), Tw
 
 
 def family_of(number: int) -> Family:
-    """Return the family that a history is of."""
+    """Return the family of a history."""
     return list(FAMILIES.values())[number % len(FAMILIES)]
 
 

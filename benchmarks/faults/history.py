@@ -1,4 +1,4 @@
-"""One history: a run that is disturbed, resumed and disturbed again, until nothing happens any more and it must end."""
+"""One history: a run that is disturbed, resumed and disturbed again, and at last left alone, so that it must end."""
 
 from __future__ import annotations
 
@@ -28,30 +28,30 @@ from scenarios.store.mark import Mark
 from scenarios.store.taking import take
 
 DISTURBED = 3
-"""Attempts that are disturbed; after them nothing happens any more."""
+"""Number of disturbed attempts; later ones have no faults."""
 MOST_COORDINATORS = 8
 MEMORY = Path("/dev/shm")
-"""Where files of a history are kept in memory; elsewhere it only takes longer."""
+"""A folder in memory for a history's files; without one histories only take longer."""
 
 
 @dataclass(frozen=True)
 class Told:
-    """What came of a history.
+    """The result of a history.
 
     Attributes
     ----------
     number : int
         The history.
     family : str
-        What kind of run it was.
+        The family of its run.
     fired : Counter
         How often each kind of fault happened.
     attempts : int
         How often the run was begun or resumed.
     cut_off : int
-        Answers that are missing since devices could not reach their keeper.
+        Answers that are missing because devices could not reach their keeper.
     wrong : str
-        What did not hold; empty where all did.
+        The first violated condition; empty if there is none.
     trace : list of str
         What happened.
     """
@@ -66,7 +66,7 @@ class Told:
 
 
 class History:
-    """A run in a folder of its own.
+    """One run in its own folder.
 
     Parameters
     ----------
@@ -94,13 +94,13 @@ class History:
                     pass
         except Violation as error:
             wrong = str(error)
-        except Exception as error:  # whatever a history brings to light is told by its number
+        except Exception as error:  # any error is reported with the history's number
             wrong = f"{type(error).__name__}: {error}"
         scheduler, family, cut_off = self._scheduler, self._family.name, self._witness.cut_off
         return Told(scheduler.number, family, scheduler.fired, self._attempts, cut_off, wrong, scheduler.trace)
 
     def _over(self) -> bool:
-        """Begin or resume the run; return whether it came to its end, and see that it is the right one."""
+        """Begin or resume the run; return whether it ended, and check that its end is the right one."""
         scheduler, self._attempts = self._scheduler, self._attempts + 1
         scheduler.calm = self._attempts > DISTURBED
         scheduler.say("the run begins" if self._attempts == 1 else "the run is resumed")
@@ -126,7 +126,7 @@ class History:
 
     @contextmanager
     def _noticing(self) -> Iterator[list[tuple[Image, bool]]]:
-        """Take down what is on the disk as soon as a crash is thrown, before code that is cut off still cleans up."""
+        """Take an image of the disk when a crash is raised, before the interrupted code can clean up."""
         crash: list[tuple[Image, bool]] = []
 
         def noticed(fault: type[Fault]) -> None:
@@ -137,7 +137,7 @@ class History:
         yield crash
 
     def _require_told(self, error: BlindrecError, disk_errors: int) -> None:
-        """Let a disturbed run end with an error that tells what was lost; any other is wrong."""
+        """Accept that a disturbed run ends with an error that names what was lost; any other error is wrong."""
         scheduler = self._scheduler
         scheduler.say(f"the run ends: {type(error).__name__}: {error}".replace(str(self._disk.root), ""))
         on_disk = scheduler.fired["disk full"] + scheduler.fired["disk error"] > disk_errors
@@ -146,7 +146,7 @@ class History:
             raise Violation(f"it ended with {type(error).__name__}: {error}") from error
 
     def _run(self) -> None:
-        """Do what a command with `--out` does, and hold its end."""
+        """Do what a command with `--out` does, and check its end."""
         with sole(self._out):
             take(self._out, Mark(kind=self._family.name, scenario={}, source_sha256=None, code_sha256=""))
             kept = self._family.kept(self._out)
@@ -171,7 +171,7 @@ class History:
         return Site(f"{name} from {bounds[0]}", start, self._scheduler, keeper, self._witness)
 
     def _conducted(self, kept: Chain[Any], keeper: KeepersProcess, devices: dict[str, Cohorts]) -> Any:
-        """Let a coordinator conduct the rounds; where it dies, the next one."""
+        """Let a coordinator conduct the rounds; if it dies, the next one continues."""
         scheduler, witness = self._scheduler, self._witness
         for _ in range(MOST_COORDINATORS):
             driver = Driver(kept, keeper, scheduler, witness, in_step=self._world.plan.in_step)
@@ -190,7 +190,7 @@ class History:
 
 
 def play(number: int) -> Told:
-    """Play a history, in a folder that is gone afterwards."""
+    """Play a history in a temporary folder."""
     folder = tempfile.mkdtemp(prefix="faults-", dir=MEMORY if MEMORY.is_dir() else None)
     try:
         return History(number, Path(folder)).play()

@@ -1,4 +1,4 @@
-"""Online clients served one after the other: small worlds, and what must hold there."""
+"""Small worlds of online clients, and the conditions that must hold there."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SECRET, COINS = derive(0, "faults online"), derive(1, "faults online")
 def _world(
     recommender: str, own: Sequence[int | None], *, epsilon: Fraction, budget: Fraction, each: int, invited: int = 0
 ) -> World:
-    """Return a world of clients, whose ``own`` devices are voters, too, or not; voters are in cohorts of ``each``."""
+    """Return a world of clients, whose ``own`` devices may also be voters; voters are in cohorts of ``each``."""
     random = np.random.default_rng([len(own), each])
     taste = random.integers(OBJECTS, size=(len(own), ROUNDS), dtype=np.uint8)
     diverse = np.zeros((len(own), ROUNDS), np.bool_)
@@ -80,7 +80,7 @@ def votes(world: World, place: int) -> Bits2:
 
 @cache
 def undisturbed(world: World) -> list[ServedClient]:
-    """Return how all clients are served if nothing happens."""
+    """Return how all clients are served without faults."""
     served: list[ServedClient] = straight(world, Straight(world))
     return served
 
@@ -94,12 +94,12 @@ class OnlineWitness(Charging):
         self._offered: dict[tuple[int, int], int] = {}
 
     def key(self, question: Any) -> bytes:
-        """Return what devices that could not book a question are noted by."""
+        """Return the name under which devices that could not book a question are noted."""
         told: bytes = question.service.id if type(question) is Ballot else question.id
         return told
 
     def leaves(self, question: Any, public: tuple[Any, ...], first: int, stop: int, answer: Any) -> None:
-        """Refuse what a device never says, or what is not booked on the disk."""
+        """Refuse an answer that the device never gives, or that is not booked on the disk."""
         if type(question) is Offer:
             self._likes(question, answer)
             return
@@ -119,7 +119,7 @@ class OnlineWitness(Charging):
         self.must_be_booked({(device, entered) for device in electors.tolist()}, question)
 
     def _likes(self, offer: Offer, liked: Any) -> None:
-        """Look at an offer that came to a client, and at the answer."""
+        """Check an offer to a client, and the answer."""
         client = self._world.crews[CLIENTS].holdings[offer.client]
         if liked is not client.answer(offer.round, offer.chosen):
             raise Violation(f"client {offer.client} said two things")
@@ -127,7 +127,7 @@ class OnlineWitness(Charging):
             raise Violation(f"client {offer.client} was recommended two objects in round {offer.round}")
 
     def keeps(self, over: Any) -> None:
-        """Refuse a client whose voters did not all enter, or who saw another recommendation."""
+        """Refuse a client whose voters did not all enter, or who saw another recommendation than without faults."""
         if type(over) is not ServedClient:
             raise Violation(f"a {type(over).__name__} is kept")
         seen = [self._offered.get((over.number, place)) for place in range(ROUNDS)]
@@ -136,7 +136,7 @@ class OnlineWitness(Charging):
             raise Violation(f"client {over.number} is kept otherwise than it was served")
 
     def ends(self, outcome: Any, kept: list[Any]) -> None:  # noqa: ARG002 (a protocol)
-        """Refuse recommendations or exposure other than if nothing had happened."""
+        """Refuse recommendations or exposures that differ from those without faults."""
         self.nothing_forgotten()
         for told, whole in zip(outcome, undisturbed(self._world), strict=True):
             for part in fields(Served):
@@ -154,12 +154,12 @@ class Online:
         _world("p-rec", (2, 7, None), epsilon=Fraction(1, 2), budget=Fraction(1), each=4),
         _world("multiplicative-weights", (0, 11), epsilon=Fraction(3, 4), budget=Fraction(1), each=6),
     )
-    """Voters' budgets hold all services, or keep those away that were not at home in one before."""
+    """A world in which budgets cover all services, or in which some voters stay away."""
 
     def kept(self, out: Path) -> KeptClients:
         """Return clients that were served."""
         return KeptClients(out, 0)
 
     def witness(self, world: World, disk: Disk) -> OnlineWitness:
-        """Return who sees that all holds."""
+        """Return the witness."""
         return OnlineWitness(world, disk)

@@ -1,4 +1,4 @@
-"""Processes that embody devices, or the server's own cohorts, and the keeper's: they die, and live on unnoticed."""
+"""Processes of devices, of the server's own cohorts and of the keeper, which may die or live on unnoticed."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from benchmarks.faults.witness import Witness
 from coordinator.protocol.errors import BlindrecError, LedgerError, LostError
 
 Told = Callable[[Any], None]
-"""Tells the server what came of a call: an answer, or an error."""
+"""Tells the server the answer or the error of a call."""
 GONE: Exception = ConnectionError("its process died")
-"""In place of Ray's error about a process that died."""
+"""Stands for Ray's error about a dead process."""
 CUT = 8.0
-"""Seconds for which a keeper cannot be reached at most."""
+"""Most seconds for which a keeper cannot be reached."""
 
 
 class KeepersProcess:
-    """The keeper's process; where it dies it is started anew from its log, and calls are repeated, as Ray does.
+    """The keeper's process. If it dies it is restarted from its log, and calls are repeated, as Ray does.
 
-    Where it cannot be started, it is gone for good: devices cannot reach it, and the driver notices.
+    If it cannot be restarted, it is gone for good: devices cannot reach it, and the driver notices.
 
     Parameters
     ----------
     folder : Path
-        Of its log.
+        Folder of its log.
 
     Raises
     ------
@@ -57,7 +57,7 @@ class KeepersProcess:
             self._keeper = self._started()
 
     def require_there(self) -> None:
-        """Refuse to go on without it; see `scenarios.spending.require_there`.
+        """Raise an error if it is gone; see `scenarios.spending.require_there`.
 
         Raises
         ------
@@ -67,7 +67,7 @@ class KeepersProcess:
             raise LostError("the process that keeps what devices have spent was lost")
 
     def book(self, first: int, stop: int, known: int, lines: Sequence[str]) -> tuple[int, list[str]]:
-        """As `Keeper.book`; a caller who waited too long meanwhile is told that nobody answers."""
+        """As `Keeper.book`; a caller who has waited too long gets an error instead."""
         if self._scheduler.happens("keeper dies", "between two calls"):
             self._start_anew()
         while self._keeper is not None:
@@ -93,7 +93,7 @@ class Call:
 
 
 class Process:
-    """One process that embodies a cohort; its devices' books are the keeper, as far as it can be reached."""
+    """One process with a cohort, which books with the keeper if it can reach it."""
 
     def __init__(self, site: Site, number: int) -> None:
         self.site, self.name = site, f"process {number} of {site.name}"
@@ -135,7 +135,7 @@ class Process:
             raise DeviceDiedError
 
     def take(self, call: Call) -> None:
-        """Answer a call, after those that came before it."""
+        """Answer a call after all earlier ones."""
         self._waiting.append(call)
         while self.alive and self._asked is None and self._waiting:
             self._asked = self._waiting.popleft()
@@ -168,16 +168,16 @@ class Process:
 
 @dataclass(eq=False)
 class Site:
-    """Where the process of a cohort is; a new one is started where it died, or is taken for dead.
+    """The address of a cohort's process; a new process is started if it died or is taken for dead.
 
     Attributes
     ----------
     name : str
-        Of the cohort, for the trace.
+        Name of the cohort, for the trace.
     start : callable
-        Given the devices' books, returns what a process embodies; it is asked as `actors.host.DeviceHost` is.
+        Gets the devices' books and returns the cohort of a process, which is called like `actors.host.DeviceHost`.
     watched : bool
-        Whether these are devices: the witness sees what leaves them. Else they are the server's own.
+        Whether these are devices, whose answers the witness checks, and not the server's own cohorts.
     """
 
     name: str
@@ -195,7 +195,7 @@ class Site:
         self._process = Process(self, 0)
 
     def ask(self, question: Any, first: int, stop: int, public: tuple[Any, ...], told: Told) -> None:
-        """Send a call to the process that stands here; ``told`` is what came of it, sooner or later."""
+        """Send a call to the present process; ``told`` is called with the result sooner or later."""
         scheduler, process = self.scheduler, self._process
         call = Call(question, first, stop, public, told)
         self._open = [*self._open[-7:], call]
@@ -209,7 +209,7 @@ class Site:
             scheduler.at(scheduler.delay(), lambda: self._replace(process))
 
     def died(self, process: Process) -> None:
-        """Start the next process; whoever waits for this one is told."""
+        """Start the next process; callers who wait for the old one get an error."""
         process.alive = False
         self._replace(process)
 

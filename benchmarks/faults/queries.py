@@ -1,4 +1,4 @@
-"""Rounds of queries: small worlds, and what must hold there."""
+"""Small worlds for rounds of queries, and the conditions that must hold there."""
 
 from __future__ import annotations
 
@@ -78,12 +78,12 @@ def _world(*rounds: tuple[Fraction, int, int], budget: Fraction, each: int, bloc
 
 @cache
 def truth(query: Query) -> Bits2:
-    """Return the bits that every device says to a query whenever it says anything, shape (devices, bits)."""
+    """Return the bits of every device that answers a query, shape (devices, bits)."""
     return Cohort(RATINGS, SECRET, 0, USERS, None).answer(query, 0, USERS).unpacked()
 
 
 class _Recording:
-    """Carries queries to devices that are always there, and notes who answers, by query id."""
+    """Carries queries to devices without faults, and notes who answers, by query id."""
 
     def __init__(self, cohorts: Cohorts, block: int, answered: dict[bytes, Bools]) -> None:
         self._cohorts, self._block, self._answered = cohorts, block, answered
@@ -98,7 +98,7 @@ class _Recording:
 
 @cache
 def undisturbed(world: World) -> tuple[Outcome, dict[bytes, Bools]]:
-    """Return how a world's run ends if nothing happens, and who answers in each round, by query id."""
+    """Return how a world's run ends without faults, and who answers in each round, by query id."""
     answered: dict[bytes, Bools] = {}
     fleet = Straight(world, lambda cohorts: _Recording(cohorts, world.block, answered))
     return straight(world, fleet), answered
@@ -113,7 +113,7 @@ class QueryWitness(Charging):
         self._masks: dict[tuple[bytes, bytes], Bools] = {}
 
     def leaves(self, question: Any, public: tuple[Any, ...], first: int, stop: int, answer: Any) -> None:
-        """Refuse what a device never says, or what is not booked on the disk."""
+        """Refuse an answer that the device never gives, or that is not booked on the disk."""
         if type(answer) is not Release or public:
             raise Violation(f"a {type(answer).__name__} leaves devices {first} to {stop - 1}")
         devices = first + np.flatnonzero(answer.answered_mask())
@@ -123,17 +123,17 @@ class QueryWitness(Charging):
         self.must_be_booked({(device, asked) for device in devices.tolist()}, question)
 
     def round_over(self, query: Any, releases: list[Any]) -> None:
-        """Note who answered in a round that the server takes for over."""
+        """Note who answered in a finished round."""
         mask = np.concatenate([release.answered_mask() for release in releases])
         self._masks[query.id, digest(releases)] = mask
 
     def keeps(self, over: Any) -> None:
-        """Refuse a round that no releases ended."""
+        """Refuse a stored round whose releases the witness has not seen."""
         if type(over) is not Round or (over.ask.query.id, over.digest) not in self._masks:
             raise Violation(f"{over} is kept, and no releases are like that")
 
     def ends(self, outcome: Any, kept: list[Any]) -> None:
-        """Refuse an end other than if nothing had happened, but for devices that could not reach their keeper."""
+        """Refuse an end that differs from the one without faults, except in devices that were cut off."""
         whole, _ = undisturbed(self._world)
         self.nothing_forgotten()
         if outcome.failure:
@@ -149,7 +149,7 @@ class QueryWitness(Charging):
             raise Violation("it ended with other releases, counts or another model than if nothing had happened")
 
     def _only_cut_off_ones_differ(self, outcome: Outcome, digests: list[bytes]) -> None:
-        """Hold every round's answers against the undisturbed ones, device by device."""
+        """Compare every round's answers with those without faults, device by device."""
         (_, answered), excused = undisturbed(self._world), set[int]()
         for ask, one in zip(outcome.state.asked, digests, strict=True):
             query_id = ask.query.id
@@ -171,12 +171,12 @@ class Queries:
         ),
         _world((HALF, 0, 16), (MOST, 8, 24), (HALF, 0, 24), budget=Fraction(1), each=8, block=4, window=4),
     )
-    """Some whose budgets hold all rounds, some whose do not."""
+    """Worlds in which budgets cover all rounds, and others."""
 
     def kept(self, out: Path) -> Journal:
         """Return the journal."""
         return Journal(out, 0)
 
     def witness(self, world: World, disk: Disk) -> QueryWitness:
-        """Return who sees that all holds."""
+        """Return the witness."""
         return QueryWitness(world, disk)

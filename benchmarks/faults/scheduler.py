@@ -1,4 +1,4 @@
-"""The one scheduler of a history: its clock, what is under way, which faults happen. All follows from a number."""
+"""The scheduler of a history decides its clock, its messages and its faults. Everything follows from a number."""
 
 from __future__ import annotations
 
@@ -25,44 +25,44 @@ KINDS = {
     "server's host dies": 0.05,
     "driver lags": 0.5,
 }
-"""Kinds of faults, and how probable each is at most wherever it can happen."""
+"""Kinds of faults, and the largest probability of each wherever it can happen."""
 SHARE = 0.4
-"""Share of all kinds that a history has."""
+"""Share of the kinds that occur in one history."""
 DEEPEST, DELAY, LONG = 3, 1.0, 20.0
-"""How many events may happen inside each other; mean seconds for a message, and for what a slow process does."""
+"""How deeply events may be nested; mean seconds of a message, and of a slow process's work."""
 
 
 class Fault(BaseException):
-    """Ends what is running, as a crash does: no code of ours may catch it."""
+    """Ends running code as a crash does; our own code must not catch it."""
 
 
 class Killed(Fault):
-    """The driver, and with it every process of the run, is gone; what was written is there."""
+    """The driver and with it every process of the run have died; written files remain."""
 
 
 class PowerCut(Fault):
-    """Everything is gone, and so is some of what was not synchronized."""
+    """A power cut: all processes have died, and some data that were not synchronized are lost."""
 
 
 class CoordinatorDiedError(Fault):
-    """The coordinator's process is gone."""
+    """The coordinator's process has died."""
 
 
 class KeeperDiedError(Fault):
-    """The keeper's process is gone."""
+    """The keeper's process has died."""
 
 
 class DeviceDiedError(Fault):
-    """A process that embodies devices, or a cohort of the server's own, is gone."""
+    """A process of devices, or of the server's own cohorts, has died."""
 
 
 class Violation(Fault):
-    """Something that must always hold does not."""
+    """A condition that must always hold is violated."""
 
 
 @dataclass
 class Scheduler:
-    """Decides everything that is left to chance in a history.
+    """Makes all random decisions of a history.
 
     Attributes
     ----------
@@ -99,11 +99,11 @@ class Scheduler:
         return int(self.coins.random() * count)
 
     def bytes(self, count: int) -> bytes:
-        """Return so many bytes, in place of those that a system draws."""
+        """Return so many random bytes, instead of the system's."""
         return bytes(self.below(256) for _ in range(count))
 
     def happens(self, kind: str, where: str = "") -> bool:
-        """Return whether a fault happens here; it is counted."""
+        """Return whether a fault happens here, and count it."""
         rate = 0.0 if self.calm else self._rates.get(kind, 0.0)
         if not rate or self.coins.random() >= rate:
             return False
@@ -112,7 +112,7 @@ class Scheduler:
         return True
 
     def crash(self, fault: type[Fault]) -> NoReturn:
-        """End all processes of the run, once whoever looks at the disk has seen what they leave there.
+        """End all processes of the run, after an image of the disk was taken.
 
         Raises
         ------
@@ -120,20 +120,20 @@ class Scheduler:
             `Killed` or `PowerCut`.
         """
         self.crashed(fault)
-        self.calm = True  # what is cut off may clean up, and nothing else happens to it
+        self.calm = True  # interrupted code may clean up without further faults
         raise fault
 
     def delay(self) -> float:
-        """Return how long a message is under way."""
+        """Return how long a message takes."""
         return self.coins.expovariate(1 / DELAY)
 
     def at(self, delay: float, act: Callable[[], None]) -> None:
-        """Let something happen after a delay."""
+        """Schedule an event after a delay."""
         self._scheduled += 1
         heapq.heappush(self._queue, (self.now + delay, self._scheduled, act))
 
     def step(self, until: float | None = None) -> bool:
-        """Let the next thing happen, or the time ``until`` come; return whether either did."""
+        """Go on to the next event or to the time ``until``; return whether there was either."""
         for kind, fault in (("killed", Killed), ("power cut", PowerCut)):
             if self.happens(kind):
                 self.crash(fault)
@@ -152,12 +152,12 @@ class Scheduler:
         return True
 
     def meanwhile(self) -> None:
-        """Let some other things happen while somebody waits, for about as long as a message is under way."""
+        """Let other events happen while somebody waits, for about the time of a message."""
         if self._depth < DEEPEST:
             for _ in range(self.below(3)):
                 self.step(self.now + self.delay())
 
     def forget(self) -> None:
-        """Drop all that is under way: nobody is left whom it could reach."""
+        """Drop all scheduled events, because nobody is left whom they could reach."""
         self._queue.clear()
         self._depth = 0

@@ -1,4 +1,4 @@
-"""The server's edge in a history: what a panel decides is carried out by the scheduler instead of by Ray."""
+"""The server's calls in a history: the scheduler carries out a panel's decisions instead of Ray."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from coordinator.server.rounds.state import Ask
 from coordinator.server.statistics.statistic import Statistic, merge
 
 Landed = Callable[[Any], None]
-"""Told every answer that counts."""
+"""Called with every answer that counts."""
 
 
 class Edge:
-    """A coordinator's process as far as it waits for anything."""
+    """The part of a coordinator's process that waits for answers."""
 
     def __init__(self, driver: Driver, scheduler: Scheduler, witness: Witness) -> None:
         self.scheduler, self.witness = scheduler, witness
@@ -35,7 +35,7 @@ class Edge:
         self._inbox: deque[tuple[Panel, Question, Landed, Any]] = deque()
 
     def carry(self, panel: Panel, question: Any, *shared: Any, landed: Landed = lambda _: None) -> None:
-        """Carry out what a panel decides, until it has all answers; as `coordinator.server.fleet.carrying.carry`."""
+        """Carry out a panel's decisions until it has all answers, as `coordinator.server.fleet.carrying.carry` does."""
         while not panel.done:
             self._may_die()
             while asked := panel.question(self.scheduler.now):
@@ -56,7 +56,7 @@ class Edge:
         host.ask(question, first, stop, (*public, *shared), told)
 
     def _take(self, now: Panel, panel: Panel, asked: Question, landed: Landed, told: Any) -> None:
-        """Tell a panel what came in; an error of devices ends the run where somebody waits for it still."""
+        """Report an answer to its panel; a device's error ends the run if the panel still waits for it."""
         if told is GONE:
             panel.lost(asked.number, asked.epoch, self.scheduler.now, GONE)
         elif isinstance(told, Exception):
@@ -67,7 +67,7 @@ class Edge:
 
 
 class SimulatedHosts:
-    """Hosts that are reached through the scheduler; see `coordinator.server.rounds.conductor.Hosts`."""
+    """Hosts that the scheduler calls; see `coordinator.server.rounds.conductor.Hosts`."""
 
     def __init__(self, edge: Edge, cohorts: Cohorts, window: int) -> None:
         self._edge, self._window, self.blocks = edge, window, cohorts.blocks
@@ -97,17 +97,17 @@ class SimulatedQueries:
 
 
 def blocks_of(cohorts: Cohorts, ask: Ask, size: int) -> list[Block]:
-    """Return whom a round of queries asks, a call each."""
+    """Return the blocks of a round of queries, one for each call."""
     return [Block(one.host, *ends) for one in cohorts.blocks(ask.first, ask.stop) for ends in cut(*one[1:3], size)]
 
 
 class SimulatedFleet:
-    """All that a coordinator reaches; see `coordinator.server.rounds.conductor.Fleet`.
+    """The devices and processes that a coordinator can call; see `coordinator.server.rounds.conductor.Fleet`.
 
     Parameters
     ----------
     devices : dict
-        Where the devices of each kind are; they outlive coordinators.
+        The addresses of each kind of devices, which outlive coordinators.
     """
 
     def __init__(self, world: World, devices: Mapping[str, Cohorts], edge: Edge, keeper: KeepersProcess) -> None:
@@ -118,14 +118,14 @@ class SimulatedFleet:
         return SimulatedHosts(self._edge, self._devices[kind], self._world.window)
 
     def queries(self, _: Own | None) -> SimulatedQueries:
-        """Return what carries queries to devices."""
+        """Return the transport that carries queries to devices."""
         (cohorts,) = self._devices.values()
         return SimulatedQueries(self._edge, cohorts, self._world)
 
     def spread(
         self, host: Callable[..., Any], shared: Sequence[Any], bounds: Sequence[tuple[int, int]]
     ) -> SimulatedHosts:
-        """Start processes of the server's own; the next coordinator starts others."""
+        """Start the server's own processes; the next coordinator will start others."""
         edge, cohorts, sites = self._edge, list[tuple[int, int]](), list[Site]()
         for part in side_by_side(bounds, self._world.workers):
             cohorts.append((part[0][0], part[-1][1]))
@@ -134,7 +134,7 @@ class SimulatedFleet:
         return SimulatedHosts(edge, Cohorts(bounds=cohorts, hosts=sites), len(sites))
 
     def more(self, count: int) -> None:
-        """Nobody watches."""
+        """Do nothing, because no progress is shown."""
 
 
 def _starting(host: Callable[..., Any], shared: Sequence[Any], part: list[tuple[int, int]]) -> Callable[[Any], Any]:

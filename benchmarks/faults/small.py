@@ -1,4 +1,4 @@
-"""Settings under which small worlds have parts as large ones do, and clocks tell a history's time."""
+"""Settings that divide small worlds into as many parts as large ones, with clocks that show a history's time."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from coordinator.server.completion import cohorts, fitting
 from coordinator.server.online import service, serving
 
 RATINGS_A_COHORT, ROUNDS_A_BALLOT = 8, 2
-"""So that a few public users fill several cohorts, and a few rounds several ballots."""
+"""Limits so low that a few public users fill several cohorts, and a few rounds several ballots."""
 
 
 class _Clock:
-    """In the place of `time`."""
+    """Replaces the module `time`."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
 
     def perf_counter(self) -> float:
-        """Return the history's time: what is kept follows from its number."""
+        """Return the history's time, so that stored times follow from its number."""
         return self._scheduler.now
 
 
 @contextmanager
 def small(scheduler: Scheduler) -> Iterator[None]:
-    """Let cohorts and ballots be small, and clocks tell the history's time."""
+    """Make cohorts and ballots small, and let clocks show the history's time."""
     clock = _Clock(scheduler)
     places: list[tuple[Any, str, Any]] = [
         (cohorts, "RATINGS_A_COHORT", RATINGS_A_COHORT),

@@ -1,4 +1,4 @@
-"""Two tiers, batch after batch of private devices: small worlds, and what must hold there."""
+"""Small worlds of two tiers, and the conditions that must hold there."""
 
 from __future__ import annotations
 
@@ -14,18 +14,17 @@ import numpy as np
 from actors.second_order.cohort import PrivateCohort
 from actors.second_order.consent import Consent
 from actors.second_order.crowd import PrivateDevices
-from actors.second_order.ratings import PrivateRatings
 from benchmarks.faults.disk import Disk
 from benchmarks.faults.scheduler import Violation
 from benchmarks.faults.witness import Witness
 from benchmarks.faults.world import Straight, World, straight
 from coordinator.protocol.coins import derive
 from coordinator.protocol.features import ItemFeatures
+from coordinator.protocol.rows import Rows
 from coordinator.protocol.second_order import Announcement, SecondOrderQuery, SecondOrderRelease
 from coordinator.server.completion.batches import PRIVATE, BatchPlan
 from coordinator.server.completion.course import Batch, Course
 from coordinator.server.completion.fitting import Fitting
-from coordinator.server.completion.rows import Rows
 from coordinator.server.fleet.layout import cut
 from scenarios.places.session import Crew
 from scenarios.store.mark import TWO_TIER
@@ -48,7 +47,7 @@ def _world(mechanism: str, epsilon: Fraction, *, batch: int, each: int) -> World
     rows = _rows(PRIVATES, 2)
     crew = Crew(
         kind=PrivateDevices(consent=Consent(mechanisms=frozenset({mechanism}), epsilon=epsilon)),
-        holdings=PrivateRatings(starts=rows.starts, items=rows.items, values=rows.values, count=ITEMS),
+        holdings=rows,
         bounds=cut(0, PRIVATES, each),
     )
     plan = BatchPlan(
@@ -70,7 +69,7 @@ def _world(mechanism: str, epsilon: Fraction, *, batch: int, each: int) -> World
 
 @cache
 def undisturbed(world: World) -> Course:
-    """Return how the course ends if nothing happens."""
+    """Return how the course ends without faults."""
     course: Course = straight(world, Straight(world))
     return course
 
@@ -79,7 +78,7 @@ _TRUTH: dict[tuple[bytes, bytes], list[bytes]] = {}
 
 
 def truth(world: World, query: SecondOrderQuery, features: ItemFeatures) -> list[bytes]:
-    """Return what every device says to a query whenever it says anything."""
+    """Return the answer of every device that answers a query."""
     key = query.id, features.digest
     if key not in _TRUTH:
         crew = world.crews[PRIVATE]
@@ -90,7 +89,7 @@ def truth(world: World, query: SecondOrderQuery, features: ItemFeatures) -> list
 
 
 class BatchWitness(Witness):
-    """See `benchmarks.faults.witness.Witness`. A device is charged by its answer: it gives one, about one model."""
+    """See `benchmarks.faults.witness.Witness`. A device is charged by its one answer about one model."""
 
     def __init__(self, world: World, disk: Disk) -> None:
         super().__init__(disk)
@@ -99,12 +98,12 @@ class BatchWitness(Witness):
         self._answered = set[int]()
 
     def key(self, question: Any) -> bytes:
-        """Return what devices that could not book a question are noted by."""
+        """Return the name under which devices that could not book a question are noted."""
         told: bytes = question.model
         return told
 
     def forget_book(self) -> None:
-        """Begin to read the books anew."""
+        """Start to read the books again from the beginning."""
         super().forget_book()
         self._models.clear()
         self._answered.clear()
@@ -127,7 +126,7 @@ class BatchWitness(Witness):
             raise Violation(f"device {device} booked two models")
 
     def leaves(self, question: Any, public: tuple[Any, ...], first: int, stop: int, answer: Any) -> None:
-        """Refuse what a device never says, or what is not booked on the disk."""
+        """Refuse an answer that the device never gives, or that is not booked on the disk."""
         if type(question) is Announcement:
             if answer is not None:
                 raise Violation(f"devices {first} to {stop - 1} answered an announcement")
@@ -142,7 +141,7 @@ class BatchWitness(Witness):
         self.must_be_booked(said, question)
 
     def keeps(self, over: Any) -> None:
-        """Refuse a batch that did not answer so."""
+        """Refuse a stored batch whose answers the witness has not seen."""
         if type(over) is not Batch:
             raise Violation(f"a {type(over).__name__} is kept")
         pairs = zip(over.devices, over.payloads, strict=True)
@@ -151,7 +150,7 @@ class BatchWitness(Witness):
             raise Violation(f"batch {over.batch} is kept otherwise than it answered")
 
     def ends(self, outcome: Any, kept: list[Any]) -> None:
-        """Refuse an end other than if nothing had happened, but for devices that could not reach their keeper."""
+        """Refuse an end that differs from the one without faults, except in devices that were cut off."""
         self.nothing_forgotten()
         answered = {device for over in kept for device in over.devices}
         missing, excused = set(range(PRIVATES)) - answered, set[int]().union(*self.excused.values())
@@ -165,7 +164,7 @@ class BatchWitness(Witness):
 
 
 def _spelled(device: int, query_id: bytes, payload: bytes) -> tuple[int, str, str]:
-    """Return an answer as it stands in the book."""
+    """Return an answer as the book holds it."""
     return device, query_id.hex(), base64.b64encode(payload).decode()
 
 
@@ -184,5 +183,5 @@ class TwoTier:
         return KeptBatches(out, 0)
 
     def witness(self, world: World, disk: Disk) -> BatchWitness:
-        """Return who sees that all holds."""
+        """Return the witness."""
         return BatchWitness(world, disk)

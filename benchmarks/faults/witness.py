@@ -1,4 +1,4 @@
-"""What must hold in every history, looked at with every answer that leaves a device, and at the end."""
+"""The conditions that must hold in every history, checked with every answer that leaves a device, and at the end."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from benchmarks.faults.scheduler import Violation
 
 
 class Witness:
-    """Sees every answer that leaves a device, what is kept, and the disk; knows what devices must say.
+    """Checks every answer that leaves a device, every stored round, and the disk; it knows all right answers.
 
-    What a family adds: how a line of a book is read (`line`), what may leave (`leaves`), what may be kept (`keeps`) and
-    how runs end (`ends`). All of them raise a `Violation`.
+    A family defines how a line of a book is read (`line`), what may leave devices (`leaves`), what may be stored
+    (`keeps`) and how runs end (`ends`). All of them raise a `Violation`.
 
     Parameters
     ----------
@@ -29,9 +29,9 @@ class Witness:
     books : list of Path
         Folders of the ledgers.
     booked : set
-        What the disk holds of them, as it would outlive a power cut.
+        The part of the ledgers that would survive a power cut.
     said : set
-        What left devices; all of it must be in ``booked``.
+        Everything that left devices, which must be in ``booked``.
     """
 
     def __init__(self, disk: Disk) -> None:
@@ -44,7 +44,7 @@ class Witness:
 
     @property
     def cut_off(self) -> int:
-        """How often devices could not reach their keeper, each question once."""
+        """How often devices could not reach their keeper; each question counts once."""
         return sum(map(len, self.excused.values()))
 
     def cannot_book(self, question: Any, first: int, stop: int) -> None:
@@ -52,35 +52,35 @@ class Witness:
         self.excused.setdefault(self.key(question), set()).update(range(first, stop))
 
     def key(self, question: Any) -> bytes:
-        """Return what devices that could not book a question are noted by."""
+        """Return the name under which devices that could not book a question are noted."""
         told: bytes = question.id
         return told
 
     def leaves(self, question: Any, public: tuple[Any, ...], first: int, stop: int, answer: Any) -> None:
-        """Look at what leaves devices ``first`` to ``stop - 1``."""
+        """Check what leaves devices ``first`` to ``stop - 1``."""
         raise NotImplementedError
 
     def round_over(self, query: Any, releases: list[Any]) -> None:
         """Note the answers to a query that count."""
 
     def keeps(self, over: Any) -> None:
-        """Look at what the server tells of a round: that follows from what was released."""
+        """Check what the server stores of a round, which must follow from the releases."""
         raise NotImplementedError
 
     def ends(self, outcome: Any, kept: list[Any]) -> None:
-        """Look at how the run ended, and at what it kept."""
+        """Check how the run ended, and what it stored."""
         raise NotImplementedError
 
     def line(self, told: Any) -> None:
-        """Take in what a line of a book tells, and refuse what must not be booked."""
+        """Take in a line of a book, and refuse a line that must not be booked."""
         raise NotImplementedError
 
     def forget_book(self) -> None:
-        """Begin to read the books anew."""
+        """Start to read the books again from the beginning."""
         self.booked.clear()
 
     def must_be_booked(self, said: set[Any], question: Any) -> None:
-        """Refuse what leaves devices and is not on the disk."""
+        """Refuse an answer that leaves devices and is not on the disk."""
         self.said |= said
         if not said <= self.booked:
             self.read_books()
@@ -89,13 +89,13 @@ class Witness:
             raise Violation(f"devices {devices} answered {question}, and that is not booked on the disk")
 
     def nothing_forgotten(self) -> None:
-        """Look at the disk after a crash: what was answered is booked."""
+        """Check after a crash that everything that was answered is booked on the disk."""
         self.read_books()
         if forgotten := self.said - self.booked:
             raise Violation(f"{len(forgotten)} answers are booked no more")
 
     def read_books(self) -> None:
-        """Read what the disk holds of the books; where they have only grown, what is new."""
+        """Read the books on the disk; if they have only grown, read the new lines."""
         files = {
             folder / name: content for folder in self.books for name, content in self._disk.lasting(folder).items()
         }
@@ -106,24 +106,24 @@ class Witness:
             self._read[path] = self._read_on(content, self._read.get(path, b""))
 
     def _read_on(self, content: bytes, read: bytes) -> bytes:
-        """Take in what a file tells after what was read of it; return what is read now. Its head tells nothing."""
+        """Take in the new lines of a file without its head; return how much has been read."""
         *whole, tail = content[len(read) :].split(b"\n")
         for one in filter(None, whole[0 if read else 1 :]):
             self.line(_told(one))
         if tail and (whole or read):
-            with suppress(ValueError):  # whole, and only its end is missing: that counts
+            with suppress(ValueError):  # a whole line without a line break counts
                 self.line(_told(tail))
                 return content
         return content[: len(content) - len(tail)]
 
 
 def _told(line: bytes) -> Any:
-    """Return what a line of a log tells besides its digest and its devices."""
+    """Return a line of a log without its digest and its devices."""
     return json.loads(line.partition(b" ")[2])[2]
 
 
 class Charging(Witness):
-    """Sees that devices are charged once for a question, and no more than their budget; see `Witness`."""
+    """Checks that devices are charged once for a question, and no more than their budget; see `Witness`."""
 
     def __init__(self, disk: Disk, budget: Fraction | None) -> None:
         super().__init__(disk)
@@ -131,7 +131,7 @@ class Charging(Witness):
         self._spent: dict[int, Fraction] = {}
 
     def forget_book(self) -> None:
-        """Begin to read the books anew."""
+        """Start to read the books again from the beginning."""
         super().forget_book()
         self._spent.clear()
 

@@ -1,4 +1,4 @@
-"""What a history needs to know of a small world, whichever family it is of; and a fleet in which nothing happens."""
+"""What a history needs to know about a small world of any family, and a fleet without faults."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from scenarios.store.chain import Chain
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class World:
-    """A run that histories disturb.
+    """A run that is disturbed in histories.
 
     Attributes
     ----------
     plan : Plan
-        What the server is to learn.
+        The server's plan.
     crews : dict of Crew
         Its devices, by the name of their kind.
     secret : bytes
         The devices' master secret.
     window, block, workers : int
-        Calls in flight, devices that are asked a query in one call, and processes of the server's own.
+        Most calls in flight, devices in one call, and number of the server's own processes.
     """
 
     plan: Plan[Any, Any]
@@ -42,7 +42,7 @@ class World:
     workers: int = 2
 
     def host(self, crew: Crew, bounds: tuple[int, int], books: Books) -> DeviceHost:
-        """Return what a process of devices embodies."""
+        """Return the cohort of a process of devices."""
         return DeviceHost(crew.kind, crew.holdings, self.secret, [bounds], books)
 
 
@@ -50,26 +50,26 @@ class Family(Protocol):
     """Runs of one kind."""
 
     name: str
-    """As the command line and the mark of a folder call it."""
+    """Its name on the command line and in the mark of a folder."""
     worlds: Sequence[World]
 
     def kept(self, out: Path) -> Chain[Any]:
-        """Return what a run keeps in a folder."""
+        """Return the store of a run in a folder."""
         ...
 
     def witness(self, world: World, disk: Disk) -> Witness:
-        """Return who sees that all holds what must hold."""
+        """Return the witness, which checks the run."""
         ...
 
 
 class Straight:
-    """Devices that are always there; see `coordinator.server.rounds.conductor.Fleet`.
+    """Devices without faults; see `coordinator.server.rounds.conductor.Fleet`.
 
     Parameters
     ----------
     world : World
     queries : callable, optional
-        Given the devices, returns what carries queries to them.
+        Gets the devices and returns the transport that carries queries to them.
     """
 
     def __init__(self, world: World, queries: Callable[[Cohorts], Transport] | None = None) -> None:
@@ -84,21 +84,21 @@ class Straight:
         return LocalHosts(self.devices[kind])
 
     def queries(self, _: Own | None) -> Transport:
-        """Return what carries queries to devices."""
+        """Return the transport that carries queries to devices."""
         assert self._queries is not None
         (cohorts,) = self.devices.values()
         return self._queries(cohorts)
 
     def spread(self, host: Callable[..., Any], shared: Sequence[Any], bounds: Sequence[tuple[int, int]]) -> LocalHosts:
-        """Return cohorts of the server's own, all in one part."""
+        """Return the server's own cohorts, all in one part."""
         return spread_here(host, shared, bounds)
 
     def more(self, count: int) -> None:
-        """Nobody watches."""
+        """Do nothing, because no progress is shown."""
 
 
 def straight(world: World, fleet: Straight, kept: Sequence[Any] = ()) -> Any:
-    """Return how a run ends if nothing happens after what was kept."""
+    """Return how a run ends without faults after its stored rounds."""
     conductor = Conductor(world.plan.begin(fleet))
     for over in kept:
         conductor.repeat(over)

@@ -24,6 +24,7 @@ from coordinator.protocol.checked import (
 )
 from coordinator.protocol.completing import rows_of, tastes_of
 from coordinator.protocol.errors import InputError
+from coordinator.protocol.rows import Rows
 
 MOST_LEVELS = 256
 """Ratings of a scale at most."""
@@ -132,61 +133,31 @@ class ItemFeatures(Checked):
         return told.digest()
 
 
-def complete(features: ItemFeatures, items: Indices, values: Floats) -> Floats:
-    """Complete one user's ratings (equation 4 in low rank); the observed ones are kept.
+def residuals(features: ItemFeatures, rows: Rows) -> Floats2:
+    """Complete users' ratings (equation 4 in low rank), less the items' means; observed ratings are kept.
 
     Parameters
     ----------
     features : ItemFeatures
         The public model.
-    items : ndarray of int32, shape (d,)
-        Rated items, each once.
-    values : ndarray of float64, shape (d,)
-        Their ratings.
+    rows : Rows
+        Ratings of some users, each item once a user.
 
     Returns
     -------
-    ndarray of float64, shape (m,)
-        The full rating vector r, in the scale of the ratings; not clipped.
+    ndarray of float64, shape (users, m)
+        r' = r - mu, in the scale of the ratings; not clipped.
 
     Examples
     --------
     >>> one = ItemFeatures(mean=np.zeros(2), vectors=np.array([[1.0], [2.0]]), kappa=1.0, lowest=-1, highest=1,
     ...     scale=None, common_h=1.0)
-    >>> complete(one, np.array([0], np.int32), np.array([1.0]))
-    array([1., 1.])
+    >>> residuals(one, Rows(starts=np.array([0, 1]), items=np.array([0], np.int32), values=np.array([1.0]), count=2))
+    array([[1., 1.]])
     """
-    rating_vector: Floats = complete_many(features, np.array([0, len(items)], np.int64), items, values)[0]
-    return rating_vector
-
-
-def complete_many(features: ItemFeatures, starts: Ints, items: Indices, values: Floats) -> Floats2:
-    """Complete the ratings of several users in compressed sparse rows; see `complete`.
-
-    Parameters
-    ----------
-    starts : ndarray of int64, shape (users + 1,)
-        User u's ratings stand at ``starts[u]`` to ``starts[u + 1] - 1``.
-
-    Returns
-    -------
-    ndarray of float64, shape (users, m)
-    """
-    rows = residuals_many(features, starts, items, values)
-    rows += features.mean
-    return rows
-
-
-def residuals(features: ItemFeatures, items: Indices, values: Floats) -> Floats:
-    """Return r' = r - mu of one user: `complete` without the mean, what PMD and PMC release something about."""
-    row: Floats = residuals_many(features, np.array([0, len(items)], np.int64), items, values)[0]
-    return row
-
-
-def residuals_many(features: ItemFeatures, starts: Ints, items: Indices, values: Floats) -> Floats2:
-    """Return r' of several users, float64, shape (users, m); see `complete_many`."""
-    centred = values - features.mean[items]
-    return rows_of(features.vectors, tastes(features, starts, items, centred), starts, items, centred)
+    centred = rows.values - features.mean[rows.items]
+    own = tastes(features, rows.starts, rows.items, centred)
+    return rows_of(features.vectors, own, rows.starts, rows.items, centred)
 
 
 def tastes(features: ItemFeatures, starts: Ints, items: Indices, centred: Floats) -> Floats2:

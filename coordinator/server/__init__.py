@@ -1,1 +1,1 @@
-"""The untrusted server: everything of it but what is public."""
+"""The untrusted server, except for the public protocol."""

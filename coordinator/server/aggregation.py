@@ -9,7 +9,7 @@ from coordinator.server.statistics.statistic import Statistic
 
 
 def aggregate(query: Query, release: Release) -> Statistic:
-    """Return the statistic of one block's release, regenerating what was asked from public coins.
+    """Return the statistic of one block's release; public coins tell again what each device was asked.
 
     Parameters
     ----------
@@ -21,7 +21,7 @@ def aggregate(query: Query, release: Release) -> Statistic:
     Raises
     ------
     InputError
-        If the query is none, or the release is none of the query.
+        If the query is invalid, or the release does not fit the query.
     """
     check_question(query)
     Release.arrived(release).require(query)
@@ -29,5 +29,5 @@ def aggregate(query: Query, release: Release) -> Statistic:
 
 
 def no_release(query: Query) -> Release:
-    """Return the release of no device: aggregating it compiles what real ones need."""
+    """Return a release without devices; aggregating it compiles what real releases need."""
     return Release(query_id=query.id, first=0, count=0, width=query.bits, bits=b"")

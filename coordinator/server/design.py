@@ -1,4 +1,4 @@
-"""Designs: a mechanism with its settings in one world, as policies ask with it and as the server reads the answers."""
+"""Designs: a mechanism with its settings in one world. Policies ask with it, and the server reads answers with it."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
-    """What a mechanism is told of a run; the same for all of them, and public.
+    """The public facts about a run that every mechanism is told.
 
     Attributes
     ----------
     items, rated, users, clusters : int
         N, w, U and L.
     epsilon : Fraction or None
-        What a device may spend in all, or what a curator publishes under [nats]; None for no noise.
+        What a device may spend in all, or the epsilon under which a curator publishes [nats]; None for no noise.
     same_rated : bool
         Whether every user rated exactly w items.
     block : BlockParameters or None
-        The block model, where the world is one; None with a ratings file.
+        The block model of a simulated world; None with a ratings file.
     """
 
     items: int
@@ -53,9 +53,9 @@ class Decoding:
     clusters : int
         Number of item clusters L.
     decoder : str
-        One of the mechanism's.
+        Name of one of the mechanism's decoders.
     curator : Curator or None
-        Where the server is a trusted curator: the noise that it publishes under.
+        The noise that is added if the server is a trusted curator.
     """
 
     clusters: int
@@ -68,7 +68,7 @@ class Decoding:
         Raises
         ------
         InputError
-            If there is none: totals without noise are never published.
+            If there is none, because totals without noise are never published.
         """
         if self.curator is None:
             raise InputError("totals are published by a trusted curator only; say which noise it adds")
@@ -90,7 +90,7 @@ class Design(Protocol):
 
 @runtime_checkable
 class PoolDesign(Protocol):
-    """A design that can ask about a pool of items and whose answers tell every item's estimate: for adaptive policies.
+    """A design for adaptive policies: it can ask about a pool of items, and its answers give an estimate of every item.
 
     Attributes
     ----------
@@ -131,9 +131,9 @@ class PoolDesign(Protocol):
         ...
 
     def read(self, query: Query, statistic: Any, expected: Floats | None = None) -> Estimates:
-        """Return what a round tells of every item.
+        """Return a round's estimates of every item.
 
-        ``expected``, shape (N,), holds the estimates that are expected by now; by default what the query tells.
+        ``expected``, shape (N,), holds the estimates that are expected now; by default those that the query holds.
         """
         ...
 

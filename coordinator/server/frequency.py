@@ -1,4 +1,4 @@
-"""Frequency oracles on the server: what all have in common that ask a device about one random item of its own.
+"""Frequency oracles on the server: what all oracles share that ask a device about one random item of its own.
 
 An oracle's design says its name, its own parameters, and how often a report speaks for a value
 (`FrequencyDesign.reports`); its half says its title, its settings, and how reports are counted
@@ -34,7 +34,7 @@ KMEANS = "k-means"
 
 
 class FrequencySettings(Settings):
-    """What is said of every frequency oracle."""
+    """The description of every frequency oracle."""
 
     told: Annotated[
         Literal["liked", "rated"],
@@ -44,7 +44,7 @@ class FrequencySettings(Settings):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrequencyDesign:
-    """One random item of each device, told by a frequency oracle; one of its own says `name` and `reports`.
+    """One random item of each device, told by a frequency oracle; subclasses define `name` and `reports`.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ class FrequencyDesign:
     rated : int
         Number of items w that a user rated: public, typical where users differ; 1 to N.
     told : {"liked", "rated"}
-        What the random item is one of.
+        Whether the random item is drawn from the liked or from all rated items.
 
     Raises
     ------
@@ -94,8 +94,8 @@ class FrequencyDesign:
         Raises
         ------
         InputError
-            If it asks about some items only for what a device liked: how often it names one of them depends on how it
-            likes the others, which no round tells.
+            If only likes are told and the query is about some of the items. How often a device names one of them would
+            depend on how it likes the others, which no round tells.
         """
         told, many = 1 if self.told == "liked" else 2, self.items if pool is None else pool.size
         if told == 1 and many < self.items:
@@ -132,7 +132,7 @@ class FrequencyDesign:
 
 
 class FrequencyHalf(ServerHalf):
-    """A frequency oracle on the server; one of its own says `asking` and `supports`."""
+    """A frequency oracle on the server; subclasses define `asking` and `supports`."""
 
     settings: type[Settings] = FrequencySettings
     decoders = (KMEANS, POSTERIOR)
@@ -146,7 +146,7 @@ class FrequencyHalf(ServerHalf):
         raise NotImplementedError
 
     def policies_with(self, settings: Any) -> tuple[str, ...]:
-        """Return all where it tells what was rated; of what was liked no round about some items can be read alone."""
+        """Return all policies if rated items are told; rounds about some items cannot be read if only likes are."""
         return self.policies if getattr(settings, "told", "liked") == "rated" else (ONE_ROUND, FIXED)
 
     def design(self, settings: Settings, world: World) -> FrequencyDesign:
@@ -190,7 +190,7 @@ class FrequencyHalf(ServerHalf):
         return FrequencyMoments(level=liked - disliked, variance=rates.spread_between(liked, disliked))
 
     def named(self, settings: FrequencySettings, block: BlockParameters) -> tuple[Floats, Floats | None]:
-        """Return how probably a user's value is one item of each cluster, liked, and disliked where that is told."""
+        """Return the probabilities that a user's value is one item of each cluster, liked and (if told) disliked."""
         from coordinator.server.moments.frequencies import liked_shares, rated_shares
 
         return (liked_shares(block), None) if settings.told == "liked" else rated_shares(block)

@@ -1,4 +1,4 @@
-"""The server's half of a mechanism of one's own: its class asks, counts and estimates, whatever that means."""
+"""The server's half of a user's own mechanism: the user's class asks, counts and estimates."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MANY = 1_000_000
 
 
 class OwnDesign:
-    """A mechanism of one's own in one world: what policies ask with, and what reads their answers.
+    """A user's own mechanism in one world: policies ask with it, and it reads the answers.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ class OwnDesign:
         InputError
             If the class cannot ask about a pool.
         MechanismError
-            If the class asks nothing that can be asked.
+            If the class returns a question that cannot be asked.
         """
         world, mechanism = self.world, self.own.mechanism
         whole = pool is None or pool.size == world.items
@@ -107,7 +107,7 @@ class OwnDesign:
         return question
 
     def values(self, query: Query, statistic: Statistic) -> tuple[Floats, Floats]:
-        """Return what a round tells of the items of its pool, as the class estimates it: values and standard errors.
+        """Return the class's estimates of the items of a round's pool: values and standard errors.
 
         Raises
         ------
@@ -130,24 +130,24 @@ class OwnDesign:
         return Estimates(weighted=weighted, information=information)
 
     def rates(self, query: Query, expected: Floats | None = None) -> Floats:  # noqa: ARG002 (not needed)
-        """Return the information of one device's answer about each item of a query's pool, if all sketches are alike.
+        """Return one device's information about each item of a query's pool, if all sketches are equally frequent.
 
         Raises
         ------
         InputError
-            If the class counts in a way of its own, so that nobody knows what is typical.
+            If the class counts in its own way, so that a typical answer is unknown.
         """
         sums = typical(self.own, query, MANY)
         _, error = _estimate(self.own, query, Tally(sums=sums, devices=MANY))
         return 1 / (MANY * error**2)
 
     def signal(self) -> SignMoments | None:
-        """Return what predictions are made of: the contrast of one answer; None where the class does not say.
+        """Return the contrast of one answer, from which predictions follow; None if the class does not give it.
 
         Raises
         ------
         MechanismError
-            If it says what is no information.
+            If what it gives is no information.
         """
         from coordinator.server.moments.signs import SignMoments  # noqa: PLC0415 (loads numerical libraries)
 
@@ -166,12 +166,12 @@ def counts_itself(mechanism: Mechanism) -> bool:
 
 
 def policies_of(kind: type[Mechanism]) -> tuple[str, ...]:
-    """Return the policies that a class can follow: adaptive ones where it asks about pools, and counts as all do."""
+    """Return the policies that a class can follow: adaptive ones need pools and the default ``count``."""
     return POOLED if kind.pools and kind.count is Mechanism.count else (ONE_ROUND, FIXED)
 
 
 def typical(own: Own, query: Query, devices: int) -> Ints:
-    """Return what so many devices' answers add up to, if every private value is as frequent as any other."""
+    """Return the sum of so many devices' answers if all private values are equally frequent."""
     channel = OwnPublic(own).channel(query)
     if counts_itself(own.mechanism) or isinstance(channel, Likelihood):
         raise InputError(

@@ -1,6 +1,6 @@
-"""The server's half of a mechanism: its settings, what it asks, and what it makes of the answers.
+"""The server's half of a mechanism: its settings, its queries, and how it decodes the answers.
 
-Reading settings loads no numerical library: a half imports what it computes with where it computes.
+Reading settings loads no numerical library: a half imports such libraries inside its functions.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ ONE_ROUND, FIXED, ELIMINATE, ITEM_BY_ITEM, UNTIL_LEARNED = (
     "until-learned",
 )
 MOST_ROUNDS = 10_000
-"""Rounds after which a policy is taken for one that never stops."""
+"""Number of rounds after which a policy is assumed never to stop."""
 POSTERIOR = "posterior"
 """Name of the decoder that takes every item's most probable cluster."""
 POOLED = (ONE_ROUND, FIXED, ELIMINATE, ITEM_BY_ITEM)
 """Policies that a `PoolDesign` can follow."""
 SETS = ("centred", "paper")
-"""Decoders of scores: ours, and the paper's."""
+"""Decoders of scores: ours and the paper's."""
 TRUST_LOCAL, TRUST_CURATOR = "local", "curator"
 Theta = Annotated[float, Field(ge=1e-9, allow_inf_nan=False, description="Sensed items a user rated, on average [1].")]
-"""A setting that mechanisms share which ask about sets."""
+"""A setting that all mechanisms share that ask about sets."""
 
 
 def check_shape(items: int, rated: int, theta: float = 1.0) -> None:
@@ -49,16 +49,16 @@ def check_shape(items: int, rated: int, theta: float = 1.0) -> None:
 
 
 class Settings(BaseModel):
-    """A mechanism's own settings: each field with its description, which is also its flag's help. They stay flat."""
+    """A mechanism's own settings. A field's description is also its flag's help; no setting is nested."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     splits: ClassVar[bool] = False
     """Whether epsilon is split over questions."""
     always_told: ClassVar[frozenset[str]] = frozenset()
-    """Names of settings that tables tell even where they are the default."""
+    """Names of settings that tables show even if they have their default values."""
     jumps: ClassVar[bool] = False
-    """Whether what is asked changes at whole numbers of epsilon."""
+    """Whether the query changes with the integer part of epsilon."""
 
     @property
     def rated_public(self) -> bool:
@@ -71,17 +71,17 @@ class Settings(BaseModel):
 
     @property
     def settled(self) -> bool:
-        """Whether nothing is left to be chosen."""
+        """Whether no setting is left open."""
         return True
 
     def settle(self, world: World, decoder: str) -> Self:
-        """Return the settings with what was left to be chosen made a number."""
+        """Return the settings with all open ones chosen."""
         return self
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scheme:
-    """A way to learn all labels that adaptive sweeps compare.
+    """One of the ways to learn all labels that adaptive sweeps compare.
 
     Attributes
     ----------
@@ -92,7 +92,7 @@ class Scheme:
     decoder, policy : str
         As in a scenario.
     takes : tuple of str
-        Settings of the mechanism that the sweep has flags for.
+        Settings of the mechanism for which the sweep has flags.
     emulated : bool
         Whether sweeps may draw its statistic from exact moments.
     """
@@ -117,7 +117,7 @@ class ServerHalf:
     Attributes
     ----------
     name, title : str
-        Its name on the command line, and as the papers call it.
+        Its name on the command line, and its name in the papers.
     order : int
         Its place where mechanisms are listed.
     settings : type of Settings
@@ -125,19 +125,19 @@ class ServerHalf:
     decoders, policies : tuple of str
         Names of its decoders and of the policies that it can follow, the default first.
     all_policies_with : str
-        What to set so that it can follow all of them, where it cannot always; for errors.
+        The setting that lets it follow all of them, if some settings do not; for errors.
     trust : {"local", "curator"}
         Who is untrusted; see the threat model.
     private : bool
         Whether it has a guarantee at finite epsilon.
     learns_all : bool
-        Whether its policy goes on until every item is learned, so that the users it takes are not chosen.
+        Whether its policy goes on until every item is learned, so that nobody chooses the number of users.
     bounded : bool
-        Whether lower bounds are about it: answers are private towards the server, or of one bit.
+        Whether lower bounds apply to it, because its answers are private towards the server or have one bit.
     paired : bool
-        Whether it learns from pairs of items, and so tells clusters apart that items alone cannot.
+        Whether it learns from pairs of items, and so can distinguish clusters that single items cannot.
     ranks : bool
-        Whether items score the higher the more devices like them, so that scores are a list by popularity.
+        Whether an item's score grows with the number of devices that like it, so that scores rank items by popularity.
     variants : tuple of dict
         Settings that plans compare.
     schemes : tuple of Scheme
@@ -162,12 +162,12 @@ class ServerHalf:
 
     @property
     def asks(self) -> tuple[str, ...]:
-        """What its queries may be called, `Query.design`: the names of the public and of the device's halves."""
+        """The designs (`Query.design`) that its queries may have, which are names of public and device halves."""
         return (self.name,)
 
     @property
     def sure(self) -> bool:
-        """Whether its answers tell how sure the server may be, so that a confidence can be asked for."""
+        """Whether a confidence can be asked for, because its answers tell how sure the server may be."""
         return POSTERIOR in self.decoders
 
     def policies_with(self, settings: Any) -> tuple[str, ...]:
@@ -175,15 +175,15 @@ class ServerHalf:
         return self.policies
 
     def query_name(self, settings: Any) -> str:
-        """Return what its queries are called with these settings."""
+        """Return the design of its queries with these settings."""
         return self.name
 
     def label(self, row: Mapping[str, Any]) -> str:
-        """Return its name with what tells its variants apart, for the row of a plan: settings by their names."""
+        """Return its name and the settings that distinguish its variants, for the row of a plan."""
         return self.name
 
     def design(self, settings: Any, world: World) -> Design:
-        """Return what is asked in a world, by settings that are settled.
+        """Return the design in a world, from settings of which none is open.
 
         Raises
         ------
@@ -201,5 +201,5 @@ class ServerHalf:
         raise NotImplementedError
 
     def moments(self, settings: Any, world: World) -> object | None:
-        """Return the exact moments of what the server sees of a block model; None where nothing is predicted."""
+        """Return the exact moments of the server's statistic in a block model; None if nothing is predicted."""
         return None

@@ -19,6 +19,7 @@ from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.coins import as_words, derive
 from coordinator.protocol.messages import Query
 from coordinator.protocol.public_half import PublicHalf
+from coordinator.protocol.rows import RowTable
 from coordinator.server.server_half import ServerHalf
 from scenarios.config import Scenario
 
@@ -61,10 +62,12 @@ def stored(rows: Sequence[Rated], user: Sequence[int], items: int) -> StoredRati
     """Return the ratings of devices, of which the i-th has those of ``rows[user[i]]``; rated items are public."""
     flat = [rating for row in rows for rating in row]
     return StoredRatings(
-        items=items,
-        starts=np.cumsum([0, *map(len, rows)]),
-        rated_items=np.array([item for item, _ in flat], np.int32),
-        likes=np.array([like for _, like in flat], np.bool_),
+        rows=RowTable(
+            starts=np.cumsum([0, *map(len, rows)]),
+            items=np.array([item for item, _ in flat], np.int32),
+            values=np.array([like for _, like in flat], np.bool_),
+            count=items,
+        ),
         user=np.array(user, np.int32),
         rated_public=True,
     )

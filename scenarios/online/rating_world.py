@@ -34,7 +34,7 @@ def world_of_ratings(scenario: OnlineScenario, path: Path) -> World:
     """
     table = read_ratings(path, columns=scenario.columns)
     likes = judge_likes(table, scenario.like_from)
-    voters = RatingVoters(starts=table.indptr, items=table.items, values=np.asarray(table.values, np.float64))
+    voters = RatingVoters(rows=table.valued(np.asarray(table.values, np.float64)))
     least = scenario.rounds or max(LEAST_ROUNDS, scenario.objects)
     random = np.random.default_rng(int.from_bytes(derive(scenario.seed, "clients")))
     found: list[ClientWorld] = []
@@ -57,7 +57,7 @@ def world_of_ratings(scenario: OnlineScenario, path: Path) -> World:
 def rounds_of(table: RatingTable, likes: Bools, user: int, scenario: OnlineScenario) -> tuple[Indices2, Bools2, int]:
     """Return a user's rounds: titles, int32, and likes, bool, shape (T, m) both; and how many were skipped."""
     random = np.random.default_rng(int.from_bytes(derive(scenario.seed, f"rounds of user {user}")))
-    start, stop = table.indptr[user], table.indptr[user + 1]
+    start, stop = table.starts[user], table.starts[user + 1]
     order = start + random.permutation(stop - start)
     whole = order[: order.size // scenario.objects * scenario.objects].reshape(-1, scenario.objects)
     usable = likes[whole].any(axis=1)

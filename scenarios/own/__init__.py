@@ -1,1 +1,1 @@
-"""One's own designs: found by import path, identified by their source, checked, and sent along."""
+"""Users' own mechanisms and policies: found by import path, identified by source, checked, and sent to workers."""

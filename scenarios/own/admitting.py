@@ -1,4 +1,4 @@
-"""Admitting a mechanism of one's own: it gets its name, its question is looked at, its channel is checked."""
+"""Admitting a user's own mechanism: it gets a name, and its question and its channel are checked."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from scenarios.own.halves import OwnSettings
 from scenarios.own.identity import identity
 
 SMALL = 4
-"""Items of a catalogue in which a channel can be gone through that is too large at the run's size."""
+"""Items of a small catalogue in which a channel can be checked that is too large to check at the run's size."""
 
 
 def admitted_for(
     mechanism: Mechanism, world: World, *, epsilon: Epsilon, helpers: Sequence[str] = ()
 ) -> tuple[Own, Checked]:
-    """Return a mechanism as all processes of a run in this world will know it; this process knows it from now on.
+    """Admit a mechanism in this process, and return it in the form in which all processes of the run will admit it.
 
     Parameters
     ----------
@@ -34,12 +34,12 @@ def admitted_for(
     epsilon : Fraction or None
         What one answer may cost [nats].
     helpers : sequence of str
-        Packages that travel with it.
+        Packages that are sent with it.
 
     Raises
     ------
     MechanismError
-        If its class asks nothing that can be asked, or its channel tells more than it claims. No device was asked.
+        If its class asks an impossible question, or its channel reveals more than it claims. No device was asked.
     InputError
         If it is no mechanism, or its source cannot be read.
     """
@@ -58,12 +58,12 @@ def admitted_for(
     admit(own)
     check_question(query)
     if not counts_itself(own.mechanism) and not isinstance(OwnPublic(own).channel(query), Likelihood):
-        OwnDesign(own, world).rates(query)  # an estimate that is none is told before anybody is asked
+        OwnDesign(own, world).rates(query)  # so that an invalid estimate is reported before any device is asked
     return own, checked
 
 
 def _check_small(own: Own, world: World, epsilon: Epsilon) -> None:
-    """Check the channel in a catalogue of a few items, where it can be gone through, if the class can ask there."""
+    """Check the whole channel in a catalogue of a few items, if the class can ask there."""
     few = replace(world, items=SMALL, rated=min(world.rated, SMALL))
     try:
         query = OwnDesign(own, few).query(round_number=0, public_seed=bytes(16), epsilon=epsilon)
@@ -76,7 +76,7 @@ _RUNS: dict[tuple[str, tuple[str, ...], World, Epsilon], tuple[Own, Checked]] = 
 
 
 def of_run(settings: object, world: World, epsilon: Epsilon) -> tuple[Own, Checked] | None:
-    """Return a run's mechanism as its processes will know it and what its check told; None where it is not one's own.
+    """Return a run's admitted mechanism and the result of its check; None if the mechanism is not a user's own.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Holding a mechanism's channel against the epsilon that it claims, before any device is asked."""
+"""Checking a mechanism's channel against the epsilon that it claims, before any device is asked."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from coordinator.protocol.own import MechanismError
 from scenarios.own.drawing import complaint_about_sampler
 
 CLOSE = 1e-6
-"""A channel that gives away less than its claim by more than this share of it is told."""
+"""A line says if a channel reveals less than its claim by more than this share of it."""
 PUBLIC_COINS = 4
-"""Devices whose public coins a likelihood is held against its claim for."""
+"""Number of devices with whose public coins a likelihood is checked."""
 MOST_CELLS = 1 << 16
-"""Cells of a likelihood's matrix that are gone through at most."""
+"""Most cells of a likelihood's matrix that are checked."""
 MOST_SAMPLED = 256
-"""Private values of a likelihood for all of which its sampler is tried; where there are more, it is only claimed."""
+"""Most private values of a likelihood for which its sampler is tested; with more values it is only claimed."""
 EXACT, FOR_SOME = "checked exactly", f"likelihood checked for {PUBLIC_COINS} public coins, sampler sampled"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checked:
-    """What became of a check.
+    """The result of a check.
 
     Attributes
     ----------
     epsilon : float
         Largest log-ratio that was found [nats].
     how : str
-        How much of the channel was looked at: `EXACT`, `FOR_SOME` or `admitted.UNCHECKED`.
+        How much of the channel was checked: `EXACT`, `FOR_SOME` or `admitted.UNCHECKED`.
     warning : str or None
-        One line where the channel gives away less than it might.
+        One line if the channel reveals less than it might.
     """
 
     epsilon: float
@@ -46,7 +46,7 @@ class Checked:
 
 
 def check_channel(own: Own, query: Query) -> Checked:
-    """Hold the channel of a query against the query's epsilon.
+    """Check the channel of a query against the query's epsilon.
 
     Returns
     -------
@@ -55,7 +55,7 @@ def check_channel(own: Own, query: Query) -> Checked:
     Raises
     ------
     MechanismError
-        If one release tells more than the query claims, rows are no distributions, or draws do not follow the channel.
+        If a release reveals more than the query claims, rows are no distributions, or draws do not follow the channel.
     """
     channel, claimed = OwnPublic(own).channel(query), as_float(query.epsilon)
     if isinstance(channel, Likelihood):

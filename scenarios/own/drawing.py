@@ -1,4 +1,4 @@
-"""Holding what a class draws itself against the likelihood that it states."""
+"""Testing a class's own draws against the likelihood that it states."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from coordinator.protocol.messages import Query
 DRAWS = 20_000
 """Draws for each private value."""
 BLOCK = 1 << 16
-"""Devices that draw at once; their private values are mixed, as those of real devices are."""
+"""Devices that draw at once; their private values are mixed like those of real devices."""
 FALSE_ALARM = 1e-9
-"""Probability at most that draws which follow their likelihood are refused, for one public coin."""
+"""Largest probability that correct draws are refused, for one public coin."""
 
 
 def _coins(block: int, devices: int) -> CoinOf:
-    """Return coins for a test, in place of devices' own."""
+    """Return coins for a test, instead of devices' own."""
 
     def coin(question: int) -> Words:
         return np.random.default_rng([20261122, block, question]).integers(0, 1 << 64, devices, dtype=np.uint64)
@@ -34,8 +34,8 @@ def complaint_about_sampler(
 ) -> str | None:
     """Return how a class's draws differ from the likelihood that it states for a public coin, or None.
 
-    How often each private value gave each release is held against Chernoff's bound of its binomial law, of all values
-    and releases together (Bonferroni).
+    The count of each release for each private value is compared with Chernoff's bound of its binomial law, for all of
+    them together (Bonferroni).
     """
     width, values = channel.bits, len(table.rows)
     everybody = np.random.default_rng(20261122).permutation(np.repeat(np.arange(values, dtype=np.int32), DRAWS))
@@ -61,7 +61,7 @@ def complaint_about_sampler(
 
 
 def _surprise(counts: Ints, stated: Floats) -> Floats:
-    """Return Chernoff's exponent: so many nats improbable is a count that is so far from what is stated, one side."""
+    """Return Chernoff's exponent [nats]: the one-sided improbability of a count so far from its expected value."""
     seen = counts / DRAWS
     with np.errstate(divide="ignore", invalid="ignore"):
         parts = [

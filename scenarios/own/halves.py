@@ -1,4 +1,4 @@
-"""One's own designs beside those that are found: a class is a half with settings of its own, whatever its module."""
+"""Users' own mechanisms as server halves: a class is a half with its own settings, whatever its module is."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from scenarios.own.sources import OURS, modules_of
 
 
 class OwnSettings(Settings):
-    """Settings of a mechanism of one's own: those that its class annotates, and what travels with it."""
+    """Settings of a user's own mechanism: those that its class annotates, and packages that are sent with it."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
 
@@ -38,7 +38,7 @@ class OwnSettings(Settings):
         return made(self.half.kind, self.values())
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Travel as the class and its values: the type of settings is made anew where they arrive."""
+        """Pickle as the class and its values, because the type of settings is made again where they arrive."""
         given = {name: getattr(self, name) for name in self.model_fields_set}
         kind = self.half.kind
         return _rebuilt, (kind, types_of(kind), code_of(kind, self.helpers), given)
@@ -51,7 +51,7 @@ def _rebuilt(kind: type[Mechanism], types: Mapping[str, Any], code: str, values:
 
 
 class OwnHalf(ServerHalf):
-    """What a scenario needs of a class, before its settings and its world are known.
+    """What a scenario needs to know of a class before its settings and its world are known.
 
     Parameters
     ----------
@@ -68,15 +68,15 @@ class OwnHalf(ServerHalf):
     order = 1000
 
     def query_name(self, settings: OwnSettings) -> str:
-        """Return what its queries are called: the class's name, and the digest of its source and settings."""
+        """Return the design of its queries: the class's name and the digest of its source and settings."""
         return own_of(settings).name
 
     def design(self, settings: OwnSettings, world: World) -> OwnDesign:
-        """Return what is asked in a world."""
+        """Return the design in a world."""
         return OwnDesign(own_of(settings), world)
 
     def moments(self, settings: OwnSettings, world: World) -> object | None:
-        """Return what one answer tells of an item, where the class says it; see `Mechanism.precision`."""
+        """Return one answer's information about an item, if the class gives it; see `Mechanism.precision`."""
         return self.design(settings, world).signal()
 
 
@@ -105,7 +105,7 @@ _HALVES: dict[type[Mechanism], OwnHalf] = {}
 
 
 def half_of_class(kind: type[Mechanism]) -> OwnHalf:
-    """Return a class's half, always the same one."""
+    """Return a class's half, which is the same object every time."""
     if kind not in _HALVES:
         _PACKAGES.update(packages_of(kind))
         _HALVES[kind] = OwnHalf(kind)
@@ -116,7 +116,7 @@ _PACKAGES: set[str] = set()
 
 
 def packages_of(kind: type[Mechanism], helpers: Iterable[str] = ()) -> set[str]:
-    """Return the packages whose code a class is made of, where they are neither Python's nor blindrec's."""
+    """Return the packages of a class's code, without Python's and blindrec's."""
     imported = () if came_by_value(kind) else modules_of(kind, helpers)
     named = [*(one.__module__ for one in kind.__mro__), *helpers, *imported]
     found = {name.partition(".")[0] for name in named}
@@ -124,7 +124,7 @@ def packages_of(kind: type[Mechanism], helpers: Iterable[str] = ()) -> set[str]:
 
 
 def travelling() -> frozenset[str]:
-    """Return the packages of all mechanisms of one's own that this process knows: they go by value to others."""
+    """Return the packages of all users' own mechanisms in this process, which are sent to other processes by value."""
     return frozenset(_PACKAGES)
 
 
@@ -150,7 +150,7 @@ _KNOWN: dict[tuple[str, tuple[str, ...]], Own] = {}
 
 
 def own_of(settings: OwnSettings) -> Own:
-    """Return a mechanism of one's own by its identity; this process knows it from now on, its channel unchecked."""
+    """Admit a user's own mechanism in this process without checking its channel; return it with its identity."""
     mechanism, helpers = settings.mechanism(), settings.helpers
     name = f"{type(mechanism).__name__}@{identity(mechanism, helpers)}"
     if (name, helpers) not in _KNOWN:

@@ -1,4 +1,4 @@
-"""Who a mechanism is: a digest of its source and its settings, wherever the source lies."""
+"""The identity of a mechanism: a digest of its source and its settings, independent of the place of its files."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def identity(mechanism: Mechanism, helpers: Iterable[str] = ()) -> str:
     mechanism : Mechanism
         The class with its settings.
     helpers : iterable of str
-        Names of further packages that travel with it: all of their source counts.
+        Names of further packages that are sent with it; all of their source counts.
 
     Raises
     ------
     InputError
-        If a class has no source that tells what it does, or a setting cannot be written down.
+        If a class's source does not determine what it does, or a setting has no text form.
     """
     told = [type(mechanism).__name__, settings_of(mechanism), code_of(type(mechanism), tuple(helpers))]
     return hashlib.blake2b(json.dumps(told, sort_keys=True).encode(), digest_size=DIGEST).hexdigest()
@@ -48,9 +48,9 @@ _BROUGHT: dict[tuple[type[Mechanism], tuple[str, ...]], str] = {}
 
 
 def code_of(kind: type[Mechanism], helpers: tuple[str, ...] = ()) -> str:
-    """Return the digest of a class's source and that of what travels with it.
+    """Return the digest of the source of a class and of the packages that are sent with it.
 
-    The source is read once: what a process has imported does not change with its file.
+    The source is read once, because the imported code does not change with its file.
     """
     if came_by_value(kind) and (found := _BROUGHT.get((kind, helpers))):
         return found
@@ -60,7 +60,7 @@ def code_of(kind: type[Mechanism], helpers: tuple[str, ...] = ()) -> str:
 
 
 def came_by_value(kind: type[Mechanism]) -> bool:
-    """Whether a class was made here from what another process sent, so that its module need not be here."""
+    """Whether a class was sent by another process, so that its module need not be here."""
     found: object = sys.modules.get(kind.__module__)
     for name in kind.__qualname__.split("."):
         found = getattr(found, name, None)
@@ -86,7 +86,7 @@ def _read(kind: type[Mechanism], helpers: tuple[str, ...]) -> tuple[tuple[str, .
 
 
 def bring(kind: type[Mechanism], helpers: tuple[str, ...], code: str) -> None:
-    """Take the digest of a class that came by value, from the experimenter's process: its source is not here."""
+    """Note the digest of a class that the experimenter's process sent by value, because its source is not here."""
     _BROUGHT[kind, helpers] = code
 
 
@@ -96,7 +96,7 @@ def settings_of(mechanism: Mechanism) -> dict[str, Any]:
     Raises
     ------
     InputError
-        If one is no number, text, truth value, nor a tuple of them.
+        If one is not a number, a text, a truth value or a tuple of these.
     """
     return {part.name: _as_json(part.name, getattr(mechanism, part.name)) for part in fields(mechanism)}  # type: ignore[arg-type] # every subclass is a dataclass
 

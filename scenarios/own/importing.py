@@ -1,4 +1,4 @@
-"""One's own designs and policies by import path: ``package.module:Name``, the working directory included."""
+"""Users' own mechanisms and policies by import path, ``package.module:Name``, including the working directory."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def found_at(path: str, what: str) -> Any:
 
 
 def _own_names(module: ModuleType) -> list[str]:
-    """Return the classes and functions that a module defines itself, for the error of one that it lacks."""
+    """Return the classes and functions that a module defines itself, for an error about a missing name."""
     return [
         name
         for name, value in vars(module).items()
@@ -58,7 +58,7 @@ def _own_names(module: ModuleType) -> list[str]:
 
 
 def import_helpers(names: Sequence[str]) -> tuple[str, ...]:
-    """Import packages that travel with a mechanism; return their names.
+    """Import packages that are sent with a mechanism; return their names.
 
     Raises
     ------
@@ -107,7 +107,7 @@ def types_of(kind: type[Mechanism], brought: Mapping[str, Any] | None = None) ->
     kind : type
         The class.
     brought : mapping, optional
-        What they are, where the class came by value and its module is not here.
+        The types, if the class came by value and its module is not here.
     """
     if kind not in _TYPES:
         found = get_type_hints(kind) if brought is None else brought
@@ -121,7 +121,7 @@ def made(kind: type[Mechanism], settings: Mapping[str, object]) -> Mechanism:
     Raises
     ------
     InputError
-        If a setting is none of its own, or has no such value.
+        If it has no such setting, or the setting cannot have such a value.
     """
     known = {part.name for part in settings_fields(kind)}
     if strange := sorted(settings.keys() - known):
@@ -152,7 +152,7 @@ def read_settings(given: Sequence[str]) -> dict[str, str]:
     Raises
     ------
     InputError
-        If one is not written so, or is given twice.
+        If one is written in another way, or is given twice.
     """
     found: dict[str, str] = {}
     for one in given:

@@ -1,4 +1,4 @@
-"""What runs is what the source says: methods are held against it, and the plain data that they read is told."""
+"""Checking that methods are the code of their source, and listing the plain data that they read."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PLAIN = (bool, int, float, complex, str, bytes, Fraction, np.generic, type(None
 
 
 class Running:
-    """What a class's methods, and the functions that they call, read when they run.
+    """The global values that a class's methods, and the functions that they call, read when they run.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ class Running:
     Raises
     ------
     InputError
-        If a method is not the code of the source, or holds values of a function that made it.
+        If a method is not the code of the source, or holds values of an enclosing function.
     """
 
     def __init__(self, kind: type, modules: Mapping[str, str], more: Iterable[str]) -> None:
@@ -94,7 +94,7 @@ class Running:
         self._space(function.__globals__, names)
 
     def _space(self, space: Mapping[str, Any], names: set[str], within: tuple[str, ...] = ()) -> None:
-        """Look at what these names stand for in a module."""
+        """Look these names up in a module."""
         text = self._modules.get(space.get("__name__", ""))
         defined = _compiled(text)[2] if text else frozenset()
         for name in names & space.keys():
@@ -120,7 +120,7 @@ class Running:
             self._told.add(f"{name} = {told}")
 
     def _is_of_others(self, function: FunctionType) -> bool:
-        """Whether Python or an installed package brought a function: the source names it, and tells no more of it."""
+        """Whether a function belongs to Python or an installed package, so that its name in the source is enough."""
         file = Path(function.__code__.co_filename)
         installed = INSTALLED.intersection(file.parts) or file.is_relative_to(sysconfig.get_paths()["stdlib"])
         return bool(installed) and function.__globals__.get("__name__") not in self._modules
@@ -138,7 +138,7 @@ class Running:
 
 
 def plain(value: object) -> str | None:
-    """Return a number, a text, an array or a tuple of them as text, the same in every process; None for all else."""
+    """Return a number, a text, an array or a tuple of them as text that is the same in every process; else None."""
     if isinstance(value, np.ndarray) and not value.dtype.hasobject:
         return f"{value.dtype.str}{value.shape}{value.tobytes().hex()}"
     if isinstance(value, tuple):
@@ -148,7 +148,7 @@ def plain(value: object) -> str | None:
 
 
 def _functions(value: Any) -> Iterator[FunctionType]:
-    """Yield the functions of an attribute of a class, whatever wraps them."""
+    """Yield the functions behind an attribute of a class, without decorators and descriptors."""
     if isinstance(value, property):
         inner = [value.fget, value.fset, value.fdel]
     elif isinstance(value, cached_property):
@@ -170,7 +170,7 @@ def _names(code: CodeType) -> Iterator[str]:
 
 
 def _key(code: CodeType) -> tuple[object, ...]:
-    """Return what tells a function's code from any other, but for where it stands."""
+    """Return a value that identifies a function's code, independent of its place in the file."""
     consts = tuple(_key(one) if isinstance(one, CodeType) else _const(one) for one in code.co_consts)
     return code.co_qualname, code.co_code, code.co_names, code.co_varnames, code.co_freevars, consts
 

@@ -1,4 +1,4 @@
-"""Which source a class is made of: its modules, and all of one's own that these import, wherever they do."""
+"""The source of a class: its modules, and all of the user's modules that these import, anywhere in their code."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ INSTALLED = frozenset({"site-packages", "dist-packages"})
 
 
 def bases(kind: type) -> tuple[type, ...]:
-    """Return a class and what it derives from, up to `Mechanism`."""
+    """Return a class and its bases up to `Mechanism`."""
     return kind.__mro__[: kind.__mro__.index(Mechanism)]
 
 
 def in_file(kind: type) -> bool:
-    """Whether a class's source is a module's file: not so in a notebook."""
+    """Whether a class's source is a module's file, which it is not in a notebook."""
     return kind.__module__ in sys.modules and _file_of(kind.__module__) is not None
 
 
 def modules_of(kind: type, helpers: Iterable[str] = ()) -> dict[str, str]:
     """Return the source of every module that counts, by name.
 
-    These are the modules of the class and of its bases, and what they import that is neither Python's, nor blindrec's,
-    nor installed, unless it is of the class's own package; imports inside functions count too.
+    These are the modules of the class and of its bases, and all modules that they import, also inside functions.
+    Python's, blindrec's and installed modules do not count, unless they are in the class's own package.
     """
     roots = [one.__module__ for one in bases(kind) if in_file(one)]
     return _reached(roots, [name for one in bases(kind) if not in_file(one) for name in _names_read(one)], helpers)
@@ -109,7 +109,7 @@ def _counts(name: str, packages: set[str]) -> bool:
 
 
 def _file_of(name: str) -> Path | None:
-    """Return the file that a module's source is read from, imported or not; None where there is none."""
+    """Return the file of a module's source, whether it is imported or not; None if there is none."""
     module = sys.modules.get(name)
     if module is not None:
         file = getattr(module, "__file__", None)
@@ -139,7 +139,7 @@ def _package_of(name: str, file: Path) -> str:
 
 @lru_cache(maxsize=256)
 def _imported(text: str, name: str, package: str) -> tuple[str, ...]:
-    """Return the names of all that a source may import, its own packages first among them."""
+    """Return the names of all modules that a source may import, beginning with its own packages."""
     named = [name]
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import):
@@ -153,7 +153,7 @@ def _imported(text: str, name: str, package: str) -> tuple[str, ...]:
 
 
 def _imports_by_text(text: str) -> bool:
-    """Whether a source may import what no import statement of its own names."""
+    """Whether a source may import modules without an import statement."""
     return "importlib" in text or "__import__" in text
 
 
@@ -167,7 +167,7 @@ def _all_of(package: str) -> list[str]:
 
 
 def _names_read(kind: type) -> Iterator[str]:
-    """Yield the modules of what the methods of a class in a notebook read of its globals."""
+    """Yield the modules of the globals that the methods of a class in a notebook read."""
     for function in vars(kind).values():
         if isinstance(function, FunctionType):
             for name in function.__code__.co_names:

@@ -1,4 +1,4 @@
-"""Where a run may happen, as values: in this process, or on Ray; and by name, as the command line opens them."""
+"""Backends, where a run may happen: in this process or on Ray, as objects and by their names on the command line."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from scenarios.places.session import Session, check_workers
 
 @dataclass(frozen=True, slots=True)
 class Ray:
-    """Ray: a local instance that is started for each run and ended after it, or one that is joined.
+    """Ray: a local instance that is started and ended with each run, or an instance that is joined.
 
     Parameters
     ----------
     address : str, optional
         ``host:port`` of a running head; default: inside a Ray job its own cluster, else a new local instance.
     workers : int, optional
-        Blocks of devices at the same time; default: one a CPU.
+        Blocks of devices at the same time; default: one for each CPU.
 
     Raises
     ------
@@ -39,7 +39,7 @@ Backend = InProcess | Ray
 
 
 def check_backend(backend: str, workers: int | None) -> None:
-    """Refuse a backend that there is not, or no worker."""
+    """Refuse an unknown backend or a number of workers below 1."""
     if backend not in ("ray", "inprocess"):
         raise InputError(f"backend is {backend!r}; choose ray or inprocess")
     check_workers(workers)
@@ -47,7 +47,7 @@ def check_backend(backend: str, workers: int | None) -> None:
 
 @contextmanager
 def opened(backend: Backend) -> Iterator[Session]:
-    """Make a backend ready to run jobs; what is started for it ends with the block.
+    """Make a backend ready to run jobs; everything that is started for it ends with the ``with`` block.
 
     Raises
     ------
@@ -67,7 +67,7 @@ def opened(backend: Backend) -> Iterator[Session]:
 
 @contextmanager
 def open_session(backend: str, *, address: str | None, workers: int | None) -> Iterator[Session]:
-    """Open the backend that a name asks for.
+    """Open a backend by its name.
 
     Raises
     ------

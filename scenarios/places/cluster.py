@@ -1,4 +1,4 @@
-"""Ray: the only place that starts or joins an instance, and ends what it started."""
+"""Starting, joining and ending Ray instances, which happens only here."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from scenarios.places.sending import EXCLUDES, own_packages
 from scenarios.places.supervising import cpus_of_cluster
 
 OBJECT_STORE = 512 * 2**20
-"""Bytes of object store of a local instance, at least; releases are small and freed as they are added up."""
+"""Smallest object store of a local instance [bytes]; releases are small and freed once they are added up."""
 _WAIT_FOR_HEAD = 5.0
 _SETTINGS = b"\x00\x00\x00\x04\x00\x00\x00\x00\x00"
 _HTTP2_HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + _SETTINGS
-"""What a client of HTTP/2, as Ray's head speaks it, says first; the answer starts with a frame of type SETTINGS."""
+"""First bytes of an HTTP/2 client, which Ray's head understands; the answer starts with a frame of type SETTINGS."""
 _ONE_THREAD = {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
 @contextmanager
 def on_ray(*, address: str | None, workers: int | None) -> Iterator[OnRay]:
-    """Join the Ray instance at ``address``, or start one that only this machine reaches; end at exit what was started.
+    """Join the Ray instance at ``address``, or start one that only this machine can reach and end it at exit.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def on_ray(*, address: str | None, workers: int | None) -> Iterator[OnRay]:
     Raises
     ------
     InputError
-        If nothing answers at the address, the workers are not there, or this process has joined a Ray already.
+        If nothing answers at the address, there are too few CPUs, or this process has joined an instance already.
     LostError
         If Ray's head died meanwhile.
     """
@@ -87,7 +87,7 @@ def _head() -> str:
 
 
 def _require_none_here() -> None:
-    """Refuse to run where somebody else's Ray runs in this process: it would end with the run."""
+    """Refuse to run if somebody else has started Ray in this process, because it would end with the run."""
     if ray.is_initialized():
         raise InputError("Ray runs in this process already, and would end with the run; call ray.shutdown() first")
 
@@ -110,7 +110,7 @@ def _start(workers: int) -> Path:
 def _join(address: str, *, ship_code: bool) -> None:
     _knock(address)
     environment: dict[str, Any] = {"env_vars": _ONE_THREAD}
-    if ship_code:  # without what compilers left there, so that the code that a cluster holds already is not sent again
+    if ship_code:  # without compiled files, so that code that the cluster already holds is not sent again
         environment |= {"py_modules": own_packages(), "excludes": [*EXCLUDES]}
     try:
         with same_handlers():
@@ -124,7 +124,7 @@ def _join(address: str, *, ship_code: bool) -> None:
 
 
 def _knock(address: str) -> None:
-    """Fail at once where nothing listens, or something else does; Ray itself would try for minutes."""
+    """Fail at once if no head of Ray listens at the address; Ray itself would try for minutes."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if not host:
         return

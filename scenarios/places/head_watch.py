@@ -1,4 +1,4 @@
-"""A watch on Ray's head: a run whose head died ends in seconds with what is kept; Ray would abort it in a minute."""
+"""A watch on Ray's head: if it dies, the run ends within seconds and keeps its rounds; Ray would abort it later."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from coordinator.protocol.errors import LostError
 from scenarios.endings import BAD_INPUT, end_now, interrupt_main
 
 EVERY = 1.0
-"""Seconds between two looks."""
+"""Seconds between two connection attempts."""
 REFUSALS = 5
-"""Looks in a row at which nothing listens, after which a head is dead."""
+"""Refused connections in a row after which a head counts as dead."""
 GRACE = 2.0
-"""Seconds that the main thread has to end after that; then a command ends where it stands."""
+"""Seconds that the main thread then has to end by itself, before the process exits."""
 _ANSWER = 5.0
 _MARGIN = 10.0
 _RAYS_OWN = "RAY_gcs_rpc_server_reconnect_timeout_s"
-"""Ray's setting: seconds after which it aborts a driver without a head. Who runs a head that comes back raises it."""
+"""Ray's setting: seconds after which it aborts a driver whose head is gone. Users whose heads restart raise it."""
 
 
 class HeadWatch:
-    """Knocks at the head's port while a run is under way, and ends the run where nobody listens there any more.
+    """Connects to the head's port again and again during a run, and ends the run if nothing listens there any more.
 
-    Only a connection that is refused counts: a head that is busy refuses none, since its system answers in its place,
-    and nobody answers over a link that is down. The watch interrupts the main thread; runs in others are not watched.
+    Only refused connections count. A busy head refuses none, because its operating system accepts them, and a broken
+    link brings no refusal. The watch interrupts the main thread, so it does not watch runs in other threads.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ class HeadWatch:
         return self
 
     def stop(self) -> None:
-        """Look no more: what was started ends now, a head of our own included."""
+        """Stop watching, because the instance is about to end."""
         self._looking.set()
 
     def __exit__(
@@ -83,7 +83,7 @@ class HeadWatch:
 
 
 def _patience() -> float:
-    """Return how many looks may be refused: nearly as long as Ray is told to wait, where it is told."""
+    """Return how many connections may be refused; with Ray's setting they take nearly as long as it allows."""
     try:
         return max(REFUSALS, float(os.environ[_RAYS_OWN]) - _MARGIN)
     except (KeyError, ValueError):

@@ -1,4 +1,4 @@
-"""No Ray: devices and server in this process, some threads. The same devices and the same server as elsewhere."""
+"""A run without Ray: the same devices and the same server as elsewhere, in threads of this process."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ Cast = Mapping[str, list[Any]]
 
 
 class InProcess:
-    """No Ray: cohorts in this process, ``workers`` threads. For tests, debugging and small runs.
+    """Cohorts in ``workers`` threads of this process, without Ray. For tests, debugging and small runs.
 
     Parameters
     ----------
     workers : int, optional
-        Threads; default: one a CPU.
+        Number of threads; default: one for each CPU.
 
     Raises
     ------
@@ -102,7 +102,7 @@ def _embodied(crew: Crew, secret: bytes, keeper: Books) -> list[Embodied]:
 
 
 class LocalBackstage:
-    """What the experimenter may look at; see `scenarios.places.session.Backstage`."""
+    """What only the experimenter may look at; see `scenarios.places.session.Backstage`."""
 
     def __init__(self, keeper: Books, cast: Cast) -> None:
         self.keeper, self._cast = keeper, cast
@@ -114,7 +114,7 @@ class LocalBackstage:
 
 
 class LocalFleet:
-    """All that a server reaches in this process; see `coordinator.server.rounds.conductor.Fleet`.
+    """The devices and hosts that a server can call in this process; see `coordinator.server.rounds.conductor.Fleet`.
 
     Parameters
     ----------
@@ -122,9 +122,9 @@ class LocalFleet:
     cast : dict
         The cohorts of each kind.
     threads : ThreadPoolExecutor or None
-        Where several of them are at work at the same time.
+        Threads in which several cohorts work at the same time; None if they work one after the other.
     progress : callable
-        Told how much is in.
+        Called with the number of answers, devices or rounds so far.
     """
 
     def __init__(
@@ -138,21 +138,21 @@ class LocalFleet:
         return LocalHosts(Cohorts(bounds=self._job.crews[kind].bounds, hosts=self._cast[kind]), self._threads)
 
     def queries(self, _: Own | None) -> Queries:
-        """Return what carries queries to devices."""
+        """Return the transport that carries queries to devices."""
         return Queries(self._job, self._cast, self._threads, self.more)
 
     def spread(self, host: Callable[..., Any], shared: Sequence[Any], bounds: Sequence[tuple[int, int]]) -> LocalHosts:
-        """Return cohorts of the server's own."""
+        """Return the server's own cohorts."""
         return spread_here(host, shared, bounds, self._threads, self._job.layout.workers)
 
     def more(self, count: int) -> None:
-        """Count what is in, and tell."""
+        """Count answers, and report the sum."""
         self._count += count
         self._progress(self._count)
 
 
 class Queries:
-    """Carries queries to devices; both sides of a block share what is public. See `scenarios.shared_sets`."""
+    """Carries queries to devices; both sides of a block share public data, see `scenarios.shared_sets`."""
 
     def __init__(
         self, job: Work[Any, Any, Any], cast: Cast, threads: ThreadPoolExecutor | None, more: Callable[[int], None]
@@ -180,6 +180,6 @@ class Queries:
 
 
 def _only(job: Work[Any, Any, Any], cast: Cast) -> tuple[Any, bytes, list[Any]]:
-    """Return what the one kind of devices that is asked queries holds, their secret and their cohorts."""
+    """Return the holdings, the secret and the cohorts of the one kind of devices that queries are about."""
     ((name, crew),) = job.crews.items()
     return crew.holdings, job.secret, cast[name]

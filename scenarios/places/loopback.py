@@ -1,4 +1,4 @@
-"""A Ray instance of this process's own: it listens on loopback only, with a token that nobody else has."""
+"""A Ray instance that belongs to this process: it listens on loopback only, and its token is secret."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from ray._raylet import AuthenticationTokenLoader, Config  # type: ignore[attr-d
 from coordinator.protocol.errors import BlindrecError, LostError
 
 _LISTENS = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
-"""Ray 2.60 knows no setting for this: it listens on loopback where it thinks that a machine can have no cluster."""
+"""Ray 2.60 has no setting for this. It listens on loopback if it believes that the system supports no cluster."""
 _TOKEN = "RAY_AUTH_TOKEN"
 _ATTEMPTS, _PAUSE = 20, 0.1
 
 
 @contextmanager
 def alone() -> Iterator[None]:
-    """Let Ray instances that are started meanwhile, and all their processes, be reached by nobody else.
+    """Make Ray instances that are started in this context, and all their processes, unreachable for others.
 
-    What the environment says of a token is for clusters that are joined: it does not count here, and counts again
-    afterwards. Nothing is written to the user's home. Where this process has an instance already, its token stays.
+    A token in the environment is meant for clusters that are joined, so it is ignored here and restored afterwards.
+    Nothing is written to the user's home. If this process already has an instance, its token is kept.
 
     Notes
     -----
-    Ray reads the setting that decides where it listens once, as it is imported; the variable is for the processes that
-    it starts, the attribute for this one. The token is read once too, so that its cache is emptied at both ends. A test
-    lists the ports, and would notice a version of Ray for which this is not enough.
+    Ray reads where to listen only once, when it is imported. The variable is for the processes that it starts, the
+    attribute for this process. It caches the token, too, so the cache is emptied before and after. A test lists the
+    open ports, and would fail with a version of Ray for which this is not enough.
     """
     if ray.is_initialized():
         yield
@@ -54,7 +54,7 @@ def alone() -> Iterator[None]:
 
 
 def _become(environment: dict[str, str | None], *, clusters: bool) -> None:
-    """Set or remove variables, and let Ray look at them again."""
+    """Set or remove variables, and make Ray read them again."""
     for name, value in environment.items():
         if value is None:
             os.environ.pop(name, None)
@@ -67,14 +67,14 @@ def _become(environment: dict[str, str | None], *, clusters: bool) -> None:
 
 @contextmanager
 def without_folder(session: Path | None) -> Iterator[None]:
-    """Remove the folder of a session that ends with the block: logs, sockets and what Ray noted down.
+    """Remove the folder of a session at the end of the ``with`` block: logs, sockets and Ray's own files.
 
-    Where something was lost, or by a fault of ours, it is left: its logs may tell why.
+    The folder is left if something was lost or our own code failed, because its logs may tell why.
 
     Parameters
     ----------
     session : Path or None
-        Of an instance of this process's own; None for one that was joined, whose folder is not ours.
+        Folder of an instance that this process started; None for an instance that was joined.
     """
     try:
         yield
@@ -87,7 +87,7 @@ def without_folder(session: Path | None) -> Iterator[None]:
 
 
 def _remove(session: Path | None) -> None:
-    """Remove a folder, again where processes that are just ending have written there meanwhile."""
+    """Remove a folder, and repeat that if processes that are just ending have written there meanwhile."""
     for _ in range(_ATTEMPTS):
         if session is None or not session.exists():
             return

@@ -1,4 +1,4 @@
-"""A run on Ray: devices and their keeper as actors, the server as a coordinator actor with processes of its own."""
+"""A run on Ray: devices, their keeper and the coordinator are actors, and the coordinator has actors of its own."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from scenarios.places.supervising import POLL, conducted, patient, room_for
 from scenarios.places.worker_threads import A
 
 MOST_ACTORS = 64
-"""Ray actors that embody devices of a kind at most (a process each, some 100 MB); further cohorts share them."""
+"""Most Ray actors for devices of one kind, each a process of some 100 MB; further cohorts share them."""
 BY_VALUE = 64 * 2**10
-"""Bytes of holdings up to which every host gets its own copy; Ray stores larger arguments once."""
+"""Largest size of holdings of which every host gets its own copy [bytes]; larger holdings are stored once."""
 UNREACHABLE = "devices cannot be reached"
 _CPU_SHARE = 0.5
 
@@ -47,7 +47,7 @@ class OnRay:
     def conduct(self, work: Work[R, O, T], progress: Progress) -> Done[O, T]:
         """Conduct a run; see `scenarios.places.session.Session.conduct`."""
         _by_value(work.packages)
-        query = work.plan.rehearsal()  # before anything is started: it may refuse
+        query = work.plan.rehearsal()  # before anything is started, because it may refuse
         keeper = start_keeper(work.ledger)
         ensemble = Ensemble(work, keeper, self.workers)
         needs = ensemble.needs + (CPUS * work.layout.workers if query else 0.0)
@@ -71,8 +71,8 @@ class OnRay:
     def each(self, function: Callable[[A], R], arguments: Sequence[A]) -> Iterator[tuple[int, R]]:
         """Yield results of Ray tasks as they are completed; see `scenarios.places.session.Session.each`.
 
-        Where somebody stops early, tasks under way are left to end with the session: cancelling one that is just done
-        makes Ray abort the whole driver ("Tried to complete task that was not pending", seen with Ray 2.60).
+        If the caller stops early, running tasks end with the session. They are not cancelled, because cancelling a task
+        that has just finished makes Ray 2.60 abort the whole driver ("Tried to complete task that was not pending").
         """
         _by_value(travelling())
         task: Any = ray.remote(num_cpus=1)(function)
@@ -89,20 +89,20 @@ class OnRay:
 
 
 class Ensemble:
-    """All devices of a run behind actors, and what the experimenter may look at.
+    """The actors of all devices of a run, and what only the experimenter may look at.
 
     Parameters
     ----------
     work : Work
     keeper : HostedKeeper
-        Of what devices book.
+        The devices' keeper.
     workers : int
         Device blocks computed at the same time.
     """
 
     def __init__(self, work: Work[Any, Any, Any], keeper: HostedKeeper, workers: int) -> None:
         self.keeper, self._permit, crews = keeper, permit_of(work.secret), work.crews
-        self._held = {name: _shared(crew.holdings) for name, crew in crews.items()}  # for hosts that are started anew
+        self._held = {name: _shared(crew.holdings) for name, crew in crews.items()}  # for restarted hosts
         groups = {name: dealt(crew.bounds, min(crew.hosts or MOST_ACTORS, MOST_ACTORS)) for name, crew in crews.items()}
         self.actors = sum(map(len, groups.values()))
         self._cpus = int(min(1.0, _CPU_SHARE * workers / max(self.actors, 1)) * 1000) / 1000
@@ -121,7 +121,7 @@ class Ensemble:
 
     @property
     def needs(self) -> float:
-        """CPUs that all of them set aside."""
+        """CPUs that Ray reserves for all of them."""
         return self.actors * self._cpus
 
     def warm_up(self, query: Query, needs: float) -> None:
@@ -149,20 +149,20 @@ class Ensemble:
 
 
 def _by_value(packages: Iterable[str]) -> None:
-    """Let code of the user's own travel: no module need be found where it is used."""
+    """Send the user's own code by value, so that workers need not be able to import it."""
     for package in packages:
         if package in sys.modules:
             ray.cloudpickle.register_pickle_by_value(sys.modules[package])  # type: ignore[no-untyped-call] # no types
 
 
 def _shared(holdings: Any) -> Any:
-    """Return holdings as hosts get them: small ones by value, others stored once for all."""
+    """Return small holdings as they are, and for large ones a reference to a copy that all hosts share."""
     return holdings if len(pickle.dumps(holdings)) < BY_VALUE else ray.put(holdings)
 
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Keep Ray's warning that arguments of restartable actors must stay in the object store: they do."""
+    """Suppress Ray's warning that arguments of restartable actors must stay in the object store, which they do."""
     sys.stderr.flush()
     kept = os.dup(2)
     with open(os.devnull, "wb") as nowhere:  # noqa: PTH123 (a file descriptor is needed)

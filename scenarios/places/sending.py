@@ -1,4 +1,4 @@
-"""What travels with a job: the working directory without data, runs and caches, and blindrec's own code."""
+"""What is sent with a job: the working directory without data, runs and caches, and blindrec's own code."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ _DATA = (
     "*.np[yz]", "*.pkl", "*.h5", "*.sqlite",
 )  # fmt: skip
 EXCLUDES = (*_TOOLS, *_DATA, *SECRETS, "runs/")
-"""Patterns, as in `.gitignore`, of what is never sent; `.gitignore` and `.rayignore` of the folder count as well."""
+"""Patterns in the style of `.gitignore` of files that are never sent; `.gitignore` and `.rayignore` apply as well."""
 _NOT_WALKED = {".git", ".venv", "venv", "node_modules", "__pycache__"}
 _RUN = ("versions.json", "rounds/scenario.json")
-"""One of these is in the folder of every run and sweep, finished or not."""
+"""Every folder of a run or sweep holds one of these files, whether it is finished or not."""
 _DEEP = 6
 _GRACE = 20
-"""Seconds that a job that is stopped has to end by itself."""
+"""Seconds that a stopped job has to end by itself."""
 
 
 def environment(folder: Path) -> dict[str, Any]:
-    """Return Ray's description of what a job brings along.
+    """Return Ray's description of the files that are sent with a job.
 
-    The working directory goes without `EXCLUDES`, without keys, tokens and passwords (`left_out`) and without folders
-    that hold a run. Where it does not hold blindrec's packages, they travel beside it, so that both sides are the same
+    The working directory is sent without `EXCLUDES`, without keys, tokens and passwords (`left_out`) and without
+    folders of runs. If it does not hold blindrec's packages, these are sent as well, so that both sides run the same
     code.
 
     Parameters
@@ -56,13 +56,13 @@ def environment(folder: Path) -> dict[str, Any]:
 
 
 def own_packages() -> list[str]:
-    """Return the folders of blindrec's packages, wherever each of them lies."""
+    """Return the folders of blindrec's packages."""
     specs = [importlib.util.find_spec(name) for name in PACKAGES]
     return [folder for spec in specs if spec for folder in spec.submodule_search_locations or ()]
 
 
 def left_out(folder: Path) -> list[Path]:
-    """Return the keys, tokens and passwords below the working directory, by their names: they are never sent."""
+    """Return files below the working directory whose names are those of keys, tokens or passwords."""
     return secrets_in(folder, _NOT_WALKED)
 
 

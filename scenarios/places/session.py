@@ -1,4 +1,4 @@
-"""What happens at a place, whichever it is: devices are embodied there, a server learns from them in rounds."""
+"""What every place does: it runs devices, and a server that learns from them in rounds."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from scenarios.places.worker_threads import A
 from scenarios.store.round_store import Kept, Nowhere
 
 R = TypeVar("R")
-"""What is kept of a round."""
+"""What is stored of a round."""
 O = TypeVar("O")  # noqa: E741 (as in `coordinator.server.rounds.conductor`)
-"""What all rounds end with."""
+"""The result of all rounds."""
 T = TypeVar("T")
-"""What the experimenter takes home beside that."""
+"""What the experimenter computes from the devices at the end."""
 Progress = Callable[[int], None]
-"""Told how many answers, devices or rounds are in so far."""
+"""Called with the number of answers, devices or rounds so far."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,13 +33,13 @@ class Crew:
     Attributes
     ----------
     kind : Kind
-        What they are, and agreed to.
+        The kind of devices, and what these agreed to.
     holdings : object
-        Private: what they hold; goes to devices only.
+        The private data of all devices of the kind, which only devices receive.
     bounds : list of (int, int)
         Their cohorts, ``[first, stop)`` each, ascending.
     hosts : int or None
-        Processes that embody them at most; several cohorts share one then. None: as many as a place has for devices.
+        Most processes for them, which several cohorts may share; None for as many as the place has for devices.
     """
 
     kind: Kind
@@ -49,42 +49,42 @@ class Crew:
 
 
 class Backstage(Protocol):
-    """What the experimenter alone may look at when a run is over, before its devices go."""
+    """What only the experimenter may look at, after a run and before its devices end."""
 
     @property
     def keeper(self) -> Books:
-        """The devices' keeper of what they have booked."""
+        """The keeper of the devices' book."""
         ...
 
     def see(self, kind: str, question: Any, stop: int) -> list[Any]:
-        """Return what devices 0 to ``stop - 1`` of a kind show of a question, a cohort each."""
+        """Return what devices 0 to ``stop - 1`` of a kind show the experimenter, an entry for each cohort."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work(Generic[R, O, T]):
-    """A run as a place needs it: the private side's share, the server's share, the layout, and what is kept.
+    """A run as a place needs it: the devices, the server's plan, the layout, and where rounds are stored.
 
     Attributes
     ----------
     plan : Plan
-        The server's.
+        The server's plan.
     crews : dict of Crew
         Devices, by the name of their kind.
     secret : bytes
         Private: the population's master secret.
     layout : Layout
-        Speed only.
+        It affects only speed.
     finish : callable
-        Given the outcome and the `Backstage`, returns what else the experimenter takes home.
+        Gets the outcome and the `Backstage`, and returns what else the experimenter wants to know.
     kept : Kept
-        Rounds that an interrupted run went through; told every new one.
+        Yields the rounds of an interrupted run, and stores every new one.
     ledger : Path or None
-        Folder in which the devices' keeper keeps what they have booked; None: in memory only.
+        Folder of the devices' book; None to hold it in memory only.
     naming : callable
-        A context in which devices may refuse the first query, to name who asks.
+        A context in which the first query is tried, so that a refusal names the policy that asks it.
     packages : frozenset of str
-        The user's own, whose code travels to wherever it is used.
+        The user's own packages, whose code is sent to workers.
     """
 
     plan: Plan[R, O]
@@ -100,22 +100,22 @@ class Work(Generic[R, O, T]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done(Generic[O, T]):
-    """What a place brings back.
+    """The result of a run at a place.
 
     Attributes
     ----------
     outcome : object
-        The server's.
+        The server's plan.
     told : object
         What `Work.finish` returned.
     seconds : float
-        From the first question to the outcome, the time until a dead coordinator was missed included.
+        Seconds from the first question to the outcome, including the time until a dead coordinator was noticed.
     actors : int
-        Ray actors that embodied devices; 0 in process.
+        Number of Ray actors that ran devices; 0 in process.
     retries : int
-        Blocks and rounds that were asked again since a process died.
+        Blocks and rounds that were asked again because a process died.
     restarts : int
-        Coordinators that were started since one died.
+        Coordinators that were started because one died.
     """
 
     outcome: O
@@ -127,7 +127,7 @@ class Done(Generic[O, T]):
 
 
 class Session(Protocol):
-    """A place that is ready."""
+    """A place that is ready to run."""
 
     @property
     def name(self) -> str:
@@ -140,19 +140,19 @@ class Session(Protocol):
         ...
 
     def conduct(self, work: Work[R, O, T], progress: Progress) -> Done[O, T]:
-        """Embody the devices, conduct the server's rounds, and end what was started for them."""
+        """Start the devices, conduct the server's rounds, and end everything that was started for them."""
         ...
 
     def each(self, function: Callable[[A], R], arguments: Sequence[A]) -> Iterator[tuple[int, R]]:
-        """Yield (place, function of the argument there) as they are completed, ``workers`` at the same time."""
+        """Yield (index of the argument, result of the function) as calls end; ``workers`` calls run at a time."""
         ...
 
 
 def silent(answers: int) -> None:
-    """Tell nobody about progress."""
+    """Report no progress."""
 
 
 def check_workers(workers: int | None) -> None:
-    """Refuse a backend without a worker; None stands for one a CPU."""
+    """Refuse a number of workers below 1; None stands for one for each CPU."""
     if workers is not None and workers < 1:
         raise InputError(f"workers is {workers}; it must be at least 1")

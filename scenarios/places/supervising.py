@@ -1,4 +1,4 @@
-"""A coordinator on Ray, followed by the experimenter: rounds are kept as they end, one that dies is started anew."""
+"""Supervising a coordinator on Ray: rounds are stored as they end, and a coordinator that dies is replaced."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from scenarios.places.session import O, Progress, R, T, Work
 from scenarios.spending import require_there
 
 POLL, POLL_AGAIN = 0.2, 0.02
-"""Seconds between two looks at the coordinator; the second where it waits for that, or more rounds may be there."""
+"""Seconds between two calls of the coordinator, and the shorter time while it waits to have a round stored."""
 ROOM = 600.0
 """Seconds in which a run's actors must have started."""
 PATIENCE = 60.0
-"""Seconds without an answer after which a cluster that has lost CPUs is given up, and a user is told of the wait."""
+"""Seconds without an answer after which a user is told of the wait, and a cluster with too few CPUs is given up."""
 MOST_COORDINATORS = 8
-"""Coordinators that a run starts at most, one after the other."""
+"""Most coordinators that a run starts, one after the other."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conducted(Generic[O]):
-    """What coordinators bring back.
+    """The result of a coordinator's work.
 
     Attributes
     ----------
     outcome : object
-        Of the plan.
+        The plan's outcome.
     seconds : float
-        From the first question to the outcome, the time until a dead coordinator was missed included.
+        Seconds from the first question to the outcome, including the time until a dead coordinator was noticed.
     retries : int
         Blocks and rounds that were asked again.
     restarts : int
@@ -59,26 +59,26 @@ def conducted(
     query: Query | None,
     needs: float,
 ) -> Conducted[O]:
-    """Let a coordinator conduct the rounds; where it dies, the next one goes on after the last round that was kept.
+    """Let a coordinator conduct the rounds; if it dies, a new one continues after the last stored round.
 
     Parameters
     ----------
     work : Work
     devices : dict of Cohorts
-        Whom to ask, by kind.
+        Which host has which addresses, by kind.
     keeper : Books
-        Of what devices have booked; the coordinator never gets it.
+        The devices' keeper, which the coordinator never gets.
     progress : callable
-        Told how much is in.
+        Called with the number of answers, devices or rounds so far.
     query : Query or None
-        The first one, for the coordinator to warm up.
+        The first query, for which the coordinator compiles its code.
     needs : float
-        CPUs that the run's actors set aside.
+        CPUs that Ray reserves for the run's actors.
 
     Raises
     ------
     LostError
-        If coordinators die again and again, the cluster has no room left, or the keeper is lost.
+        If too many coordinators die, the cluster has too few CPUs left, or the keeper is lost.
     """
     before, retries = 0.0, 0
     for restarts in range(MOST_COORDINATORS):
@@ -107,13 +107,13 @@ def conducted(
 def _follow(
     server: Any, keeper: Books, progress: Progress, keep: Callable[[Any], None], needs: float, look: float
 ) -> tuple[Any, float, int]:
-    """Wait for the server's outcome; report progress and keep rounds meanwhile.
+    """Wait for the server's outcome; meanwhile report progress and store rounds.
 
     Raises
     ------
     LostError
-        If nothing happens for a while and the cluster has fewer CPUs left than the run's actors ``needs``; or if the
-        keeper is lost: rounds that devices refused since are not kept.
+        If nothing happens for a while and the cluster has fewer CPUs left than the run's actors need; or if the keeper
+        is lost, because rounds that devices have refused since then must not be stored.
     """
     running, kept, done, rounds = server.run.remote(), 0, False, list[Any]()
     before, since = -1, time.monotonic()
@@ -134,12 +134,12 @@ def _follow(
 
 
 def patient(answers: list[Any], needs: float) -> list[Any]:
-    """Return what references hold, however long it takes, while the cluster can hold the run's actors.
+    """Return the objects behind references; wait as long as the cluster has CPUs for the run's actors.
 
     Raises
     ------
     LostError
-        If it has fewer CPUs left than they need: then nobody is there who will answer.
+        If it has fewer CPUs left than they need, so that nothing will answer.
     """
     while len(ray.wait(answers, num_returns=len(answers), timeout=PATIENCE)[0]) < len(answers):
         _require(needs)
@@ -148,12 +148,12 @@ def patient(answers: list[Any], needs: float) -> list[Any]:
 
 
 def room_for(started: list[Any], needs: float) -> None:
-    """Wait until actors that were started are ready; say so on standard error where it takes long.
+    """Wait until the started actors are ready; write a line to standard error if this takes long.
 
     Raises
     ------
     LostError
-        If the cluster has no room for them, or no longer has the CPUs that the run's actors need.
+        If the cluster has too few free CPUs for them, or has lost CPUs that the run's actors need.
     """
     for seconds in (PATIENCE, ROOM - PATIENCE):
         try:
@@ -174,7 +174,7 @@ def room_for(started: list[Any], needs: float) -> None:
 
 
 def _require(needs: float) -> None:
-    """Refuse to wait any longer on a cluster that has lost what the run's actors need."""
+    """Raise an error if the cluster has lost CPUs that the run's actors need."""
     if (left := cpus_of_cluster()) < needs:
         raise LostError(f"the cluster has {left:g} CPUs left, the run needs {needs:g}; add a node, then resume")
 
@@ -185,6 +185,6 @@ def _free() -> str:
 
 
 def cpus_of_cluster() -> float:
-    """Return how many CPUs the cluster's nodes have that are alive."""
+    """Return the number of CPUs of the cluster's living nodes."""
     resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call] # Ray gives it no types
     return resources.get("CPU", 0.0)

@@ -1,4 +1,4 @@
-"""What is never sent to a cluster because it lets in whoever holds it: keys, tokens, passwords."""
+"""Keys, tokens and passwords, which are never sent to a cluster."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def is_secret(name: str) -> bool:
 
 
 def secrets_in(folder: Path, passed_over: Collection[str]) -> list[Path]:
-    """Return files and folders below ``folder`` that are never sent, as seen from there.
+    """Return paths of files and folders below ``folder`` that are never sent, relative to it.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ def secrets_in(folder: Path, passed_over: Collection[str]) -> list[Path]:
     Returns
     -------
     list of Path
-        What has such a name, or is a link that leads to it or through it.
+        Paths with such a name, and links to or through one.
     """
     found = []
     for place, names, files in os.walk(folder):
@@ -59,7 +59,7 @@ def excluding(path: Path) -> str:
 
 
 def told(left: list[Path]) -> str:
-    """Return a line that names what was left out; nothing where nothing was."""
+    """Return a line that names what was left out, or an empty text."""
     if not left:
         return ""
     names = ", ".join(map(str, left[:_SHOWN])) + (f" and {len(left) - _SHOWN} more" if len(left) > _SHOWN else "")

@@ -1,4 +1,4 @@
-"""Functions at work in threads, which stop where nobody awaits their results any more."""
+"""Functions that run in threads, and stop when their results are no longer wanted."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ R = TypeVar("R")
 
 
 class AbandonedError(Exception):
-    """Nobody waits for the result of this call any more."""
+    """The result of this call is no longer wanted."""
 
 
 _own = threading.local()
 
 
 def stop_if_abandoned() -> None:
-    """End a call of `InProcess.each` whose results nobody awaits, as after Ctrl-C; for the loops of long functions.
+    """End a call of `InProcess.each` if its result is no longer wanted, as after Ctrl-C; long loops call this.
 
     Raises
     ------
     AbandonedError
-        In such a call only.
+        If the result is no longer wanted.
     """
     stop: threading.Event | None = getattr(_own, "stop", None)
     if stop is not None and stop.is_set():
@@ -37,7 +37,7 @@ def work(
     done: queue.SimpleQueue[tuple[int, R | None, BaseException | None]],
     stop: threading.Event,
 ) -> None:
-    """Call ``function`` on what is to do until nothing is left, or ``stop`` is set; an error counts as a result."""
+    """Call ``function`` on argument after argument until none is left or ``stop`` is set; errors are results."""
     _own.stop = stop
     while not stop.is_set():
         try:
@@ -46,5 +46,5 @@ def work(
             return
         try:
             done.put((place, function(argument), None))
-        except BaseException as error:  # raised again where results are awaited
+        except BaseException as error:  # raised again in the thread that waits for results
             done.put((place, None, error))

@@ -1,4 +1,4 @@
-"""What a plan is asked for, by flags or from Python: checked, and answered by `scenarios.planner.plan.plan`."""
+"""The request for a plan, by flags or from Python: it is checked here, and `scenarios.planner.plan.plan` answers it."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from scenarios.planner.shape import NOT_THE_FILE, shape_of
 from scenarios.populations import cluster_sizes
 
 _THEIRS = ("items", "rated", "like", "class_shares", "cluster_shares")
-"""What a file of ratings brings."""
+"""Settings that a file of ratings determines."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What is asked; None stands for the default that `blindrec plan --help` tells.
+    """The request; None stands for the default that `blindrec plan --help` shows.
 
     Attributes
     ----------
     success, accuracy
         The target; see `scenarios.planner.needs.Target`.
     users : int
-        Users there are; without an epsilon the smallest one is sought with which they are enough.
+        Number of users there are; without an epsilon the smallest epsilon is found for which they are enough.
     ratings, columns, like_from
         A file whose shape to plan for, and how it is read; see `scenarios.datasets.read_ratings`.
     items, rated, epsilon, like, class_shares, cluster_shares
@@ -39,7 +39,7 @@ class Asked:
     settings : mapping
         Settings that several mechanisms share, by their names; see `scenarios.mechanisms.shared_settings`.
     own : dict
-        A design of one's own to plan for, too: ``design`` and its settings.
+        A user's own design to plan for as well: ``design`` and its settings.
     """
 
     success: float | None = None

@@ -81,7 +81,7 @@ def shape_of(
     """
     likes = judge_likes(table, like_from)
     half = np.random.default_rng(int.from_bytes(derive(0, "shape"))).random(table.ratings) < 0.5
-    items, overall = table.items_count, likes.mean() if likes.size else 0.5
+    items, overall = table.count, likes.mean() if likes.size else 0.5
     seen = np.bincount(table.items[half], minlength=items)
     liked = np.bincount(table.items[half], weights=likes[half], minlength=items)
     found = kmeans_on_line((liked + PRIOR * overall) / (seen + PRIOR), clusters)
@@ -94,7 +94,7 @@ def shape_of(
     taste = np.bincount(found[table.items[~half]], weights=likes[~half], minlength=clusters) / other
     values = {
         "items": items,
-        "rated": max(1, int(np.median(table.ratings_per_user))),
+        "rated": max(1, int(np.median(table.degrees))),
         "like": (tuple(taste.round(4).tolist()),),
         "cluster_shares": tuple((sizes / sizes.sum()).tolist()),
         "epsilon": parse_epsilon(epsilon),

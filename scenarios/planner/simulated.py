@@ -1,4 +1,4 @@
-"""What a mechanism should achieve where nobody told its moments: simulated for at most a minute."""
+"""Predictions for a mechanism without known moments, from a simulation of at most a minute."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from scenarios.experiment import run
 from scenarios.places.in_process import InProcess
 
 SECONDS, FEWEST, MOST = 60.0, 3, 20
-"""A simulation ends after so long, with at least and at most so many seeds."""
+"""Most seconds of a simulation, and its fewest and most seeds."""
 USERS = 20_000
 """Devices of one seed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Simulated:
-    """What one answer tells of an item, measured.
+    """The measured information of one answer about an item.
 
     Attributes
     ----------
@@ -41,14 +41,14 @@ class Simulated:
     seeds: int
 
     def users(self, needed: int) -> tuple[int | None, int | None]:
-        """Return the interval of a need of users, which falls with the square of the contrast; None: no end."""
+        """Return the interval of a number of users, which falls with the contrast's square; None for no end."""
         ends = [math.ceil(needed * (self.contrast / end) ** 2) if end > 0 else None for end in (self.high, self.low)]
         return ends[0], ends[1]
 
 
 @lru_cache(maxsize=64)
 def simulated(scenario: Scenario) -> Simulated | None:
-    """Return what one answer tells of an item in a block model; None where moments tell it, or nothing does.
+    """Return the measured information in a block model; None if moments give it, or nothing can be measured.
 
     Values are regressed on what users like; the contrast is the slope over the scatter around it, for one user.
 

@@ -1,1 +1,1 @@
-"""One durable, checked, run-bound log and its lock: what runs and sweeps keep, and how a folder is theirs."""
+"""Everything that runs and sweeps keep on the disk: checked, bound to its run, and locked while it is in use."""

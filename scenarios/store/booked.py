@@ -1,4 +1,4 @@
-"""Whether all that a folder keeps of devices' answers is booked in their keeper's book."""
+"""Checking that all answers that a folder keeps are booked in the devices' book."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from coordinator.server.rounds.query_rounds import ANEW
 
 
 class Answered(NamedTuple):
-    """What a run keeps of devices ``first`` to ``stop - 1``: so many of them answered something that is charged."""
+    """A stored round: so many of devices ``first`` to ``stop - 1`` answered something that is charged."""
 
     what: str
-    """What that was, for the error."""
+    """Words for the round, for the error."""
     id: bytes
     first: int
     stop: int
@@ -24,19 +24,19 @@ class Answered(NamedTuple):
 
 
 def require_booked(kept: Iterable[Answered], keeper: Books) -> None:
-    """Refuse to go on after answers whose charges are not all in the book.
+    """Refuse to resume if charges for stored answers are missing from the book.
 
     Parameters
     ----------
     kept : iterable of Answered
-        What was kept.
+        The stored rounds.
     keeper : Books
-        What was booked.
+        The devices' keeper.
 
     Raises
     ------
     InputError
-        If devices answered what their book does not tell: what they have spent is not known then.
+        If an answer is not booked, so that it is unknown what devices have spent.
     """
     entries: dict[bytes, list[tuple[int, int]]] = {}
     for entry in map(read_entry, keeper.read(0, MOST_DEVICES)[1]):

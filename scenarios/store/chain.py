@@ -1,4 +1,4 @@
-"""Records of a run, a file each, numbers only: each tells its run and the file before it by a digest."""
+"""Records of a run, one file each, which hold numbers only; a digest binds each to its run and the record before."""
 
 from __future__ import annotations
 
@@ -37,20 +37,20 @@ _UNREADABLE = (OSError, EOFError, ValueError, KeyError, TypeError, AttributeErro
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Codec(Generic[T]):
-    """How records of one kind become numbers, and come back.
+    """How records of one kind are converted to numbers and back.
 
     Attributes
     ----------
     noun : str
-        What a record is called, such as ``"round"``.
+        What errors call a record, such as ``"round"``.
     number : callable
         A record's place in its chain, from 0.
     tell : callable
-        Returns its numbers; the names ``format``, ``before`` and ``told`` are taken.
+        Returns its numbers; the names ``format``, ``before`` and ``told`` are reserved.
     read : callable
-        Returns the record that was told.
+        Returns the record with these numbers.
     require_booked : callable
-        Takes records and their devices' book; refuses them where devices answered what the book does not tell.
+        Takes records and the devices' book, and refuses them if an answer is not booked.
     """
 
     noun: str
@@ -61,7 +61,7 @@ class Codec(Generic[T]):
 
 
 class Chain(Generic[T]):
-    """The records of one seed, a file each, without pickles. Each names the digest of the one before.
+    """The records of one seed, a file for each, without pickles. Each names the digest of the record before it.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ class Chain(Generic[T]):
     Attributes
     ----------
     codec : Codec
-        Of their kind; every kind of record has its class.
+        The codec of this kind of records.
 
     Raises
     ------
@@ -82,7 +82,7 @@ class Chain(Generic[T]):
 
     Notes
     -----
-    The folder of the ledger is named by the run, not only by its place, so that one of another run is noticed.
+    The ledger's folder has the run's name, so that a ledger of another run is noticed.
     """
 
     codec: Codec[T]
@@ -96,16 +96,16 @@ class Chain(Generic[T]):
         self._first = bound(self._mark, seed)
 
     def __iter__(self) -> Iterator[T]:
-        """Yield the records that are kept, in order, up to the first one that is missing, torn or damaged.
+        """Yield the stored records in order, up to the first one that is missing, torn or damaged.
 
-        That one, and those after it, are put aside under another name, and will be gone through again: devices repeat
-        their answers, and spend nothing. `damaged` names it.
+        That record and all later ones are renamed, and their rounds will be conducted again; devices then repeat their
+        answers and spend nothing. `damaged` names the record.
 
         Raises
         ------
         InputError
-            If another run or another version of blindrec kept one, it is not in its place, or a file cannot be put
-            aside.
+            If a record belongs to another run or another version of blindrec or is out of place, or a file cannot be
+            renamed.
         """
         before, noun = self._first, self.codec.noun
         for number in itertools.count():
@@ -131,17 +131,17 @@ class Chain(Generic[T]):
             before = content[:_DIGEST].hex()
 
     def check(self, console: Console | None = None) -> Path | None:
-        """Read all records and ledgers; return the first damaged record, which is put aside, or None.
+        """Read all records and ledgers; return the first damaged record, which is renamed, or None.
 
         Parameters
         ----------
         console : Console, optional
-            Is told of it.
+            Where a line about the damaged record is printed.
 
         Raises
         ------
         InputError
-            If something does not belong to the run, or a ledger is damaged.
+            If a file does not belong to the run, or a ledger is damaged.
         """
         for _ in self:
             pass
@@ -165,12 +165,12 @@ class Chain(Generic[T]):
                 ) from None
 
     def keep(self, record: T) -> None:
-        """Write a record, whole or not at all; the one before is kept already.
+        """Write a record, whole or not at all; the record before it is stored already.
 
         Raises
         ------
         LostError
-            If it cannot be written, as on a full disk: what was kept before can be resumed.
+            If it cannot be written, as on a full disk. The run can be resumed from the records before.
         """
         number = self.codec.number(record)
         try:
@@ -180,7 +180,7 @@ class Chain(Generic[T]):
             raise LostError(f"{self.codec.noun} {number} cannot be kept in {self.folder} ({error.strerror})") from None
 
     def _digest(self, number: int) -> str:
-        """Return the digest of a kept record; for the one before the first, what the run begins from."""
+        """Return the digest of a stored record; before the first record, the digest that binds the chain to its run."""
         if number < 0:
             return self._first
         with self._path(number).open("rb") as file:
@@ -191,14 +191,14 @@ class Chain(Generic[T]):
 
 
 def kept_records(out: Path) -> int:
-    """Return how many records a folder keeps, over all seeds; of a sweep, how many units."""
+    """Return how many records of all seeds a folder holds, or how many units of a sweep."""
     return sum(1 for _ in (out / FOLDER).glob("seed-*/*.npz")) + count_lines(out / FOLDER / UNITS, UNIT)
 
 
 def drop(out: Path) -> None:
-    """Remove all that a finished run kept; its mark goes last, so that the rest can be removed once more.
+    """Remove everything that a finished run kept. The mark goes last, so that an interrupted removal can be repeated.
 
-    Records go before what devices booked: records whose charges are not booked could not be gone on with.
+    Records are removed before the devices' book, because a run cannot be resumed from records that are not booked.
     """
     folder = out / FOLDER
     for part in sorted(folder.glob("*/"), key=lambda part: part.name == "ledger"):
@@ -209,13 +209,13 @@ def drop(out: Path) -> None:
 
 
 def to_bytes(codec: Codec[T], record: T, before: str) -> bytes:
-    """Return a record as bytes: their digest, then an ``.npz`` file of its arrays, with everything else as JSON.
+    """Return a record as bytes: a digest, then an ``.npz`` file of its arrays and of everything else as JSON.
 
     Parameters
     ----------
     codec : Codec
     record : object
-        Of the codec's kind.
+        A record of the codec's kind.
     before : str
         Digest of the record before.
     """
@@ -226,7 +226,7 @@ def to_bytes(codec: Codec[T], record: T, before: str) -> bytes:
 
 
 def _zipped(arrays: dict[str, Any]) -> bytes:
-    """Return an ``.npz`` file, lightly compressed: a run waits for it after every record."""
+    """Return an ``.npz`` file with light compression, because a run waits for it after every record."""
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as folder:
         for name, values in arrays.items():
@@ -236,12 +236,12 @@ def _zipped(arrays: dict[str, Any]) -> bytes:
 
 
 def from_bytes(codec: Codec[T], content: bytes) -> tuple[T, str]:
-    """Return the record that `to_bytes` wrote, and the digest of the one before.
+    """Return the record that `to_bytes` wrote, and the digest of the record before it.
 
     Raises
     ------
     ValueError
-        If the digest is not the content's.
+        If the digest does not fit the content.
     InputError
         If another version wrote it.
     """

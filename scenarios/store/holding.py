@@ -1,4 +1,4 @@
-"""An experiment and its folder, from claiming it to its result: what all that can be gone on with have in common."""
+"""An experiment and its folder, from claiming the folder to the result; for all experiments that can be resumed."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ T = TypeVar("T")
 def held_in(
     out: Path | None, opening: AbstractContextManager[S], *, claim: Callable[[Path], None], work: Callable[[S], T]
 ) -> Iterator[T]:
-    """Do an experiment in its folder; let the caller write there what came of it. What is kept to go on from stays.
+    """Run an experiment in its folder and let the caller write the result there. Records for resuming it are kept.
 
     Parameters
     ----------
     out : Path or None
-        New folder, or that of the same experiment, which goes on there; None: nothing is kept.
+        A new folder, or the folder of the same experiment, which is then resumed; None to keep nothing.
     opening : context manager
-        Opens the backend, once the folder is known to be free; see `scenarios.places.backends.opened`.
+        Opens the backend once the folder is known to be free; see `scenarios.places.backends.opened`.
     claim : callable
-        Makes the folder its own, or refuses it; see `scenarios.store.taking.take`.
+        Claims the folder or refuses it; see `scenarios.store.taking.take`.
     work : callable
-        Does it all on a backend, and keeps in the folder, if there is one, what is over.
+        Runs the experiment on a backend, and stores finished rounds in the folder, if there is one.
 
     Yields
     ------
     object
-        What came of it.
+        The result.
 
     Raises
     ------
     InputError
-        If something cannot be used; no device was asked.
+        If an input cannot be used; no device was asked then.
     InterruptedRunError, ResumableError
-        On Ctrl-C, or where something was lost, if the folder keeps something to go on from.
+        On Ctrl-C or if something was lost, provided that the folder keeps records to resume from.
     """
     with sole(out), kept(lambda: _kept(out)):
         with opening as session:
@@ -66,19 +66,19 @@ def done_in(
     work: Callable[[S], T],
     write: Callable[[Path, T], None],
 ) -> Iterator[T]:
-    """Do an experiment and write its folder; let the caller report, then remove what was kept to go on from.
+    """Run an experiment and write its folder; let the caller report, then remove the records for resuming it.
 
     Parameters
     ----------
     out, opening, claim, work
         As `held_in` takes them.
     write : callable
-        Writes what came of it into the folder, the result last.
+        Writes the results into the folder, ``result.json`` last.
 
     Yields
     ------
     object
-        What came of it. What the folder keeps stays if the caller raises.
+        The result. What the folder keeps stays if the caller raises.
 
     Raises
     ------
@@ -98,9 +98,9 @@ def done_in(
 
 @contextmanager
 def _left_empty(out: Path | None, *, new: bool) -> Iterator[None]:
-    """Leave nothing where an experiment ends early that keeps nothing.
+    """Remove a folder that keeps nothing if its experiment ends early.
 
-    That is on Ctrl-C; and on bad input in a new folder, where nobody has booked anything.
+    This happens on Ctrl-C, and on bad input if the folder is new and nobody has booked anything.
     """
     try:
         yield
@@ -115,7 +115,7 @@ def _left_empty(out: Path | None, *, new: bool) -> Iterator[None]:
 
 
 def require_counts(repeat: int, devices_per_actor: int | None) -> None:
-    """Refuse an experiment without a seed, or with cohorts of nobody.
+    """Refuse an experiment with less than one seed, or with less than one device in a cohort.
 
     Raises
     ------
@@ -128,7 +128,7 @@ def require_counts(repeat: int, devices_per_actor: int | None) -> None:
 
 
 def _kept(out: Path | None) -> str | None:
-    """Tell what can be gone on with; None where that is nothing."""
+    """Return how many records there are and how to resume, in words; None if there is nothing to resume from."""
     if out is None or not (records := kept_records(out)) or not (mark := read_mark(out)):
         return None
     return mark.told(records, out)

@@ -1,4 +1,4 @@
-"""The journal of a run: every round is kept as soon as it is over, so that a run that was killed goes on from there."""
+"""The journal of a run: every round is stored as soon as it is over, so that a killed run can be resumed from there."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ ROUNDS: Codec[Round] = Codec(
     read=_read,
     require_booked=lambda kept, book: require_booked(map(_answered, kept), book),
 )
-"""How a round is kept."""
+"""How a round is converted to a record."""
 
 
 class Journal(Chain[Round]):
@@ -93,6 +93,6 @@ class Journal(Chain[Round]):
 
     @property
     def trusted(self) -> bool:
-        """Whether the code that is here is the one that the run began with; see `scenarios.store.round_store.Kept`."""
+        """Whether the run began with the present code; see `scenarios.store.round_store.Kept`."""
         mark = self._mark
         return mark is None or mark.code_sha256 == code_digest(mark.scenario.get("policy", ""))

@@ -1,4 +1,4 @@
-"""One run at a time in an output folder: a second one would write over what the first one keeps."""
+"""A lock on an output folder, because a second run there would overwrite the files of the first one."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from scenarios.files import clear, try_folder
 
 @contextmanager
 def sole(out: Path | None) -> Iterator[None]:
-    """Hold an output folder while a command works there; it is made if need be, and goes if nothing came into it.
+    """Hold an output folder while a command works there; make it if needed, and remove it if it stays empty.
 
-    What a process that died left half written is removed.
+    Unfinished files of processes that died are removed.
 
     Parameters
     ----------
     out : Path or None
-        None: there is nothing to hold.
+        The folder; None if there is none.
 
     Raises
     ------
     InputError
-        If a command that is still alive holds it, or it cannot be made.
+        If another running command holds it, or it cannot be made.
 
     Notes
     -----
-    The system's lock on the folder itself: no file tells of it, and it vanishes with the process however that ends.
-    It is not handed down to processes that are started meanwhile. Where folders cannot be locked, nothing is held; on
-    a network disk the lock may hold on one machine only.
+    This is the system's lock on the folder itself, without a file. It vanishes with the process, however that ends, and
+    child processes do not inherit it. On file systems without such locks nothing is held, and on a network disk the
+    lock may hold on one machine only.
     """
     if out is None:
         yield
@@ -47,7 +47,7 @@ def sole(out: Path | None) -> Iterator[None]:
             yield
         finally:
             if made:
-                with suppress(OSError):  # something lies in it
+                with suppress(OSError):  # it is not empty
                     out.rmdir()
     finally:
         os.close(held)
@@ -60,7 +60,7 @@ def _lock(held: int, out: Path) -> None:
         raise _in_use(out) from None
     except OSError:  # a file system without such locks
         return
-    if not out.exists() or not os.path.samestat(os.fstat(held), out.stat()):  # its last holder removed it meanwhile
+    if not out.exists() or not os.path.samestat(os.fstat(held), out.stat()):  # its last holder has removed it meanwhile
         raise _in_use(out)
 
 

@@ -1,4 +1,4 @@
-"""The mark of a run's folder: which run it is, of which scenario, and by which code; a digest tells any edit of it."""
+"""The mark of a run's folder names the run, its scenario and its code; a digest reveals any change of it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from scenarios.given import LARGEST_WHOLE
 
 FOLDER, MARK = "rounds", "scenario.json"
 RUN, ONLINE, TWO_TIER, SWEEP = KINDS = "run", "online", "two-tier", "sweep"
-"""Experiments that can be gone on with, by their commands."""
+"""Commands whose experiments can be resumed."""
 _KEPT = {
     RUN: ("round", "rounds"),
     ONLINE: ("client", "clients"),
@@ -26,23 +26,23 @@ _KEPT = {
 }
 _NAME = re.compile("[0-9a-f]{32}")
 UNCLAIMED = "0" * 32
-"""The run's name where a folder was never claimed, as temporary ones."""
+"""The run's name in folders that were never claimed, such as temporary ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
-    """What a folder tells of its run.
+    """What a folder records about its run.
 
     Attributes
     ----------
     kind : str
-        Which experiment it is, one of `KINDS`.
+        The experiment's command, one of `KINDS`.
     run : str
-        Its name, 32 hexadecimal digits drawn when it began: files of another run of the same scenario are not its own.
+        The run's name: 32 random hexadecimal digits, which distinguish it from other runs of the same scenario.
     scenario : dict
-        As it was given; of a sweep, what all of its units depend on.
+        The scenario's given values; for a sweep, the settings that all of its units depend on.
     source_sha256 : str or None
-        Digest of the file that it reads: of ratings, or with a world written down.
+        Digest of the file of ratings, or of the world file, that it reads.
     code_sha256 : str
         Digest of the code that asks; see `scenarios.policies.code_digest`.
     repeat : int
@@ -58,29 +58,29 @@ class Mark:
 
     @property
     def identity(self) -> tuple[str, dict[str, Any], str | None]:
-        """What makes a run the same run, whoever goes on with it."""
+        """The values that a resumed run must share."""
         return self.kind, self.scenario, self.source_sha256
 
     def told(self, count: int, out: Path) -> str:
-        """Return how many of its records are kept in its folder, and how to go on, in words."""
+        """Return how many of its records its folder holds and how to resume, in words."""
         one, several = _KEPT[self.kind]
         kept = f"{count} {one} is kept" if count == 1 else f"{count} {several} are kept"
         how = "the same command" if self.kind == SWEEP else f"the same command or blindrec resume {out}"
         return f"{kept} in {out}, {how} goes on"
 
     def write(self, out: Path) -> None:
-        """Put the mark into a run's folder."""
+        """Write the mark to a run's folder."""
         told = {"format": FORMAT, **asdict(self)}
         write_json(out / FOLDER / MARK, {**told, "sha256": digest(told)})
 
 
 def bound(mark: Mark | None, part: object) -> str:
-    """Return what binds a part of a folder to its run: a digest of the run's name, its identity and the part."""
+    """Return the digest that binds a part of a folder to its run: of the run's name, its identity and the part."""
     return digest([mark.run, part, mark.identity] if mark else [UNCLAIMED, part, None])
 
 
 def digest(told: object) -> str:
-    """Return the SHA-256 of a value as it comes back from JSON."""
+    """Return the SHA-256 of a value's JSON."""
     return hashlib.sha256(json.dumps(json.loads(json.dumps(told)), sort_keys=True).encode()).hexdigest()
 
 

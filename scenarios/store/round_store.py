@@ -1,4 +1,4 @@
-"""Where rounds are kept while a run goes on: nowhere, in memory, or in a `scenarios.store.journal.Journal` on disk."""
+"""Where a run stores its rounds: nowhere, in memory, or in a `scenarios.store.journal.Journal` on disk."""
 
 from __future__ import annotations
 
@@ -8,32 +8,32 @@ from typing import Any, Protocol, TypeVar
 from coordinator.server.rounds.query_rounds import Round
 
 R = TypeVar("R")
-"""A round, whatever that is in the run."""
+"""A round of the run."""
 
 
 class Kept(Protocol[R]):
-    """Rounds that are over, told one by one and read one by one: nobody holds them all."""
+    """Finished rounds, which are written and read one by one, so that they need not fit in memory together."""
 
     def keep(self, over: R) -> None:
-        """Keep a round that is just over."""
+        """Store a round that has just ended."""
         ...
 
     def __iter__(self) -> Iterator[R]:
-        """Yield the rounds that are kept, in order; a run goes on after them."""
+        """Yield the stored rounds in order; a run continues after them."""
         ...
 
 
 class KeptRounds(Kept[Round], Protocol):
-    """Rounds of queries that are over."""
+    """Finished rounds of queries."""
 
     @property
     def trusted(self) -> bool:
-        """Whether the code that goes on is the one that asked them; else they are held against what it would ask."""
+        """Whether the present code asked them; if not, they are compared with what it would ask."""
         ...
 
 
 class Nowhere:
-    """Nothing is kept: a run that is interrupted begins anew, and its devices repeat their answers."""
+    """Stores nothing: an interrupted run starts again, and its devices repeat their answers."""
 
     trusted = True
 
@@ -46,12 +46,12 @@ class Nowhere:
 
 
 class Held:
-    """Rounds in memory, for whoever looks at them afterwards.
+    """Rounds in memory, so that the caller can look at them afterwards.
 
     Parameters
     ----------
     *rounds : Round
-        Of an interrupted run.
+        Rounds of an interrupted run.
     """
 
     trusted = True

@@ -1,4 +1,4 @@
-"""A folder becomes the place of an experiment, or of the rest of one, whichever it is."""
+"""Claiming a folder for a new experiment, or for the rest of an interrupted one."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ M = TypeVar("M", bound=BaseModel)
 
 
 def take(out: Path, wanted: Mark) -> None:
-    """Make a folder the place of a run, or of the rest of one that was interrupted.
+    """Claim a folder for a new run, or for the rest of an interrupted one.
 
-    A run that goes on keeps its name, even where nothing of it is found here: its ledgers may lie on other nodes.
+    A resumed run keeps its name even if nothing of it is found here, because its ledgers may be on other nodes.
 
     Parameters
     ----------
     out : Path
         Held by `scenarios.store.locking.sole`.
     wanted : Mark
-        As asked for.
+        The mark of the experiment that was asked for.
 
     Raises
     ------
     InputError
-        If the folder holds anything else, its mark was changed, or the code has changed that the rest would be done by.
+        If the folder holds something else, its mark was changed, or the code of the rest has changed.
     LostError
         If it cannot be written, as on a full disk.
     """
@@ -51,7 +51,7 @@ def take(out: Path, wanted: Mark) -> None:
         told = "another sweep; name a new one, or the same settings"
         told = told if held.kind == SWEEP else "another run; name a new one, or the same scenario"
         raise InputError(f"output folder {out} holds part of {told}")
-    if held.kind != RUN and held.code_sha256 != wanted.code_sha256:  # a run holds its rounds against what it would ask
+    if held.kind != RUN and held.code_sha256 != wanted.code_sha256:  # a run compares its rounds with what it would ask
         raise InputError(
             f"the code of blindrec has changed since it began what is in {out}, and may end otherwise; go on with the "
             "version that began it, or start in a new folder"
@@ -69,13 +69,13 @@ def _write(mark: Mark, out: Path) -> None:
 
 
 def used(out: Path) -> bool:
-    """Return whether there is a result, or anything that is kept: an entry of a book, a record, a unit."""
+    """Return whether there is a result, an entry of a book, a record or a unit."""
     inside = (one for one in (out / FOLDER).glob("*/**/*") if not left_over(one))
     return (out / "result.json").exists() or any(one.is_file() for one in inside)
 
 
 def _require_empty(out: Path) -> None:
-    """Refuse a folder that holds more than a run leaves which was killed before anything was booked."""
+    """Refuse a folder unless it is empty, or holds only what a run leaves that is killed before it books anything."""
     own = {out / FOLDER, out / FOLDER / MARK}
     for one in (*out.iterdir(), *out.glob(f"{FOLDER}/**/*")):
         inside = one.is_dir() and (out / FOLDER) in one.parents
@@ -91,9 +91,9 @@ def mark_of(kind: str, scenario: BaseModel, *files: str, repeat: int = 1) -> Mar
     kind : str
         Which of them.
     scenario : BaseModel
-        Counts by the values that were given.
+        The scenario, of which the given values count.
     *files : str
-        Names of its values that are paths; at most one of them is given, and counts by the file's content, too.
+        Names of its fields that are paths. At most one of them may be given; the content of that file counts as well.
     repeat : int
         Seeds.
     """
@@ -107,7 +107,7 @@ def scenario_of(out: Path, mark: Mark, kind: type[M], *files: str) -> M:
     Raises
     ------
     InputError
-        If it cannot be run any more, or the file that it reads has changed since.
+        If it cannot be run any more, or its file has changed.
     """
     try:
         scenario = kind.model_validate(mark.scenario)
@@ -121,7 +121,7 @@ def scenario_of(out: Path, mark: Mark, kind: type[M], *files: str) -> M:
 
 
 def _values_of(scenario: BaseModel, files: Iterable[str]) -> tuple[dict[str, Any], str | None, Path | None]:
-    """Return a scenario's given values as JSON, with absolute paths, and the file that it names, after its digest."""
+    """Return a scenario's given values as JSON, with absolute paths, and the digest and path of its file."""
     values: dict[str, Any] = scenario.model_dump(mode="json", exclude_unset=True, exclude_none=True)
     for name in files:
         if (path := getattr(scenario, name)) is not None:
@@ -130,7 +130,7 @@ def _values_of(scenario: BaseModel, files: Iterable[str]) -> tuple[dict[str, Any
 
 
 def require_source(out: Path, mark: Mark, now: str | None, path: Path | None) -> None:
-    """Refuse to go on where the file that a run reads has changed since it began.
+    """Refuse to resume if the file that a run reads has changed since it began.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What a sweep keeps: every unit as soon as it is finished, a line each."""
+"""The finished units of a sweep, stored one line each as soon as they are finished."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ M = TypeVar("M")
 Reader = Callable[[dict[str, Any]], tuple[K, M]]
 """Takes a line's JSON value and returns the unit's key and what it found."""
 Writer = Callable[[K, M], dict[str, Any]]
-"""The way back."""
+"""The reverse."""
 UNITS = "units"
 UNIT = Kind(
     noun="file of units",
@@ -34,7 +34,7 @@ class Units(Generic[K, M]):
     out : Path
         The sweep's folder.
     read, write : callable
-        A unit's line.
+        How a unit is read from its line, and written to it.
 
     Raises
     ------
@@ -47,12 +47,12 @@ class Units(Generic[K, M]):
         self._log = Log(self.folder, UNIT, bound(read_mark(out), UNITS))
 
     def __iter__(self) -> Iterator[tuple[K, M]]:
-        """Yield the units that are kept, with their keys, in the order in which they were finished.
+        """Yield the stored units with their keys, in the order in which they were finished.
 
         Raises
         ------
         InputError
-            If a file cannot be read, belongs to another sweep, or is damaged otherwise than by a crash.
+            If a file cannot be read, belongs to another sweep, or has damage that no crash can explain.
         """
         self._log.settle()
         return self._log.read(lambda told: self._read(json.loads(told)))
@@ -63,7 +63,7 @@ class Units(Generic[K, M]):
         Raises
         ------
         LostError
-            If it cannot be written, as on a full disk: what was kept before can be gone on from.
+            If it cannot be written, as on a full disk. The sweep can be resumed from the units before.
         """
         try:
             self._log.append([json.dumps(self._write(key, measured))])

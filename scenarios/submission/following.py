@@ -1,4 +1,4 @@
-"""Following a job: its log as it grows, then how it ended and its result."""
+"""Following a job: showing its log as it grows, then how it ended and its result."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ FAILED, STOPPED, KILLED = 1, 3, 128
 
 
 class JobLog:
-    """A job's log as it arrives: what is new is shown line by line, what carries the result is kept.
+    """A job's log as it arrives: new lines are shown, and lines that carry the result are kept.
 
     Parameters
     ----------
     show : callable
-        Takes text to be shown.
+        Shows a text.
     """
 
     def __init__(self, show: Callable[[str], object]) -> None:
@@ -81,7 +81,7 @@ def follow(head: Head, job: str, log: JobLog) -> Any:
     Raises
     ------
     SilentHeadError
-        If the head answers no more.
+        If the head no longer answers.
     """
     failures = 0
     while not (details := head.details(job)).status.is_terminal():
@@ -99,7 +99,7 @@ def follow(head: Head, job: str, log: JobLog) -> Any:
 
 
 def exit_code(details: Any) -> int:
-    """Return the exit code that a job's end stands for: its own, 3 where it was stopped, 1 where it never began."""
+    """Return the exit code for a job's end: the job's own, 3 if it was stopped, 1 if it never began."""
     status = str(details.status)
     if status == "STOPPED":
         return STOPPED

@@ -1,4 +1,4 @@
-"""A Ray head, as its dashboard's job service knows it: every request ends in time, every failure is one clear line."""
+"""A Ray head, reached by its dashboard's job service: every request ends in time, every failure is one line."""
 
 from __future__ import annotations
 
@@ -30,25 +30,25 @@ _AGENT = (
 
 
 class SilentHeadError(BlindrecError):
-    """A head that had answered does not any more."""
+    """A head that has answered before no longer answers."""
 
 
 class _Client(JobSubmissionClient):
-    """Ray's client, which by itself would wait without end."""
+    """Ray's client with time limits, without which it would wait for ever."""
 
     def _do_request(self, method: str, endpoint: str, **more: Any) -> Any:
         wait = CONNECT if endpoint in _QUICK else ANSWER
         return super()._do_request(method, endpoint, timeout=(CONNECT, wait), **more)
 
     def ask(self, endpoint: str) -> dict[str, Any]:
-        """Return what the head answers to a GET; nothing where it does not know the question."""
+        """Return the head's answer to a GET request; nothing if it does not know the path."""
         answer = self._do_request("GET", endpoint)
         value = answer.json() if answer.status_code == requests.codes.ok else {}
         return value if isinstance(value, dict) else {}
 
 
 class Head:
-    """A head that answers, and lets us in.
+    """A head that answers and accepts our token.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ class Head:
     def __init__(self, address: str) -> None:
         self.address = _url(address)
         for handler in logging.getLogger("ray").handlers:
-            handler.setLevel(logging.ERROR)  # Ray tells of every file that it leaves out, and every connection
+            handler.setLevel(logging.ERROR)  # Ray logs every file that it leaves out, and every connection
         with _explained(self.address), _only(self.address):
             try:
                 self.client = _Client(self.address)
@@ -156,7 +156,7 @@ def _unreachable(address: str, error: Exception) -> InputError:
 
 @contextmanager
 def _only(address: str) -> Iterator[None]:
-    """Let the address count that was given: Ray prefers those of the environment."""
+    """Use the given address, because Ray would prefer those of the environment."""
     before = os.environ.get(_REACHED)
     os.environ[_REACHED] = address
     try:
@@ -170,7 +170,7 @@ def _only(address: str) -> Iterator[None]:
 
 @contextmanager
 def _explained(address: str) -> Iterator[None]:
-    """Say in one line what is wrong with the token or the line to the head."""
+    """Say in one line what is wrong with the token or the connection to the head."""
     try:
         yield
     except requests.RequestException as error:

@@ -1,4 +1,4 @@
-"""Parcels: how a job's result travels in its log, the one channel that every Ray cluster has.
+"""Parcels: a job's result is sent in its log, which is the only channel that every Ray cluster has.
 
 The result is compressed and cut into lines, each with its number, their count and the digest of the whole, so that
 lines of others in between do no harm and a loss is noticed. A line is the mark, then ``digest number/count base64``.
@@ -20,7 +20,7 @@ _LINE = re.compile(re.escape(MARK) + r" ([0-9a-f]{64}) (\d+)/(\d+) ([A-Za-z0-9+/
 
 
 class DamagedError(BlindrecError):
-    """A result did not arrive whole."""
+    """A result did not arrive completely."""
 
 
 def packed(content: bytes) -> list[str]:
@@ -50,7 +50,7 @@ class Parcel:
         self._parts: dict[int, str] = {}
 
     def take(self, line: str) -> str:
-        """Keep what ``line`` carries, and return what it says apart from that."""
+        """Keep the part of the result in ``line``, and return the rest of the line."""
         found = _LINE.search(line)
         if not found:
             return line
@@ -71,7 +71,7 @@ class Parcel:
         Raises
         ------
         DamagedError
-            If a part is missing or not as it was sent.
+            If a part is missing or was changed.
         """
         if not self._digest:
             return None

@@ -12,9 +12,9 @@ from coordinator.protocol.errors import InputError
 
 _HERE_ONLY = ("submit", "status", "stop")
 _DATA = ("ratings", "file")
-"""Parameters that name data: files that are never sent."""
+"""Parameters that name data files, which are never sent."""
 _SETTINGS = ("scenario", "world", "grid")
-"""Parameters that name a TOML file of the working directory, which travels."""
+"""Parameters that name a TOML file of the working directory, which is sent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +24,7 @@ class Request:
     Attributes
     ----------
     arguments : tuple of str
-        As after ``blindrec``; files that travel are named as seen from the working directory.
+        The words after ``blindrec``; files that are sent are named relative to the working directory.
     data : tuple of str
         Absolute paths of data that must be on the cluster.
     out : Path or None
@@ -46,7 +46,7 @@ def check_request(tree: Any, arguments: Sequence[str], folder: Path) -> Request:
     arguments : sequence of str
         The command and its flags.
     folder : Path
-        The working directory, which travels.
+        The working directory, which is sent.
 
     Returns
     -------
@@ -118,7 +118,7 @@ def _on_cluster(name: str, path: Path) -> str:
 
 
 def _travelling(name: str, path: Path, folder: Path) -> Path:
-    """Return a file's path as seen from the working directory, with which it travels."""
+    """Return a file's path relative to the working directory, with which it is sent."""
     if not (folder / path).is_file():
         raise InputError(f"{name} file {path} does not exist; name a TOML file in {folder}")
     place = (folder / path).resolve()

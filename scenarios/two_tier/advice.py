@@ -10,7 +10,7 @@ from actors.ranking import top_items
 from coordinator.protocol.arrays import Bools, Indices2, Ints
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import ItemFeatures
-from coordinator.server.completion.rows import Rows
+from coordinator.protocol.rows import Rows
 from scenarios.metrics import ranking_scores
 
 TOP = 10
@@ -38,11 +38,11 @@ def advice_scores(features: ItemFeatures, popularity: Ints, train: Rows, test: R
     """
     train, test = train.block(0, min(train.users, MOST_DEVICES)), test.block(0, min(test.users, MOST_DEVICES))
     likes = test.where(liked(train, test))
-    model = top_items(features, train.starts, train.items, train.values, TOP)
+    model = top_items(features, train, TOP)
     scores: dict[str, Any] = {}
     for name, ranked in (("", model), ("popularity_", _popular(popularity, train))):
         try:
-            found = ranking_scores(ranked, likes.starts, likes.items)
+            found = ranking_scores(ranked, likes)
         except InputError:
             return {}
         scores |= {
@@ -57,8 +57,7 @@ def advice_scores(features: ItemFeatures, popularity: Ints, train: Rows, test: R
 
 def liked(train: Rows, test: Rows) -> Bools:
     """Return which test ratings are above the mean of their own device's training ratings."""
-    owners = np.repeat(np.arange(train.users), train.degrees)
-    sums = np.bincount(owners, weights=train.values, minlength=train.users)
+    sums = np.bincount(train.owners, weights=train.values, minlength=train.users)
     means = sums / np.maximum(train.degrees, 1)
     return np.greater(test.values, np.repeat(means, test.degrees))
 

@@ -15,16 +15,15 @@ import numpy as np
 
 from actors.second_order.cohort import PrivateCohort
 from actors.second_order.consent import Consent
-from actors.second_order.ratings import PrivateRatings
 from coordinator.protocol import second_order_mechanisms as public
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.budget import Epsilon, as_json, parse_epsilon
 from coordinator.protocol.coins import derive
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.features import ItemFeatures, residuals_many
+from coordinator.protocol.features import ItemFeatures, residuals
+from coordinator.protocol.rows import Rows
 from coordinator.protocol.second_order import SecondOrderQuery
 from coordinator.server.completion import mechanisms as server
-from coordinator.server.completion.rows import Rows
 from scenarios.two_tier.clues import Dealt, Singles, deal, seen
 from scenarios.two_tier.guessing import Lesson, Scores, Spy
 
@@ -125,7 +124,7 @@ def attack(
         )
     copies = -(-played // public.users)
     crowd = public.of(np.tile(np.arange(public.users), copies))
-    popularity = np.bincount(public.items, minlength=public.count)
+    popularity = public.raters
     total = _total(features, public)
     own = deal(crowd, popularity, seed, "attack played", targets=TARGETS)
     other = deal(private, popularity, seed, "attack private", targets=TARGETS)
@@ -161,7 +160,7 @@ def _total(features: ItemFeatures, public: Rows) -> Floats:
     total = np.zeros(features.items)
     for first, stop in public.blocks(64):
         block = public.block(first, stop)
-        total += residuals_many(features, block.starts, block.items, block.values).sum(axis=0)
+        total += residuals(features, block).sum(axis=0)
     return total
 
 
@@ -176,8 +175,7 @@ def _released(features: ItemFeatures, rows: Rows, asked: Asked, secret: bytes) -
         raise InputError(f"mechanism {mechanism} releases no vector; attack one of {others}")
     query = SecondOrderQuery(model=features.digest, mechanism=mechanism, epsilon=epsilon)
     consent = Consent(mechanisms=frozenset({mechanism}), epsilon=epsilon)
-    ratings = PrivateRatings(starts=rows.starts, items=rows.items, values=rows.values, count=rows.count)
-    cohort = PrivateCohort(ratings, secret, 0, consent=consent)
+    cohort = PrivateCohort(rows, secret, 0, consent=consent)
     cohort.pin(query.model, 0, rows.users)
     for first, stop in rows.blocks(32):
         for release in cohort.answer(query, features, first, stop):

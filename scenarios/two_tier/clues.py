@@ -6,15 +6,15 @@ any of the vector mechanisms allows; `scenarios.two_tier.attack` learns on publi
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import numpy as np
 
 from coordinator.protocol.arrays import Bools, Floats, Floats2, Indices, Ints
 from coordinator.protocol.coins import as_words, derive
-from coordinator.protocol.features import ItemFeatures, residuals_many, tastes
-from coordinator.server.completion.rows import Rows
+from coordinator.protocol.features import ItemFeatures, residuals, tastes
+from coordinator.protocol.rows import Rows
 
 Singles: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.float32]]
 """Rows of releases; half the memory."""
@@ -77,9 +77,9 @@ def deal(rows: Rows, popularity: Ints, seed: int, purpose: str, *, targets: int)
         Targets a user, at most; never more than half of the ratings, rounded up.
     """
     coins = np.random.default_rng(as_words(derive(seed, purpose)))
-    owners = np.repeat(np.arange(rows.users), rows.degrees)
+    owners = rows.owners
     order = np.lexsort((coins.random(owners.size), owners))
-    mixed = Rows(starts=rows.starts, items=rows.items[order], values=rows.values[order], count=rows.count)
+    mixed = replace(rows, items=rows.items[order], values=rows.values[order])
     known = rows.degrees - np.minimum(targets, -(-rows.degrees // 2))
     rank = np.arange(owners.size) - np.repeat(rows.starts[:-1], rows.degrees)
     chosen = np.flatnonzero(rank >= np.repeat(known, rows.degrees))
@@ -92,7 +92,7 @@ def _decoys(rows: Rows, owner: Ints, items: Indices, popularity: Ints, coins: np
     order = np.lexsort((coins.random(rows.count), popularity))
     rank = np.empty(rows.count, np.int64)
     rank[order] = np.arange(rows.count)
-    taken = np.unique(np.repeat(np.arange(rows.users), rows.degrees) * rows.count + rows.items)
+    taken = np.unique(rows.owners * rows.count + rows.items)
     found = np.full(items.size, -1, np.int32)
     steps = np.array([step * sign for step in range(1, NEARBY + 1) for sign in (1, -1)])
     for step in steps[coins.permuted(np.tile(np.arange(steps.size), (items.size, 1)), axis=1)].T:
@@ -145,7 +145,7 @@ def seen(features: ItemFeatures, released: Singles, truth: Rows, total: Floats) 
     side, prior = np.zeros(truth.users, np.bool_), np.zeros(truth.users)
     for user in range(truth.users):
         one, row = truth.block(user, user + 1), released[user].astype(np.float64)
-        own = residuals_many(features, one.starts, one.items, one.values)[0]
+        own = residuals(features, one)[0]
         side[user], prior[user] = float(own @ row) > 0, np.sign(total @ row)
     return Seen(rows=released, fits=fits, side=side, prior=prior)
 
@@ -159,7 +159,7 @@ def side_clues(features: ItemFeatures, seen: Seen, known: Rows) -> Floats2:
         All change their sign with the release.
     """
     centred = known.values - features.mean[known.items]
-    owners = np.repeat(np.arange(known.users), known.degrees)
+    owners = known.owners
     agreement = seen.rows[owners, known.items] * centred
     total = np.bincount(owners, agreement, known.users)
     size = np.bincount(owners, np.abs(agreement), known.users)

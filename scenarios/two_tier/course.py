@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from actors.second_order.consent import Consent
-from actors.second_order.crowd import PrivateDevices, cohort_bounds
-from actors.second_order.ratings import PrivateRatings
+from actors.second_order.crowd import DEVICES_A_COHORT, PrivateDevices
 from coordinator.protocol.features import ItemFeatures
+from coordinator.protocol.rows import Rows, stacked
 from coordinator.server.completion.announcing import announced
 from coordinator.server.completion.batches import PRIVATE, BatchPlan, public_only, start
 from coordinator.server.completion.course import Batch, Course
 from coordinator.server.completion.crowd import local_crowd
 from coordinator.server.completion.fitting import FittedModel, centre, iterate
-from coordinator.server.completion.rows import Rows
 from coordinator.server.fleet.layout import plan_layout
 from scenarios.places.session import Crew, Done, Progress, Session, Work, silent
 from scenarios.store.round_store import Nowhere
@@ -86,11 +85,10 @@ def _work(plan: CoursePlan, session: Session, kept: KeptBatches | None) -> Work[
     rows, server, crews = plan.private, plan.server, {}
     if server.mechanism is not None:
         consent = Consent(mechanisms=frozenset({server.mechanism}), epsilon=server.epsilon)
-        ratings = PrivateRatings(starts=rows.starts, items=rows.items, values=rows.values, count=rows.count)
         crews[PRIVATE] = Crew(
             kind=PrivateDevices(consent=consent),
-            holdings=ratings,
-            bounds=cohort_bounds(rows.users),
+            holdings=rows,
+            bounds=list(rows.blocks(DEVICES_A_COHORT)),
             hosts=session.workers,
         )
     return Work(
@@ -130,16 +128,4 @@ def _follow_full(plan: CoursePlan, threads: ThreadPoolExecutor, workers: int) ->
         models=models,
         answered=server.private,
         alone=public_only(server, alone) if server.beside else None,
-    )
-
-
-def stacked(parts: Sequence[Rows]) -> Rows:
-    """Return the users of several tables below each other."""
-    ends = np.cumsum([0, *(part.items.size for part in parts)])
-    starts = [np.zeros(1, np.int64), *(part.starts[1:] + end for part, end in zip(parts, ends[:-1], strict=True))]
-    return Rows(
-        starts=np.concatenate(starts),
-        items=np.concatenate([part.items for part in parts]),
-        values=np.concatenate([part.values for part in parts]),
-        count=parts[0].count,
     )

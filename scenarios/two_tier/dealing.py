@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from coordinator.protocol.arrays import Bools, Ints, Words
+from coordinator.protocol.arrays import Ints
 from coordinator.protocol.coins import as_words, derive
-from coordinator.protocol.compiled import compiled
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.hashing import draw, siphash1
+from coordinator.protocol.rows import Rows
 from coordinator.server.completion.fitting import Fitting
-from coordinator.server.completion.rows import Rows
 from coordinator.server.completion.weighing import Fold, Weighing
+from scenarios.rating_split import draw_ratings
 
 OBSERVED = 60
 """Ratings that a held-out user shows at most, and never more than half of its own."""
@@ -40,36 +39,3 @@ def weighing_of(public: Rows, fitting: Fitting, seed: int) -> Weighing:
     held = coins.permutation(public.users)[: min(MOST, max(1, round(SHARE * public.users)))]
     folds = [fold_of(public, held, seed, f"two-tier validation ratings {draw}") for draw in range(DRAWS)]
     return Weighing(folds=folds, fitting=fitting)
-
-
-def draw_ratings(rows: Rows, takes: Ints, seed: int | bytes, purpose: str) -> Bools:
-    """Draw some ratings of every user, uniformly without replacement.
-
-    Parameters
-    ----------
-    rows : Rows
-    takes : ndarray of int64, shape (users,)
-        How many of each.
-    seed : int or bytes
-        With the purpose, the user's number and the number of its ratings it settles which.
-    purpose : str
-
-    Returns
-    -------
-    ndarray of bool, shape (ratings,)
-    """
-    return _draw(as_words(derive(seed, purpose)), rows.starts, takes)
-
-
-@compiled
-def _draw(key: Words, starts: Ints, takes: Ints) -> Bools:
-    """Draw by Knuth's Algorithm S: a rating is taken with probability (still to take) / (ratings left)."""
-    drawn = np.zeros(starts[-1], np.bool_)
-    for user in range(starts.size - 1):
-        stream, missing = siphash1(key[0], key[1], np.uint64(user)), takes[user]
-        for place in range(starts[user], starts[user + 1]):
-            coin = (draw(stream, np.uint64(place - starts[user])) >> np.uint64(11)) * 2.0**-53
-            if (starts[user + 1] - place) * coin < missing:
-                drawn[place] = True
-                missing -= 1
-    return drawn

@@ -14,11 +14,11 @@ from coordinator.protocol.budget import as_json
 from coordinator.protocol.coins import derive
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import ItemFeatures
+from coordinator.protocol.rows import Rows
 from coordinator.server.completion.batches import BatchPlan
 from coordinator.server.completion.course import Course
 from coordinator.server.completion.fitting import Fitting
 from coordinator.server.completion.predicting import baseline_errors, rmse, squared_errors
-from coordinator.server.completion.rows import Rows
 from coordinator.server.completion.weighing import Fold
 from scenarios.datasets import RatingTable, read_ratings
 from scenarios.places.session import Progress, Session, silent

@@ -10,6 +10,7 @@ from coordinator.protocol.arrays import Floats, Floats2, Indices, Ints, Words
 from coordinator.protocol.coins import as_words, derive
 from coordinator.protocol.compiled import compiled
 from coordinator.protocol.hashing import draw, siphash1
+from coordinator.protocol.rows import starts_of
 from scenarios.datasets import RatingTable
 
 FEWEST = 20
@@ -79,14 +80,15 @@ def planted_ratings(shape: Shape, seed: int) -> RatingTable:
     vectors = coins.standard_normal((shape.items, shape.rank)) * sizes
     liked = USER_BIAS * coins.standard_normal(shape.users)
     good = ITEM_BIAS * coins.standard_normal(shape.items)
-    starts = np.concatenate(([0], np.cumsum(degrees))).astype(np.int64)
+    starts = starts_of(degrees)
     items = _draw_items(as_words(derive(seed, "planted items")), starts, np.cumsum(popularity) / popularity.sum())
     values = MEAN + shape.noise * coins.standard_normal(items.size)
     _add_tastes(values, starts, items, tastes, vectors, liked, good)
     return RatingTable(
-        indptr=starts,
+        starts=starts,
         items=items,
         values=np.clip(np.round(values * 2) / 2, 0.5, 5.0),
+        count=shape.items,
         user_labels=np.arange(1, shape.users + 1).astype(str).astype(np.object_),
         item_labels=np.arange(1, shape.items + 1).astype(str).astype(np.object_),
         source="planted",

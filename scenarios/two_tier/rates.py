@@ -11,9 +11,9 @@ from coordinator.protocol.checked import LARGEST
 from coordinator.protocol.coins import as_words, derive
 from coordinator.protocol.directions import basis_of
 from coordinator.protocol.features import ItemFeatures, tastes
+from coordinator.protocol.rows import Rows, starts_of
 from coordinator.server.completion.crowd import local_crowd
 from coordinator.server.completion.fitting import Fitting, begin, iterate
-from coordinator.server.completion.rows import Rows
 
 MOST_RANK = 24
 """Columns of V in `completion_errors`; the regularisation leaves fewer."""
@@ -113,9 +113,8 @@ def _coins(seed: int, purpose: str) -> np.random.Generator:
 
 
 def _rows_where(values: Floats2, seen: np.ndarray[tuple[int, int], np.dtype[np.bool_]]) -> Rows:
-    starts = np.concatenate(([0], np.cumsum(seen.sum(axis=1)))).astype(np.int64)
     items = np.nonzero(seen)[1].astype(np.int32)
-    return Rows(starts=starts, items=items, values=values[seen], count=values.shape[1])
+    return Rows(starts=starts_of(seen.sum(axis=1)), items=items, values=values[seen], count=values.shape[1])
 
 
 def _complete(rows: Rows, fitting: Fitting, iterations: int = 30) -> Floats2:

@@ -97,9 +97,7 @@ def check_levels(table: RatingTable, levels: tuple[float, ...] | None, mechanism
     off = ~np.isin(table.values, levels)
     if off.any():
         place = int(np.argmax(off))
-        user = int(np.searchsorted(table.indptr, place, side="right")) - 1
         raise InputError(
-            f"user {table.user_labels[user]!r} rated item {table.item_labels[table.items[place]]!r} with "
-            f"{table.values[place]:g}, which is not on the {name}; "
+            f"{table.told(place)} with {table.values[place]:g}, which is not on the {name}; "
             "give --scale, and --round-ratings to move ratings onto it"
         )

@@ -9,10 +9,10 @@ import numpy as np
 from coordinator.protocol.arrays import Ints
 from coordinator.protocol.coins import as_words, derive
 from coordinator.protocol.errors import InputError
-from coordinator.server.completion.rows import Rows
+from coordinator.protocol.rows import Rows
 from scenarios.datasets import RatingTable
+from scenarios.rating_split import draw_ratings
 from scenarios.two_tier.config import PRIVATE
-from scenarios.two_tier.dealing import draw_ratings
 
 TEST = "two-tier test ratings"
 
@@ -45,24 +45,6 @@ class UserSplit:
         return self.train.of(self.private)
 
 
-def rows_of_table(table: RatingTable) -> Rows:
-    """Return a table's ratings.
-
-    Raises
-    ------
-    InputError
-        If one is not finite.
-    """
-    if not np.isfinite(table.values).all():
-        place = int(np.argmin(np.isfinite(table.values)))
-        user = int(np.searchsorted(table.indptr, place, side="right")) - 1
-        raise InputError(
-            f"user {table.user_labels[user]!r} rated item {table.item_labels[table.items[place]]!r} with "
-            f"{table.values[place]}; give finite ratings"
-        )
-    return Rows(starts=table.indptr, items=table.items, values=table.values, count=table.items_count)
-
-
 def split_users(
     table: RatingTable, *, public: float, private: int | None, public_by: str, private_by: str, holdout: int, seed: int
 ) -> UserSplit:
@@ -90,7 +72,7 @@ def split_users(
     InputError
         If a user has fewer ratings than are held out, or there are too few users.
     """
-    rows = rows_of_table(table)
+    rows = table.valued(table.values)
     if rows.users and int(rows.degrees.min()) < holdout:
         poor = int(np.argmin(rows.degrees))
         raise InputError(

@@ -17,10 +17,10 @@ from coordinator.protocol.arrays import Floats
 from coordinator.protocol.coins import as_words, derive
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.grid import significant
+from coordinator.protocol.rows import Rows
 from coordinator.server.completion.crowd import local_crowd
 from coordinator.server.completion.fitting import Fitting, begin, iterate
 from coordinator.server.completion.predicting import squared_errors
-from coordinator.server.completion.rows import Rows
 from coordinator.server.completion.weighing import Fold
 from scenarios.places.session import Session
 from scenarios.two_tier.dealing import fold_of

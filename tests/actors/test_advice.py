@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from actors.advice import NOTHING, recommend
 from actors.device import Cohort, Device
-from coordinator.protocol.arrays import Bools, Indices, Ints
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.messages import Model
 
@@ -26,12 +25,6 @@ def model_of(cluster: list[int], score: list[float], clusters: int) -> Model:
         error=np.ones(len(score)),
         clusters=clusters,
     )
-
-
-def csr(users: list[User]) -> tuple[Ints, Indices, Bools]:
-    items = [item for user in users for item in user]
-    likes = [like for user in users for like in user.values()]
-    return np.cumsum([0, *map(len, users)]), np.array(items, np.int32), np.array(likes, np.bool_)
 
 
 def brute_force(model: Model, user: User, k: int) -> list[int]:
@@ -55,32 +48,32 @@ def test_advice_is_the_brute_force_order(data: st.DataObject, items: int, cluste
     score = data.draw(st.lists(st.sampled_from([-1.0, 0.0, 2.0]), min_size=items, max_size=items))
     users = data.draw(st.lists(st.dictionaries(st.integers(0, items - 1), st.booleans()), max_size=5))
     model = model_of(cluster, score, clusters)
-    top = recommend(model, *csr(users), k=k)
+    top = recommend(model, worlds.likes(users, model.cluster.size), k=k)
     assert top.shape == (len(users), k)
     assert top.tolist() == [brute_force(model, user, k) for user in users]
 
 
 def test_an_unknown_cluster_stands_between_a_liked_and_a_disliked_one() -> None:
     model = model_of([0, 0, 1, 1, 2, 2], [9, 8, 7, 6, 5, 4], 3)
-    assert recommend(model, *csr([{0: False, 4: True}]), k=6).tolist() == [[5, 2, 3, 1, -1, -1]]
+    assert recommend(model, worlds.likes([{0: False, 4: True}], 6), k=6).tolist() == [[5, 2, 3, 1, -1, -1]]
 
 
 def test_ties_between_clusters_go_to_the_higher_public_score() -> None:
     """One of two liked, two of four liked, and nothing known are all one half."""
     model = model_of([2, 2, 2, 2, 2, 1, 1, 1, 0], [1, 2, 3, 4, 5, 6, 7, 8, 9], 3)
     users: list[User] = [{}, {0: True, 1: False}, {0: True, 1: True, 2: False, 3: False, 5: True, 6: False}]
-    assert recommend(model, *csr(users), k=3).tolist() == [[8, 7, 6], [8, 7, 6], [8, 7, 4]]
+    assert recommend(model, worlds.likes(users, model.cluster.size), k=3).tolist() == [[8, 7, 6], [8, 7, 6], [8, 7, 4]]
 
 
 def test_one_like_moves_a_cluster_and_more_evidence_outweighs() -> None:
     model = model_of([0, 0, 0, 1, 1, 1], [6, 5, 4, 3, 2, 1], 2)
     users: list[User] = [{3: True}, {3: True, 0: True, 1: True}, {3: False}, {0: False, 3: False, 4: False}]
-    assert recommend(model, *csr(users), k=1)[:, 0].tolist() == [4, 2, 0, 1]
+    assert recommend(model, worlds.likes(users, model.cluster.size), k=1)[:, 0].tolist() == [4, 2, 0, 1]
 
 
 def test_nothing_is_left_for_a_user_who_rated_all() -> None:
     model = model_of([0, 1], [2, 1], 2)
-    assert recommend(model, *csr([{0: True, 1: False}, {}]), k=3).tolist() == [[-1, -1, -1], [0, 1, -1]]
+    assert recommend(model, worlds.likes([{0: True, 1: False}, {}], 2), k=3).tolist() == [[-1, -1, -1], [0, 1, -1]]
 
 
 def test_a_rated_item_is_never_advised_and_none_twice() -> None:
@@ -102,5 +95,5 @@ def test_a_device_advises_as_in_its_cohort(index: int) -> None:
     model = model_of(list(world.clusters), [float(-item) for item in range(60)], 2)
     alone = Device(ratings, world.secret, index, Fraction(1)).recommend(model, k=7)
     assert alone.tolist() == brute_force(model, world.ratings(index), 7)
-    starts, items, likes = ratings.rated(as_words(world.secret), index, 1)
-    assert alone.tolist() == recommend(model, starts, items, likes, k=7)[0].tolist()
+    told = ratings.rated(as_words(world.secret), index, 1)
+    assert alone.tolist() == recommend(model, told, k=7)[0].tolist()

@@ -22,7 +22,8 @@ MASTER = as_words(worlds.SECRET)
 
 
 def drawn(world: World, count: int, first: int = 0) -> tuple[Indices2, Bools2]:
-    starts, items, likes = worlds.block_ratings(world).rated(as_words(world.secret), first, count)
+    told = worlds.block_ratings(world).rated(as_words(world.secret), first, count)
+    starts, items, likes = told.starts, told.items, told.values
     assert starts.tolist() == [world.rated * device for device in range(count + 1)]
     return items.reshape(count, world.rated), likes.reshape(count, world.rated)
 
@@ -56,8 +57,8 @@ def test_ratings_are_the_same_in_every_query() -> None:
     chosen, likes = drawn(world, 200)
     for first, count in ((0, 200), (150, 50), (199, 1)):
         again = ratings.rated(MASTER, first, count)
-        np.testing.assert_array_equal(again[1].reshape(count, 2), chosen[first : first + count])
-        np.testing.assert_array_equal(again[2].reshape(count, 2), likes[first : first + count])
+        np.testing.assert_array_equal(again.items.reshape(count, 2), chosen[first : first + count])
+        np.testing.assert_array_equal(again.values.reshape(count, 2), likes[first : first + count])
     cohort = Cohort(ratings, world.secret, 0, 200, None)
     for round_number in range(4):
         query = worlds.maxsense_query(items=30, sensing=1.0, round_number=round_number)

@@ -40,7 +40,8 @@ def sets_of(query: Query, ratings: Ratings, devices: int) -> list[list[int]]:
 def test_every_set_has_exactly_as_many_values_all_of_them_likes_or_dummies(kind: str, pool: list[int] | None) -> None:
     world = worlds.world(items=ITEMS, rated=9, like=((0.8, 0.3),))
     block = worlds.block_ratings(world, 300)
-    starts, items, likes = block.rated(as_words(worlds.SECRET), 0, 300)
+    told = block.rated(as_words(worlds.SECRET), 0, 300)
+    starts, items, likes = told.starts, told.items, told.values
     rows = [dict(zip(*(of[a:b].tolist() for of in (items, likes)), strict=True)) for a, b in itertools.pairwise(starts)]
     ratings: Ratings = block if kind == "drawn" else worlds.stored_ratings(rows, range(300), ITEMS)
     asked, seen = pool or list(range(ITEMS)), set()

@@ -23,15 +23,8 @@ USERS = st.lists(st.dictionaries(st.integers(0, ITEMS - 1), st.booleans(), max_s
 
 
 def stored(users: list[dict[int, bool]], behind: list[int], items: int = ITEMS) -> StoredRatings:
-    """The users' ratings in CSR; device i stands for user ``behind[i]``."""
-    rows = [dict(sorted(user.items())) for user in users]
-    return StoredRatings(
-        items=items,
-        starts=np.cumsum([0, *(len(row) for row in rows)]),
-        rated_items=np.array([item for row in rows for item in row], np.int32),
-        likes=np.array([like for row in rows for like in row.values()], np.bool_),
-        user=np.array(behind, np.int32),
-    )
+    """The users' ratings; device i stands for user ``behind[i]``."""
+    return StoredRatings(rows=worlds.likes(users, items), user=np.array(behind, np.int32))
 
 
 @settings(max_examples=60)
@@ -71,7 +64,8 @@ def test_rated_returns_each_devices_own_row(users: list[dict[int, bool]], data: 
     behind = data.draw(st.lists(st.integers(0, len(users) - 1), min_size=1, max_size=12))
     first = data.draw(st.integers(0, len(behind)))
     count = data.draw(st.integers(0, len(behind) - first))
-    starts, items, likes = stored(users, behind).rated(MASTER, first, count)
+    told = stored(users, behind).rated(MASTER, first, count)
+    starts, items, likes = told.starts, told.items, told.values
     assert starts.size == count + 1
     for k in range(count):
         own = slice(starts[k], starts[k + 1])

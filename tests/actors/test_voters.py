@@ -17,6 +17,7 @@ from actors.voters import PlantedVoters, RatingVoters, TableVoters, Voters
 from coordinator.protocol.arrays import Bits2
 from coordinator.protocol.ballots import Ballot, Service
 from coordinator.protocol.coins import as_words
+from coordinator.protocol.rows import Rows
 from coordinator.server.online.recommenders import found
 
 SECRET = reference.derive(5, "devices")
@@ -111,11 +112,13 @@ TITLES = np.random.default_rng(8).permuted(np.tile(np.arange(30, dtype=np.int32)
 def rated(rows: Sequence[dict[int, float]]) -> RatingVoters:
     """Voters with these ratings."""
     flat = [pair for row in rows for pair in sorted(row.items())]
-    return RatingVoters(
+    table = Rows(
         starts=np.cumsum([0, *map(len, rows)]),
         items=np.array([item for item, _ in flat], np.int32),
         values=np.array([value for _, value in flat], np.float64),
+        count=30,
     )
+    return RatingVoters(rows=table)
 
 
 def raters() -> list[dict[int, float]]:

@@ -6,11 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from completions import features_of, fitted, planted
+from completions import complete_many, features_of, fitted, planted
 
 from coordinator.protocol.arrays import Floats2
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.features import complete_many
 from coordinator.protocol.grid import BITS, on_grid, round_up, significant, step_of
 from coordinator.server.completion.announcing import VECTOR_BITS, announced, canonical, gridded
 from coordinator.server.completion.fitting import Fitting

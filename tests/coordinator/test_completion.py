@@ -7,11 +7,11 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from completions import Planted, equation_2, features_of, fitted, planted, soft_impute
+from completions import Planted, complete, complete_many, equation_2, features_of, fitted, planted, soft_impute
 
 from coordinator.protocol.arrays import Floats2
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.features import ItemFeatures, complete, complete_many, residuals, tastes
+from coordinator.protocol.features import ItemFeatures, tastes
 from coordinator.server.completion import spectrum
 from coordinator.server.completion.announcing import announced
 from coordinator.server.completion.cohorts import cut_users
@@ -51,7 +51,6 @@ def test_equation_4_in_low_rank_is_the_dense_one(count: int, mean_degree: float 
     expected = mean + square[:, items] @ np.linalg.solve(inner, values - mean[items])
     expected[items] = values
     assert np.abs(complete(features, items, values) - expected).max() < 1e-8
-    assert np.abs(residuals(features, items, values) - (expected - mean)).max() < 1e-8
 
 
 def test_many_users_are_completed_as_each_alone(ratings: Planted, optimum: FittedModel) -> None:
@@ -149,7 +148,7 @@ def test_two_workers_give_the_model_of_one(norm: str, rows: int, monkeypatch: py
     monkeypatch.setattr(spectrum, "ROWS", rows)
     monkeypatch.setattr("coordinator.server.completion.cohorts.RATINGS_A_COHORT", 100)
     of = planted(50, 40, rank=2, share=0.5)
-    assert len(cut_users(of.starts)) > 5
+    assert len(cut_users(of.rows())) > 5
     fitting = Fitting(rank=4, kappa=1.0, weighted=norm == "weighted")
     one, two = (announced(fitted(of, fitting, 5, workers), of.crowd(workers)).features for workers in (1, 2))
     assert one.digest == two.digest
@@ -158,7 +157,7 @@ def test_two_workers_give_the_model_of_one(norm: str, rows: int, monkeypatch: py
 
 def test_cohorts_hold_every_user_once(ratings: Planted, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("coordinator.server.completion.cohorts.RATINGS_A_COHORT", 50)
-    bounds = cut_users(ratings.starts)
+    bounds = cut_users(ratings.rows())
     assert [bound[0] for bound in bounds[1:]] == [bound[1] for bound in bounds[:-1]]
     assert (bounds[0][0], bounds[-1][1]) == (0, 30)
 

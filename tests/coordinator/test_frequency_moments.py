@@ -77,9 +77,7 @@ def block_ratings() -> BlockRatings:
 
 def stored_ratings() -> StoredRatings:
     """The same as a file would hold them."""
-    starts, rated, likes = block_ratings().rated(as_words(SECRET), 0, USERS)
-    user = np.arange(USERS, dtype=np.int32)
-    return StoredRatings(items=20, starts=starts, rated_items=rated, likes=likes, user=user)
+    return StoredRatings(rows=block_ratings().rated(as_words(SECRET), 0, USERS), user=np.arange(USERS, dtype=np.int32))
 
 
 def asked(told: str, pool: list[int] | None) -> Query:
@@ -100,7 +98,8 @@ def test_a_device_names_a_uniform_one_of_its_items(ratings: Ratings, pool: list[
     query = asked(told, pool)
     asked_about = list(range(20)) if pool is None else pool
     named = choices(query, ratings, Coins(as_words(SECRET), 0, USERS, query.words)).tolist()
-    starts, rated, likes = ratings.rated(as_words(SECRET), 0, USERS)
+    table = ratings.rated(as_words(SECRET), 0, USERS)
+    starts, rated, likes = table.starts, table.items, table.values
     places: dict[int, list[int]] = {}
     for device, value in enumerate(named):
         mine = zip(*(part[starts[device] : starts[device + 1]].tolist() for part in (rated, likes)), strict=True)

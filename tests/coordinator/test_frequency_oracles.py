@@ -58,12 +58,8 @@ def counted(query: Query, ratings: StoredRatings) -> CountStatistic:
 
 def who_like(rows: list[list[int]], items: int, users: int) -> StoredRatings:
     """Devices of which the i-th likes the items of row ``i`` modulo their number, and has rated nothing else."""
-    flat = [item for row in rows for item in row]
     return StoredRatings(
-        items=items,
-        starts=np.cumsum([0, *map(len, rows)]),
-        rated_items=np.array(flat, np.int32),
-        likes=np.ones(len(flat), np.bool_),
+        rows=worlds.likes([dict.fromkeys(row, True) for row in rows], items),
         user=np.arange(users, dtype=np.int32) % len(rows),
     )
 

@@ -24,7 +24,7 @@ from coordinator.protocol.messages import Query, Release
 from coordinator.server.aggregation import aggregate, no_release
 from coordinator.server.mechanisms.item_query import ItemQuery
 from coordinator.server.rounds.query_rounds import Learner, Outcome, conduct
-from coordinator.server.rounds.schedules import PATIENCE, UntilLearned, round_users
+from coordinator.server.rounds.schedules import DRY_ROUNDS, UntilLearned, round_users
 from coordinator.server.rounds.state import Ask
 from coordinator.server.statistics.scores import ScoreStatistic
 from coordinator.server.statistics.statistic import Statistic, merge
@@ -149,7 +149,7 @@ def check_rounds(transport: Devices, *, items: int, rated: int, answers: int, us
         assert ask.query.pool is not None
         assert ask.query.pool.tolist() == np.flatnonzero(yes < answers).tolist()
         assert (ask.query.round, ask.first, ask.query.epsilon) == (number, fresh, None)
-        wanted = math.ceil(len(ask.query.pool) * items / (2 * rated)) * 2 ** (silent // PATIENCE)
+        wanted = math.ceil(len(ask.query.pool) * items / (2 * rated)) * 2 ** (silent // DRY_ROUNDS)
         assert ask.stop - ask.first == min(wanted, users - fresh) > 0
         silent = 0 if worlds.scores_of(statistic).ones else silent + 1
         yes, fresh = yes + worlds.scores_of(statistic).sensed, ask.stop

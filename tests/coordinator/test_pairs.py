@@ -67,7 +67,8 @@ def test_bits_and_statistic_are_those_of_the_ratings(agreement: str, rated: int)
     """Message by message from what the devices rated: no noise, every device's pair and bit."""
     users, query = 500, asked(8, agreement)
     cohort, statistic = answers(query, rated, users)
-    starts, items, likes = cohort._ratings.rated(cohort._master, 0, users)
+    told = cohort._ratings.rated(cohort._master, 0, users)
+    starts, items, likes = told.starts, told.items, told.values
     pairs, agreed = np.zeros((8, 8), np.int64), np.zeros((8, 8), np.int64)
     for device, (one, other) in enumerate(zip(*pairs_of(8, users), strict=True)):
         own = slice(starts[device], starts[device + 1])

@@ -32,10 +32,7 @@ def inclusion(query: Query, devices: int) -> Bools:
     senses = np.empty((devices, query.items), np.bool_)
     for item in range(query.items):
         ratings = StoredRatings(
-            items=query.items,
-            starts=np.array([0, 1]),
-            rated_items=np.array([item], np.int32),
-            likes=np.array([True]),
+            rows=worlds.likes([{item: True}], query.items),
             user=np.zeros(devices, np.int32),
         )
         release = Cohort(ratings, worlds.SECRET, 0, devices, None).answer(query, 0, devices)

@@ -17,7 +17,8 @@ class Unary(DeviceHalf):
 
     def sketch(self, query: Query, ratings: Ratings, coins: Coins) -> Sketched:
         """Return the bits of one rating a device."""
-        starts, items, likes = ratings.rated(coins.master, coins.first, coins.devices)
+        told = ratings.rated(coins.master, coins.first, coins.devices)
+        starts, items, likes = told.starts, told.items, told.values
         rated = np.diff(starts)
         some = np.flatnonzero(rated)
         drawn = coins.sketch()[some] % rated[some].astype(np.uint64)

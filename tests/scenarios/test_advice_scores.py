@@ -25,10 +25,7 @@ def world(copies: int) -> tuple[Split, StoredRatings]:
     """Three users: one who rated little, one whose unrated items are fewer than K, one with nothing held out."""
     split = split_of([[(item, item in LIKED[user]) for item in RATED[user]] for user in range(3)], HELD, ITEMS)
     ratings = StoredRatings(
-        items=ITEMS,
-        starts=split.train.indptr,
-        rated_items=split.train.items,
-        likes=split.likes,
+        rows=split.train.valued(split.likes),
         user=np.tile([2, 1, 0], copies),
     )
     return split, ratings
@@ -76,7 +73,7 @@ def test_popularity_recommends_what_most_users_of_the_file_like() -> None:
     top = [[item for item in best if item not in RATED[user]][:K] for user in (2, 1, 0)] * 3
     advice = np.array([row + [-1] * (K - len(row)) for row in top], np.int32)
     held = [HELD[user] for user in (2, 1, 0)] * 3
-    right = ranking_scores(advice, np.cumsum([0, *map(len, held)]), np.array([item for row in held for item in row]))
+    right = ranking_scores(advice, split_of([[]] * 9, held, ITEMS).held)
     told = score_advice(np.full((9, K), -1, np.int32), ratings, split)
     assert (told["popularity_hit_rate"], told["popularity_ndcg"]) == (right.hit_rate, right.ndcg)
     assert right.hit_rate == 1

@@ -35,7 +35,7 @@ def jester_line(ratings: dict[int, str], count: int | None = None) -> str:
 
 
 def triples(table: RatingTable) -> list[Triple]:
-    users, items = table.user_labels[table.rating_users], table.item_labels[table.items]
+    users, items = table.user_labels[table.owners], table.item_labels[table.items]
     return list(zip(users.tolist(), items.tolist(), table.values.tolist(), strict=True))
 
 
@@ -65,13 +65,13 @@ def test_every_text_format_gives_the_same_table(name: str, archived: bool, tmp_p
         path = zipped(tmp_path / "a.zip", {f"deep/{name}": text.encode(), "deep/README.txt": b"hello"})
     table = read_ratings(path)
     assert triples(table) == SMALL
-    assert (table.users, table.items_count, table.ratings, table.source) == (2, 3, 4, source)
+    assert (table.users, table.count, table.ratings, table.source) == (2, 3, 4, source)
     assert table.user_labels.tolist() == ["2", "10"]
     assert table.item_labels.tolist() == ["7", "30", "200"]
-    assert table.indptr.tolist() == [0, 2, 4]
+    assert table.starts.tolist() == [0, 2, 4]
     assert table.density == 4 / 6
-    assert table.ratings_per_user.tolist() == [2, 2]
-    arrays = (table.indptr, table.items, table.values, table.user_labels)
+    assert table.degrees.tolist() == [2, 2]
+    arrays = (table.starts, table.items, table.values, table.user_labels)
     assert [array.dtype.name for array in arrays] == ["int64", "int32", "float64", "object"]
 
 
@@ -118,8 +118,8 @@ def test_jester_reads_a_line_as_a_user(tmp_path: Path) -> None:
     for path in (written(tmp_path / "j.csv", text), zipped(tmp_path / "j.zip", {"j.csv": text.encode()})):
         table = read_ratings(path)
         assert triples(table) == [("1", "1", 0.0), ("1", "2", -9.95), ("1", "100", 10.0), ("3", "8", 3.5)]
-        assert (table.users, table.items_count, table.source) == (3, 100, "Jester")
-        assert table.indptr.tolist() == [0, 3, 3, 4]
+        assert (table.users, table.count, table.source) == (3, 100, "Jester")
+        assert table.starts.tolist() == [0, 3, 3, 4]
         assert table.item_labels.tolist() == [str(joke) for joke in range(1, 101)]
 
 

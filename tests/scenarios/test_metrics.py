@@ -11,7 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import ndcg_score
 
+from coordinator.protocol.arrays import Ints
 from coordinator.protocol.errors import InputError
+from coordinator.protocol.rows import Held, RowTable
 from scenarios.metrics import clustering_scores, ranking_scores
 
 LABELS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=12)
@@ -57,10 +59,15 @@ def test_labels_must_fit() -> None:
             clustering_scores(np.array(found, dtype=np.int64), np.array(truth, dtype=np.int64))
 
 
+def rows_of(starts: Ints, items: Ints) -> Held:
+    """Held-out items of some users."""
+    return RowTable(starts=starts, items=items.astype(np.int32), values=None, count=200)
+
+
 def test_ranking_by_hand() -> None:
     """Hits at ranks 1 and 3 of three held out; a miss; a user without held-out items; a hit at rank 2 of one."""
     recommended = np.array([[5, 1, 7], [0, 1, 2], [0, 1, 2], [-1, 4, -1]])
-    scores = ranking_scores(recommended, np.array([0, 3, 4, 4, 5]), np.array([7, 5, 9, 3, 4]))
+    scores = ranking_scores(recommended, rows_of(np.array([0, 3, 4, 4, 5]), np.array([7, 5, 9, 3, 4])))
     first = (1 + 1 / 2) / (1 + 1 / math.log2(3) + 1 / 2)
     values = np.array([first, 0, 1 / math.log2(3)])
     assert scores.evaluated == 3
@@ -73,13 +80,13 @@ def test_ranking_by_hand() -> None:
 def test_another_users_held_out_item_is_no_hit() -> None:
     """Nor is an item above all held-out ones, here 7, read as item 3 of the next user."""
     for recommended in ([[3], [1]], [[7], [0]]):
-        scores = ranking_scores(np.array(recommended), np.array([0, 1, 2]), np.array([1, 3]))
+        scores = ranking_scores(np.array(recommended), rows_of(np.array([0, 1, 2]), np.array([1, 3])))
         assert (scores.hit_rate, scores.ndcg) == (0, 0)
 
 
 def test_empty_places_never_hit() -> None:
     """-1 in the second user's row must not be read as the largest item of the first."""
-    scores = ranking_scores(np.array([[0, -1], [-1, -1]]), np.array([0, 1, 2]), np.array([4, 0]))
+    scores = ranking_scores(np.array([[0, -1], [-1, -1]]), rows_of(np.array([0, 1, 2]), np.array([4, 0])))
     assert scores.hit_rate == 0
 
 
@@ -92,7 +99,7 @@ def test_ndcg_equals_scikit_learn(seed: int, places: int) -> None:
     order = rng.permuted(np.tile(np.arange(12), (20, 1)), axis=1)
     ranks = np.argsort(order, axis=1)
     offsets = np.concatenate(([0], held.sum(axis=1).cumsum()))
-    scores = ranking_scores(order[:, :places].astype(np.int32), offsets, np.nonzero(held)[1])
+    scores = ranking_scores(order[:, :places].astype(np.int32), rows_of(offsets, np.nonzero(held)[1]))
     some = held.any(axis=1)
     assert scores.ndcg == pytest.approx(ndcg_score(held[some], -ranks[some], k=places))
     hits = [bool(held[u, order[u, :places]].any()) for u in np.nonzero(some)[0]]
@@ -100,12 +107,12 @@ def test_ndcg_equals_scikit_learn(seed: int, places: int) -> None:
 
 
 def test_held_out_items_told_twice_count_once() -> None:
-    scores = ranking_scores(np.array([[2, 0]]), np.array([0, 2]), np.array([2, 2]))
+    scores = ranking_scores(np.array([[2, 0]]), rows_of(np.array([0, 2]), np.array([2, 2])))
     assert scores.ndcg == 1
 
 
 @pytest.mark.parametrize(
-    ("recommended", "indptr", "items"),
+    ("recommended", "starts", "items"),
     [
         ([[1, 1]], [0, 1], [1]),
         ([[1, 2]], [0, 0], []),
@@ -116,8 +123,7 @@ def test_held_out_items_told_twice_count_once() -> None:
         ([[1, 2]], [0, 1], [-1]),
     ],
 )
-def test_wrong_rankings_are_refused(recommended: list[list[int]], indptr: list[int], items: list[int]) -> None:
-    arrays = (np.array(values, dtype=np.int64) for values in (recommended, indptr, items))
+def test_wrong_rankings_are_refused(recommended: list[list[int]], starts: list[int], items: list[int]) -> None:
     with pytest.raises(InputError) as caught:
-        ranking_scores(*arrays)
+        ranking_scores(np.array(recommended, np.int64), rows_of(np.array(starts), np.array(items)))
     assert "\n" not in str(caught.value)

@@ -9,6 +9,7 @@ import pytest
 from runs import planted_ratings, write_movielens
 
 from coordinator.protocol.errors import InputError
+from coordinator.protocol.rows import starts_of
 from scenarios.datasets import RatingTable, read_ratings
 from scenarios.planner.needs import Target
 from scenarios.planner.plan import in_words
@@ -23,9 +24,10 @@ def table_of(rows: list[tuple[int, int, float]]) -> RatingTable:
     users, items = 1 + max(row[0] for row in rows), 1 + max(row[1] for row in rows)
     counts = np.bincount([row[0] for row in rows], minlength=users)
     return RatingTable(
-        indptr=np.concatenate(([0], np.cumsum(counts))).astype(np.int64),
+        starts=starts_of(counts),
         items=np.array([row[1] for row in rows], np.int32),
         values=np.array([row[2] for row in rows], np.float64),
+        count=items,
         user_labels=np.array([str(user) for user in range(users)], np.object_),
         item_labels=np.array([str(item) for item in range(items)], np.object_),
         source="planted",

@@ -37,7 +37,8 @@ def test_the_share_of_devices_that_like_an_item_is_counted_device_by_device(file
     assert isinstance(ratings, StoredRatings)
     for first in (None, 7):
         devices = users if first is None else first
-        _, items, likes = ratings.rated(np.zeros(2, np.uint64), 0, devices)
+        told = ratings.rated(np.zeros(2, np.uint64), 0, devices)
+        items, likes = told.items, told.values
         counts = np.bincount(items[likes], minlength=120)
         assert liked_share(population, first).tolist() == (counts / devices).tolist()
 
@@ -47,7 +48,8 @@ def test_in_a_block_model_it_is_the_probability_that_a_device_likes_the_item() -
     """40 binomial counts at once, false alarm 1e-6; other classes' shares are told from these."""
     scenario = small(users=20_000, like="0.9,0.2;0.4,0.6", class_shares="0.7,0.3")
     population = populate(scenario)
-    _, items, likes = population.ratings.rated(as_words(derive(scenario.seed, "devices")), 0, 20_000)
+    told = population.ratings.rated(as_words(derive(scenario.seed, "devices")), 0, 20_000)
+    items, likes = told.items, told.values
     counts = np.bincount(items[likes], minlength=40)
 
     def fits(shares: np.ndarray) -> bool:

@@ -85,7 +85,8 @@ def likes_by_cluster(scenario: Scenario, cluster: int, devices: int) -> tuple[in
     population = populate(scenario)
     assert population.truth is not None
     secret = as_words(derive(scenario.seed, "devices"))
-    _, items, likes = population.ratings.rated(secret, 0, devices)
+    told = population.ratings.rated(secret, 0, devices)
+    items, likes = told.items, told.values
     mine = population.truth[items] == cluster
     return int(mine.sum()), int(likes[mine].sum())
 
@@ -152,10 +153,11 @@ def test_every_copy_holds_its_persons_ratings(file: Path) -> None:
     population = populate(of_file(file, users=100))
     split = population.split
     assert split is not None
-    starts, items, likes = population.ratings.rated(NO_SECRET, 0, 100)
+    told = population.ratings.rated(NO_SECRET, 0, 100)
+    starts, items, likes = told.starts, told.items, told.values
     for device, person in enumerate(stored(population).user.tolist()):
         own = slice(starts[device], starts[device + 1])
-        his = slice(split.train.indptr[person], split.train.indptr[person + 1])
+        his = slice(split.train.starts[person], split.train.starts[person + 1])
         assert items[own].tolist() == split.train.items[his].tolist()
         assert likes[own].tolist() == split.likes[his].tolist()
 
@@ -165,13 +167,14 @@ def test_held_out_likes_are_not_among_the_devices_ratings(held_out: int, file: P
     population = populate(of_file(file, held_out=held_out))
     split = population.split
     assert split is not None
-    starts, items, _ = population.ratings.rated(NO_SECRET, 0, USERS)
+    told = population.ratings.rated(NO_SECRET, 0, USERS)
+    starts, items = told.starts, told.items
     for user in range(USERS):
         rated = set(items[starts[user] : starts[user + 1]].tolist())
-        held = set(split.held_items[split.held_indptr[user] : split.held_indptr[user + 1]].tolist())
+        held = set(split.held.items[split.held.starts[user] : split.held.starts[user + 1]].tolist())
         assert not rated & held
         assert len(rated | held) == EACH
-    assert (split.held_items.size > 0) == (held_out > 0)
+    assert (split.held.items.size > 0) == (held_out > 0)
 
 
 def test_rated_is_the_median_of_what_is_left_unless_given(file: Path) -> None:

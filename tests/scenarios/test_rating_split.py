@@ -27,9 +27,10 @@ def table_of(rows: Rows, items: int = 9) -> RatingTable:
     """Build a table whose user u rated the items of ``rows[u]``."""
     ordered = [sorted(row.items()) for row in rows]
     return RatingTable(
-        indptr=np.concatenate(([0], np.cumsum([len(row) for row in rows]))).astype(np.int64),
+        starts=np.cumsum([0, *map(len, rows)]),
         items=np.array([item for row in ordered for item, _ in row], dtype=np.int32),
         values=np.array([value for row in ordered for _, value in row], dtype=np.float64),
+        count=items,
         user_labels=np.array([f"u{user}" for user in range(len(rows))], dtype=np.object_),
         item_labels=np.array([f"i{item}" for item in range(items)], dtype=np.object_),
         source="test",
@@ -37,13 +38,13 @@ def table_of(rows: Rows, items: int = 9) -> RatingTable:
 
 
 def rows_of(table: RatingTable) -> Rows:
-    bounds = zip(table.indptr[:-1], table.indptr[1:], strict=True)
+    bounds = zip(table.starts[:-1], table.starts[1:], strict=True)
     return [dict(zip(table.items[a:b].tolist(), table.values[a:b].tolist(), strict=True)) for a, b in bounds]
 
 
 def held_of(split: Split) -> list[list[int]]:
-    bounds = zip(split.held_indptr[:-1], split.held_indptr[1:], strict=True)
-    return [split.held_items[a:b].tolist() for a, b in bounds]
+    bounds = zip(split.held.starts[:-1], split.held.starts[1:], strict=True)
+    return [split.held.items[a:b].tolist() for a, b in bounds]
 
 
 def liked_exactly(row: dict[int, float], like_from: float | None) -> list[int]:
@@ -61,7 +62,7 @@ def test_likes_agree_with_exact_arithmetic(rows: Rows, like_from: float | None) 
     table = table_of(rows)
     likes = judge_likes(table, like_from)
     assert likes.dtype == np.bool_
-    found = [table.items[a:b][likes[a:b]].tolist() for a, b in zip(table.indptr, table.indptr[1:], strict=False)]
+    found = [table.items[a:b][likes[a:b]].tolist() for a, b in zip(table.starts, table.starts[1:], strict=False)]
     assert found == [liked_exactly(row, like_from) for row in rows]
 
 
@@ -92,7 +93,7 @@ def test_a_split_keeps_every_rating_once_and_judges_without_the_held_ones(
     assert split.likes.sum() == sum(len(liked_exactly(kept, like_from)) for kept in train)
     np.testing.assert_array_equal(split.likes, judge_likes(table_of(train), like_from))
     assert split.evaluated.tolist() == [user for user, held in enumerate(held_of(split)) if held]
-    assert split.train.items_count == 9
+    assert split.train.count == 9
 
 
 def test_the_training_mean_does_not_know_the_held_out_ratings() -> None:
@@ -121,7 +122,7 @@ def test_a_users_draw_depends_on_the_seed_and_its_own_number_only() -> None:
 def subsets_drawn(users: int, seed: int) -> Ints:
     """Count which 2 of 5 likes each of many equal users had held out, over the 10 subsets."""
     table = table_of([{0: 1.0, 1: 5.0, 3: 5.0, 4: 5.0, 6: 5.0, 8: 5.0}] * users)
-    held = hold_out(table, per_user=2, like_from=4.0, seed=seed).held_items.reshape(users, 2)
+    held = hold_out(table, per_user=2, like_from=4.0, seed=seed).held.items.reshape(users, 2)
     return np.array([np.all(held == pair, axis=1).sum() for pair in combinations((1, 3, 4, 6, 8), 2)], dtype=np.int64)
 
 
@@ -150,8 +151,8 @@ def test_draws_of_two_users_or_seeds_are_independent() -> None:
     users = 10_000
     table = table_of([{0: 1.0, 1: 5.0, 2: 5.0, 3: 5.0, 4: 5.0}] * users)
     radius = math.sqrt(math.log(2 / ALARM) / (2 * users))
-    first = hold_out(table, per_user=1, like_from=None, seed=0).held_items
-    second = hold_out(table, per_user=1, like_from=None, seed=1).held_items
+    first = hold_out(table, per_user=1, like_from=None, seed=0).held.items
+    second = hold_out(table, per_user=1, like_from=None, seed=1).held.items
     assert abs(np.mean(first == second) - 0.25) < radius
     assert abs(np.mean(first[::2] == first[1::2]) - 0.25) < radius * math.sqrt(2)
     copied = np.where(np.random.default_rng(0).random(users) < 0.1, first, second)  # agrees with 0.325

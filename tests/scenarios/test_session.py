@@ -139,7 +139,8 @@ def test_advice_goes_to_a_thousand_devices_at_most_and_repeats_nothing_rated() -
     assert few.ran.advice.shape == (30, 10)
     assert many.ran.advice.shape == (1000, 10)
     scenario = few.scenario
-    _, items, _ = few.population.ratings.rated(as_words(derive(scenario.seed, "devices")), 0, 30)
+    told = few.population.ratings.rated(as_words(derive(scenario.seed, "devices")), 0, 30)
+    items = told.items
     for rated, advice in zip(items.reshape(30, 5), few.ran.advice, strict=True):
         assert not set(rated.tolist()) & set(advice.tolist())
         assert len(set(advice.tolist())) == 10

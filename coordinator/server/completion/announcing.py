@@ -1,4 +1,4 @@
-"""Announcing: a model's numbers go onto the public grid, in an order and with signs that no library chooses."""
+"""Announcing a model: its numbers are rounded to the public grid, in an order and with signs that we fix."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from coordinator.server.completion.crowd import Crowd
 from coordinator.server.completion.fitting import FittedModel
 
 SIZED_USERS = 1000
-"""Public users, evenly taken, that the common h is averaged over at most."""
+"""Most public users over whom the common h is averaged; they are taken evenly."""
 VECTOR_BITS = 16
-"""Significant bits of the largest entry of V: the others lie on the same grid, and have fewer."""
+"""Significant bits of the largest entry of V; the others lie on the same grid and have fewer."""
 
 
 def announced(model: FittedModel, crowd: Crowd) -> FittedModel:
-    """Return a model as it is announced to private devices: all its numbers on the public grid, and common h.
+    """Return a model as it is announced to private devices, with all its numbers on the public grid and with common h.
 
-    EM goes on from what is announced, so that processors which differed in last bits are the same again.
+    EM continues from the announced model, so that processors which differed in last bits agree again.
 
     Parameters
     ----------
     model : FittedModel
-        After some iterations; it is left as it is.
+        The model after some iterations; it is not changed.
     crowd : Crowd
         Public users, whose completed vectors' mean absolute residual is common h.
     """
@@ -40,7 +40,7 @@ def announced(model: FittedModel, crowd: Crowd) -> FittedModel:
 def gridded(features: ItemFeatures) -> ItemFeatures:
     """Return features with mean, vectors, kappa and mean degree on the public grid.
 
-    The range and the scale of ratings are read or given, not computed, and stay as they are.
+    The range and the scale of ratings are not computed, so they need no rounding.
     """
     return replace(
         features,
@@ -54,8 +54,8 @@ def gridded(features: ItemFeatures) -> ItemFeatures:
 def canonical(vectors: Floats2) -> Floats2:
     """Return V on the grid, its columns in a fixed order and with fixed signs; both follow from the rounded numbers.
 
-    A column's squared length is its singular value of S~. The longest comes first; of columns as long, one of them by
-    its bytes. A column's largest entry, the first of several as large, is positive.
+    A column's squared length is its singular value of S~. The longest column comes first; columns of equal length are
+    ordered by their bytes. The largest entry of a column (the first one, if several are as large) is positive.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Private devices batch by batch, as rounds of a conductor: announce a model, ask once, fold releases in, iterate."""
+"""Private devices in batches, each a conductor's round: announce a model, ask once, fold the releases in, iterate."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import ItemFeatures
 from coordinator.protocol.messages import Query
+from coordinator.protocol.rows import Rows
 from coordinator.protocol.second_order import Announcement, SecondOrderQuery, SecondOrderRelease
 from coordinator.server.completion.announcing import announced
 from coordinator.server.completion.course import Batch, Course
 from coordinator.server.completion.crowd import Crowd, spread_crowd
 from coordinator.server.completion.fitting import FittedModel, Fitting, begin, iterate
 from coordinator.server.completion.folding import ReleaseBook
-from coordinator.server.completion.rows import Rows
 from coordinator.server.completion.weighing import Weighing
 from coordinator.server.rounds.conductor import Block, Fleet
 
 PRIVATE = "private"
-"""Kind of devices that a fleet must have, where any are asked."""
+"""The kind of devices that a fleet must have if any are asked."""
 GROWTH = 2
-"""A validated weight is chosen anew when there are so many times the releases of the last time, and at the end."""
+"""A validated weight is chosen again when the releases have grown by this factor, and at the end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchPlan:
-    """What is fitted to whom, and what is asked; see `coordinator.server.rounds.conductor.Plan`.
+    """What is fitted, and what devices are asked; see `coordinator.server.rounds.conductor.Plan`.
 
     Attributes
     ----------
@@ -37,7 +37,7 @@ class BatchPlan:
     private : int
         Addresses of private devices lie below this.
     mechanism : str or None
-        Through which they answer; None: they are not asked.
+        The mechanism through which devices answer; None if they are not asked.
     epsilon : Fraction or None
         The mechanism's privacy parameter [nats], where it has one.
     fitting : Fitting
@@ -48,11 +48,11 @@ class BatchPlan:
     iterations, batch, batch_iterations : int
         EM iterations on public users alone; devices of a batch; EM iterations after each batch.
     weight : float or Weighing
-        Weight of a release, or how it is chosen: announced models then leave some public users out.
+        Weight of a release, or how to choose it; announced models then leave some public users out.
     every : int
-        Private devices between two models that are told; 0: only the last one.
+        Number of private devices between two models that are returned; 0 for the last model only.
     beside : bool
-        Whether the course of public users alone, with as many iterations, is told, too.
+        Whether to return the course of public users alone as well, with the same number of iterations.
     """
 
     public: Rows
@@ -77,15 +77,15 @@ class BatchPlan:
 
     @property
     def in_step(self) -> bool:
-        """True: with other answers the next batch would be told another model, and refuse it if it had taken one."""
+        """True, because other answers would change the next model, which a batch that took one would refuse."""
         return True
 
     def rehearsal(self) -> Query | None:
-        """Return no query: devices answer about a model that is not there yet."""
+        """Return None, because devices answer about a model that does not exist yet."""
         return None
 
     def begin(self, fleet: Fleet) -> Batches:
-        """Return the course before its first batch."""
+        """Return the course in its state before the first batch."""
         return Batches(self, fleet)
 
     def blocks(self) -> list[tuple[int, int]]:
@@ -93,21 +93,21 @@ class BatchPlan:
         return [(first, min(first + self.batch, self.private)) for first in range(0, self.private, max(self.batch, 1))]
 
     def told_after(self, first: int, stop: int) -> bool:
-        """Return whether the model after a batch is told."""
+        """Return whether the model after a batch is returned."""
         return stop == self.private or bool(self.every and stop // self.every > first // self.every)
 
 
 class Batches:
-    """Batch by batch; see `coordinator.server.rounds.conductor.Learning`.
+    """Learning from batches; see `coordinator.server.rounds.conductor.Learning`.
 
-    The server's own model is of all public users. Announced models are of ``told_to``; where these are all of them, it
-    is the same model.
+    The server's own model is fitted to all public users, and announced models to ``told_to``. If that is everybody,
+    both are the same model.
 
     Parameters
     ----------
     plan : BatchPlan
     fleet : Fleet
-        With `PRIVATE` devices, where any are asked.
+        It has `PRIVATE` devices if any are asked.
     """
 
     def __init__(self, plan: BatchPlan, fleet: Fleet) -> None:
@@ -124,7 +124,7 @@ class Batches:
         self._alone: FittedModel
 
     def next(self) -> Batch | None:
-        """Ask the next batch about a model that is announced to it, and weigh what is in the book."""
+        """Announce a model to the next batch, ask about it, and weigh the releases in the book."""
         if self._plan.mechanism is None or self._over == len(self._batches):
             return None
         query, features = self._announce()
@@ -143,19 +143,19 @@ class Batches:
         )
 
     def repeat(self, over: Batch) -> None:
-        """Take in a batch that answered before an interruption; models are fitted again.
+        """Take in a stored batch of an interrupted run; models are fitted again.
 
         Raises
         ------
         InputError
-            If it was asked about another model than it would be now.
+            If it was asked about another model than would be announced now.
         """
         query, features = self._announce()
         self._fold(query, features, over.releases(query))
         self._weight, self._weighed = over.weight, over.weighed
 
     def outcome(self) -> Course:
-        """Return the final model, and how it came about."""
+        """Return the final model and its history."""
         if self._plan.mechanism is None:
             return public_only(self._plan, self._crowd)
         model = self._iterate()
@@ -173,10 +173,10 @@ class Batches:
         )
 
     def _announce(self) -> tuple[SecondOrderQuery, ItemFeatures]:
-        """Return what the next batch is asked, and the model that it is asked about."""
+        """Return the next batch's query and the model that it is about."""
         self._iterate()
         self._told, plan = announced(self._told, self._told_to), self._plan
-        assert plan.mechanism is not None  # nobody is announced anything otherwise
+        assert plan.mechanism is not None  # otherwise nothing is announced
         query = SecondOrderQuery(
             model=self._told.features.digest, mechanism=plan.mechanism, epsilon=plan.epsilon, batch=self._over
         )
@@ -191,7 +191,7 @@ class Batches:
         return [one for told in private.ask(query, blocks, _releases, features) for one in told]
 
     def _fold(self, query: SecondOrderQuery, features: ItemFeatures, releases: Sequence[SecondOrderRelease]) -> None:
-        """Take in a batch's releases; iterations that know them wait until they are needed."""
+        """Take in a batch's releases; the iterations that use them are made when they are needed."""
         for release in releases:
             self._digest.update(release.payload)
         self._book.absorb(query, features, releases)
@@ -200,7 +200,7 @@ class Batches:
         self._fleet.more(stop - first)
 
     def _weigh(self) -> None:
-        """Take the weight of what is in the book, chosen from the model that announced users alone give."""
+        """Set the weight of releases, chosen with a model of the announced users without any releases."""
         weight, devices = self._plan.weight, self._book.devices
         last = self._over == len(self._batches)
         if not isinstance(weight, Weighing):
@@ -209,7 +209,7 @@ class Batches:
             self._weight, self._weighed = weight.choose(self._alone, self._told_to, self._book), devices
 
     def _iterate(self) -> FittedModel:
-        """Return the server's model after all that is over; fit what is due."""
+        """Return the server's model after all batches so far; make the iterations that are due."""
         same = self._told_to is self._crowd
         if self._model is None:
             self._model = start(self._plan, self._crowd)
@@ -235,7 +235,7 @@ def start(plan: BatchPlan, crowd: Crowd) -> FittedModel:
 
 
 def public_only(plan: BatchPlan, crowd: Crowd) -> Course:
-    """Return the course of public users alone, which goes through as many iterations; nobody is asked."""
+    """Return the course of public users alone, with the same number of iterations and without asking anybody."""
     model = start(plan, crowd)
     models = [(0, model.features)]
     for first, stop in plan.blocks():
@@ -251,7 +251,7 @@ def _silent(_: Block, told: object) -> None:
 
 
 def _releases(block: Block, told: object) -> None:
-    """Refuse what is no list of releases of a block's devices, ascending."""
+    """Refuse anything but a list of releases of a block's devices, ascending."""
     if type(told) is not list:
         raise InputError(f"releases come as a list, not as a {type(told).__name__}")
     devices = [SecondOrderRelease.arrived(one).device for one in told]

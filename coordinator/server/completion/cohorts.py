@@ -1,4 +1,4 @@
-"""A cohort of public users: it completes their rows with the current features and tells sums of them."""
+"""A cohort of public users, which completes their rows with the current features and returns sums of them."""
 
 from __future__ import annotations
 
@@ -6,61 +6,53 @@ import itertools
 
 import numpy as np
 
-from coordinator.protocol.arrays import Floats, Floats2, Indices, Ints
+from coordinator.protocol.arrays import Floats, Floats2
 from coordinator.protocol.completing import rows_of
-from coordinator.protocol.features import ItemFeatures, residuals_many, tastes
+from coordinator.protocol.features import ItemFeatures, residuals, tastes
+from coordinator.protocol.rows import Rows
 from coordinator.server.completion.kernels import crossed_of, errors_of, moment_of, sweep_of
 from coordinator.server.completion.statistics import Expected, FirstOrder
 
 RATINGS_A_COHORT = 20_000
 MOST_COHORTS = 32
-"""A cohort holds so many ratings at least, and there are so many cohorts at most; workers have no say in it."""
+"""Fewest ratings of a cohort, and most cohorts; they must not depend on the number of workers."""
 MOMENT_USERS = 256
-"""Rows that stand in memory at once while a second moment is added up."""
+"""Rows that are held in memory at once while a second moment is added up."""
 
 
 class PublicCohort:
-    """Public users' ratings in compressed sparse rows, and what the last E-step found for them.
+    """Public users' ratings, and what the last E-step found for them.
 
     Parameters
     ----------
-    starts : ndarray of int64, shape (users + 1,)
-        From 0.
-    items : ndarray of int32
-    values : ndarray of float64
-    count : int
-        Number of items m.
+    rows : Rows
+        Their ratings.
     """
 
-    def __init__(self, starts: Ints, items: Indices, values: Floats, count: int) -> None:
-        self._starts, self._items, self._values, self._count = starts, items, values, count
-        self._vectors: Floats2 = np.zeros((count, 0))
-        self._tastes: Floats2 = np.zeros((starts.size - 1, 0))
-        self._centred: Floats = values
-        self._errors: Floats = values
-
-    @property
-    def users(self) -> int:
-        """Users in the cohort."""
-        return int(self._starts.size) - 1
+    def __init__(self, rows: Rows) -> None:
+        self._rows, self._starts, self._items = rows, rows.starts, rows.items
+        self._vectors: Floats2 = np.zeros((rows.count, 0))
+        self._tastes: Floats2 = np.zeros((rows.users, 0))
+        self._centred: Floats = rows.values
+        self._errors: Floats = rows.values
 
     def first_order(self) -> FirstOrder:
         """Return counts and sums of the items' ratings."""
         return FirstOrder(
-            counts=np.bincount(self._items, minlength=self._count).astype(np.int64),
-            sums=np.bincount(self._items, weights=self._values, minlength=self._count).astype(np.float64),
-            users=self.users,
+            counts=self._rows.raters,
+            sums=np.bincount(self._items, weights=self._rows.values, minlength=self._rows.count).astype(np.float64),
+            users=self._rows.users,
         )
 
     def expect(self, features: ItemFeatures) -> Expected:
         """Complete all users (E-step, equation 4) and keep the result for the M-step."""
         self._vectors = features.vectors
-        self._centred = self._values - features.mean[self._items]
+        self._centred = self._rows.values - features.mean[self._items]
         self._tastes = tastes(features, self._starts, self._items, self._centred)
         self._errors = errors_of(features.vectors, self._tastes, self._starts, self._items, self._centred)
-        weights = np.ones(self.users)
+        weights = np.ones(self._rows.users)
         if features.mean_degree is not None:
-            weights = np.diff(self._starts) / features.mean_degree
+            weights = self._rows.degrees / features.mean_degree
         outer = np.einsum("ia,ib->ab", self._tastes, self._tastes)
         return Expected(
             error=float(np.square(self._errors).sum()),
@@ -75,9 +67,8 @@ class PublicCohort:
 
     def moment(self) -> Floats2:
         """Return the second moment of the completed rows, float64, shape (m, m); for few items."""
-        total = np.zeros((self._count, self._count))
-        for first in range(0, self.users, MOMENT_USERS):
-            stop = min(first + MOMENT_USERS, self.users)
+        total = np.zeros((self._rows.count, self._rows.count))
+        for first, stop in self._rows.blocks(MOMENT_USERS):
             starts = self._starts[first : stop + 1]
             here = slice(int(starts[0]), int(starts[-1]))
             total += moment_of(
@@ -93,24 +84,22 @@ class PublicCohort:
 
     def crossed(self) -> Floats2:
         """Return ``sum_i e_i u_i^T``, float64, shape (m, r); see `coordinator.server.completion.kernels.crossed_of`."""
-        return crossed_of(self._tastes, self._starts, self._items, self._errors, self._count)
+        return crossed_of(self._tastes, self._starts, self._items, self._errors, self._rows.count)
 
     def sizes(self, features: ItemFeatures, every: int) -> tuple[float, int]:
         """Return the sum over every ``every``-th user of the mean absolute residual, and their number."""
         total, seen = 0.0, 0
-        for user in range(0, self.users, every):
-            here = slice(int(self._starts[user]), int(self._starts[user + 1]))
-            starts = np.array([0, here.stop - here.start], np.int64)
-            total += float(np.abs(residuals_many(features, starts, self._items[here], self._values[here])).mean())
+        for user in range(0, self._rows.users, every):
+            total += float(np.abs(residuals(features, self._rows.block(user, user + 1))).mean())
             seen += 1
         return total, seen
 
 
-def cut_users(starts: Ints) -> list[tuple[int, int]]:
+def cut_users(rows: Rows) -> list[tuple[int, int]]:
     """Cut users into cohorts ``[first, stop)`` of about as many ratings each; a function of the ratings alone."""
-    users, ratings = int(starts.size) - 1, int(starts[-1])
+    users, ratings = rows.users, rows.items.size
     count = max(1, min(MOST_COHORTS, ratings // RATINGS_A_COHORT, users))
     wanted = [ratings * k // count for k in range(1, count)]
-    inner = np.clip(np.searchsorted(starts, wanted), 0, users)
+    inner = np.clip(np.searchsorted(rows.starts, wanted), 0, users)
     bounds = sorted({0, *(int(cut) for cut in inner), users})
     return list(itertools.pairwise(bounds)) or [(0, 0)]

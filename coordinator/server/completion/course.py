@@ -1,4 +1,4 @@
-"""What is kept of each batch of private devices, and what comes of them all."""
+"""What is stored of each batch of private devices, and the result of all batches."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from coordinator.server.completion.fitting import FittedModel
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """A batch that has answered: all that is kept of it.
+    """A batch that has answered, as it is stored.
 
     Attributes
     ----------
     query_id, model : bytes
-        Digests of what it was asked, and of the model that was announced to it.
+        Digests of its query and of the model that was announced to it.
     batch : int
         Its number, from 0.
     mechanism : str
-        Through which it answered.
+        The mechanism through which it answered.
     devices : sequence of int
         Addresses, in the order of their releases.
     payloads : sequence of bytes
-        What each of them said.
+        The content of each release.
     weight : float
-        Of a release, in the iterations that followed.
+        Weight of a release in the iterations that followed.
     weighed : int
-        Releases that there were when it was chosen last.
+        Number of releases when the weight was chosen last.
     """
 
     query_id: bytes
@@ -44,12 +44,12 @@ class Batch:
     weighed: int
 
     def releases(self, query: SecondOrderQuery) -> list[SecondOrderRelease]:
-        """Return the releases, to the query that the batch would be asked now.
+        """Return the releases as answers to the query that the batch would be asked now.
 
         Raises
         ------
         InputError
-            If it was asked another one.
+            If it was asked another query.
         """
         if self.query_id != query.id:
             raise InputError(
@@ -65,28 +65,28 @@ class Batch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Course:
-    """What came of it.
+    """The result of a course.
 
     Attributes
     ----------
     features : ItemFeatures
         The final model.
     model : FittedModel
-        With its iterations.
+        The final model with its iterations.
     models : list of (int, ItemFeatures)
-        Private devices so far, and the model then.
+        Number of private devices so far, and the model at that time.
     announced : list of bytes
         Digest of every model that devices were asked about, in order.
     answered, duplicates : int
-        Releases that count, and those that arrived again.
+        Number of releases that count, and of those that arrived again.
     releases_sha256 : str
-        Over all releases in the devices' order.
+        Digest of all releases in the devices' order.
     weight : float or None
         Last weight of a release.
     validation_users : int or None
-        Public users that it was chosen on, whom no announced model knows; None where it was given.
+        Number of public users on whom the weight was chosen, who are in no announced model; None if it was given.
     alone : Course or None
-        That of public users alone, where it was asked for.
+        The course of public users alone, if it was asked for.
     """
 
     features: ItemFeatures

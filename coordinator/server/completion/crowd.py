@@ -1,15 +1,14 @@
-"""All public users in cohorts, wherever these are: asked all at once, and told in the cohorts' order."""
+"""All public users in cohorts, which are asked at the same time and answer in a fixed order."""
 
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from coordinator.protocol.arrays import Floats, Indices, Ints
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import ItemFeatures
+from coordinator.protocol.rows import Rows
 from coordinator.server.completion.cohorts import PublicCohort, cut_users
-from coordinator.server.completion.rows import Rows
 from coordinator.server.fleet.cohorts import spread_here
 from coordinator.server.rounds.conductor import Block, Fleet, Hosts
 
@@ -22,16 +21,14 @@ class PublicHost:
 
     Parameters
     ----------
-    starts, items, values, count
-        As for `coordinator.server.completion.cohorts.PublicCohort`, of all public users.
+    rows : Rows
+        Ratings of all public users.
     bounds : list of (int, int)
         Its cohorts, ``[first, stop)`` each.
     """
 
-    def __init__(self, starts: Ints, items: Indices, values: Floats, count: int, bounds: list[tuple[int, int]]) -> None:
-        rows = Rows(starts=starts, items=items, values=values, count=count)
-        own = [rows.block(*one) for one in bounds]
-        self._cohorts = [PublicCohort(one.starts, one.items, one.values, count) for one in own]
+    def __init__(self, rows: Rows, bounds: list[tuple[int, int]]) -> None:
+        self._cohorts = [PublicCohort(rows.block(*one)) for one in bounds]
         self._step = 0
 
     def ask(
@@ -39,19 +36,19 @@ class PublicHost:
     ) -> list[Any]:
         """Call a method of every cohort; return the answers in order.
 
-        A process that was started anew knows nothing of the last E-step, and makes up for it; so does one that an old
-        call reaches late. What is asked before the first E-step needs none.
+        A process that was restarted, or that an old call reached late, repeats the last E-step first. Calls before the
+        first E-step need none.
 
         Parameters
         ----------
         method : str
             Of `coordinator.server.completion.cohorts.PublicCohort`.
         step : int
-            How many E-steps there were, with this one, if it is one.
+            Number of E-steps so far, including this call if it is one.
         features : ItemFeatures or None
-            Of the last E-step; None before the first.
+            Features of the last E-step; None before the first one.
         *arguments : object
-            The method's own; the E-step has none but the features.
+            The method's own arguments; the E-step has only the features.
         """
         if method == EXPECT:
             self._step = step
@@ -67,9 +64,9 @@ class Crowd:
     Parameters
     ----------
     hosts : Hosts
-        Of `PublicHost`, each a block.
+        Hosts of `PublicHost`, each of which is one block.
     rows : Rows
-        Their ratings; only numbers of them are held here.
+        Their ratings; this object keeps only their numbers.
 
     Attributes
     ----------
@@ -97,14 +94,10 @@ def _check(_: Block, told: Any) -> None:
 
 
 def spread_crowd(rows: Rows, fleet: Fleet) -> Crowd:
-    """Return public users in cohorts, where a fleet has room for them."""
-    return Crowd(fleet.spread(PublicHost, _shared(rows), cut_users(rows.starts)), rows)
+    """Return public users in cohorts, in processes of a fleet."""
+    return Crowd(fleet.spread(PublicHost, (rows,), cut_users(rows)), rows)
 
 
 def local_crowd(rows: Rows, threads: ThreadPoolExecutor | None = None, workers: int = 1) -> Crowd:
     """Return public users in cohorts in this process, in as many parts as there are workers."""
-    return Crowd(spread_here(PublicHost, _shared(rows), cut_users(rows.starts), threads, workers), rows)
-
-
-def _shared(rows: Rows) -> tuple[Ints, Indices, Floats, int]:
-    return rows.starts, rows.items, rows.values, rows.count
+    return Crowd(spread_here(PublicHost, (rows,), cut_users(rows), threads, workers), rows)

@@ -1,4 +1,4 @@
-"""Trace-norm regularised completion by EM: E-step in the cohorts, M-step here, convergence told step by step."""
+"""Trace-norm regularised completion by EM: the E-step is made by the cohorts, the M-step here."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from coordinator.server.completion.spectrum import spectrum_of
 from coordinator.server.completion.statistics import Expected, FirstOrder, merged
 
 SHRINK = 3.0
-"""Ratings at the overall mean that every item's mean is shrunken with."""
+"""Number of ratings at the overall mean that are added to every item's ratings before its mean is taken."""
 MStep = Literal["keep", "prox"]
 
 
@@ -60,7 +60,7 @@ class Iteration:
     change : float
         ``|S~_new - S~| / |S~_new|``, Frobenius.
     seconds : float
-        What it took.
+        Duration of the iteration.
     """
 
     objective: float
@@ -94,7 +94,7 @@ def centre(crowd: Crowd, shrink: float = SHRINK) -> tuple[Floats, FirstOrder]:
 
 @dataclass(slots=True, kw_only=True)
 class FittedModel:
-    """Features as they are fitted, with what the next iteration starts from.
+    """Features during fitting, and what the next iteration starts from.
 
     Attributes
     ----------
@@ -103,7 +103,7 @@ class FittedModel:
     counts : ndarray of float64, shape (m,)
         Public ratings of every item.
     near : ndarray of float64 or None
-        Singular vectors that were found last.
+        Singular vectors of the last iteration.
     steps : list of Iteration
         Every iteration so far.
     """
@@ -117,7 +117,7 @@ class FittedModel:
 def begin(
     crowd: Crowd, fitting: Fitting, *, lowest: float, highest: float, scale: tuple[float, ...] | None
 ) -> FittedModel:
-    """Return a model without features yet: means, and V = 0. The first iteration takes them from the ratings alone."""
+    """Return a model before the first iteration: item means and V = 0."""
     mean, first_order = centre(crowd)
     degree = crowd.ratings / max(crowd.users, 1)
     features = ItemFeatures(
@@ -147,17 +147,17 @@ def iterate(
     Parameters
     ----------
     model : FittedModel
-        From `begin` or an earlier call; it is left as it is.
+        A model from `begin` or an earlier call; it is not changed.
     crowd : Crowd
         Public users.
     fitting : Fitting
-        How.
+        How to fit.
     iterations : int
-        How many.
+        Number of iterations.
     book : ReleaseBook, optional
         Releases of private devices.
     weight : float
-        Of a release's row against a public user's.
+        Weight of a release's row, relative to a public user's.
 
     Returns
     -------
@@ -192,7 +192,9 @@ def _maximise(model: FittedModel, crowd: Crowd, fitting: Fitting, book: ReleaseB
     vectors = np.zeros((crowd.items, rank))
     vectors[:, :kept] = found.vectors[:, :kept] * np.sqrt(sizes)
     if not (weight and book.rows()):
-        vectors[model.counts == 0] = 0.0  # not what rounding leaves: its sign would be no fair coin on a device
+        vectors[model.counts == 0] = (
+            0.0  # exactly 0, because the sign of a rounding error would be no fair coin on a device
+        )
     return vectors
 
 

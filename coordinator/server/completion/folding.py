@@ -1,4 +1,4 @@
-"""Folding of second-order releases: every device counts once, rows are decoded where they are needed."""
+"""Folding second-order releases: every device counts once, and rows are decoded when they are needed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from coordinator.protocol.second_order import SecondOrderQuery, SecondOrderRelea
 from coordinator.server.completion.mechanisms import half_of
 
 KEPT_BYTES = 2**28
-"""Decoded rows are kept where all of them take up no more than this."""
+"""Largest total size of decoded rows that are kept in memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +31,7 @@ class ReleaseBook:
     items : int
         Number of items m.
     rescale : bool
-        Whether rows of another energy are brought to public users'; see `SecondOrderRelease.as_vector`.
+        Whether rows are rescaled to the energy of public users' rows; see `SecondOrderRelease.as_vector`.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ class ReleaseBook:
         return len(self._devices)
 
     def absorb(self, query: SecondOrderQuery, features: ItemFeatures, releases: Iterable[SecondOrderRelease]) -> None:
-        """Count releases of one batch, in the order of their devices; a device's second release changes nothing.
+        """Add releases of one batch, in the order of their devices; a device's second release is not counted.
 
         Parameters
         ----------
@@ -92,7 +92,10 @@ class ReleaseBook:
 
     def gram(self) -> Floats2:
         """Return all rows' inner products, float64, shape (rows, rows); those of earlier batches are kept."""
-        gram, blocks = self._gram, list(self.blocks())  # one look: trials may share the book in several threads
+        gram, blocks = (
+            self._gram,
+            list(self.blocks()),
+        )  # read once, because trials in several threads may share the book
         known = len(gram)
         rows = np.concatenate([*blocks, np.empty((0, self._items))])
         if known < len(rows):

@@ -1,4 +1,4 @@
-"""How good the features are: every device completes its own ratings and predicts those that were held out."""
+"""Errors of features: every device completes its own ratings and predicts those that were held out."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import numpy as np
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.completing import predictions_of
 from coordinator.protocol.features import ItemFeatures, tastes
-from coordinator.server.completion.rows import Rows
+from coordinator.protocol.rows import Rows
 
 BLOCK = 2048
-"""Users that are scored at once; it settles no number."""
+"""Users that are scored at once; it does not affect the result."""
 
 
 def squared_errors(features: ItemFeatures, seen: Rows, asked: Rows, workers: int = 1) -> Floats:

@@ -1,6 +1,6 @@
-"""The server's half of a two-tier mechanism: how releases are folded, how much they weigh, what they are tried at.
+"""The server's half of a two-tier mechanism: how releases are folded, their weight, and the epsilons of sweeps.
 
-Looking at it loads no numerical library but NumPy.
+Importing it loads no numerical library except NumPy.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from coordinator.protocol.second_order import SecondOrderQuery, SecondOrderRelease
 
 CHUNK = 256
-"""Decoded rows that stand in memory at once, where all do not fit."""
+"""Decoded rows that are held in memory at once if not all of them fit."""
 HALF = 0.5
 """The paper's weight of a release's row against a public user's."""
 
@@ -30,14 +30,13 @@ class SecondOrderServer:
     name : str
         The mechanism's.
     weight : float or None
-        Weight of a release's row against a public user's; None: chosen on held-out public users.
+        Weight of a release's row relative to a public user's; None to choose it on held-out public users.
     sided : bool
-        Whether a release may lie on either side of +-r', so that an attacker first has to find out which.
+        Whether a release may be about r' or -r', so that an attacker first has to find out which.
     swept : tuple of str
-        Epsilons that a sweep shows it at where nothing else is said; ``("",)`` for one that has none, empty: it is left
-        out.
+        Default epsilons of sweeps; ``("",)`` for a mechanism without epsilon, and empty to leave it out.
     attacked : tuple of str, or None
-        Epsilons that the attack tries it at where nothing else is said, likewise; None: no error proposes to attack it.
+        Default epsilons of the attack, likewise; None if errors should not propose to attack it.
     """
 
     name: str
@@ -51,7 +50,7 @@ class SecondOrderServer:
         return len(releases)
 
     def kept(self, features: ItemFeatures) -> ItemFeatures:
-        """Return what of the model releases are read with; the book keeps it."""
+        """Return the part of the model that is needed to read releases; the book keeps it."""
         return replace(features, vectors=np.empty((features.items, 0)))
 
     def blocks(
@@ -62,7 +61,7 @@ class SecondOrderServer:
         *,
         rescale: bool,
     ) -> Iterator[Floats2]:
-        """Yield the rows z of one batch's releases, some at a time, float64, shape (some, m); all are checked."""
+        """Yield the rows z of one batch's checked releases, some at a time, float64, shape (some, m)."""
         for first in range(0, len(releases), CHUNK):
             some = releases[first : first + CHUNK]
             yield np.stack([release.as_vector(features, query, rescale=rescale) for release in some])

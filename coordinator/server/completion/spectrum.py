@@ -1,4 +1,4 @@
-"""The largest singular values and right singular vectors of all rows, public and released, without the item square."""
+"""The largest singular values and right singular vectors of all public and released rows, without an (m, m) matrix."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from coordinator.server.completion.statistics import added
 from coordinator.server.decoding.threads import one_thread
 
 ROWS = 500
-"""Up to so many rows, public and released, and no more than items, the Gram matrix of the rows is taken, k x k."""
+"""Up to so many public and released rows, and no more than items, the Gram matrix of the rows is used, k x k."""
 MOMENT_ITEMS = 500
-"""Else, up to so many items, the second moment itself is added up, m x m."""
+"""Otherwise, up to so many items, the second moment itself is added up, m x m."""
 OVERSAMPLE = 10
-"""Columns that subspace iteration carries along beside the wanted ones."""
+"""Extra columns of subspace iteration beside the wanted ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -54,7 +54,7 @@ def spectrum_of(
     near : ndarray of float64, shape (m, q), or None
         Where subspace iteration starts: the vectors that were found last.
     passes : int
-        Of subspace iteration: products with all rows.
+        Passes of subspace iteration; each is a product with all rows.
 
     Returns
     -------
@@ -109,7 +109,7 @@ def _of_subspace(
 
 
 def _start(items: int, width: int, near: Floats2 | None) -> Floats2:
-    """Return orthonormal columns to start from; what ``near`` lacks is filled with columns that any run has alike."""
+    """Return orthonormal columns to start from; columns that ``near`` lacks are the same in every run."""
     have: Floats2 = np.empty((items, 0)) if near is None else near[:, :width]
     more = np.random.default_rng(width).standard_normal((items, width - have.shape[1]))
     return _orthonormal(np.hstack([have, more]))

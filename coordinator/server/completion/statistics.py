@@ -1,4 +1,4 @@
-"""What cohorts of public users tell in an EM iteration: sums that are merged in the cohorts' order."""
+"""Sums that cohorts of public users return in an EM iteration; they are merged in the cohorts' order."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from coordinator.protocol.arrays import Floats, Floats2, Ints
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FirstOrder:
-    """Sums behind the items' means, and who was counted.
+    """Sums from which the items' means follow, and the number of users.
 
     Attributes
     ----------
@@ -54,7 +54,7 @@ S = TypeVar("S", FirstOrder, Expected)
 
 
 def merged(parts: Sequence[S]) -> S:
-    """Add statistics up in the order in which they stand: the same bits on every layout."""
+    """Add statistics up in the given order, so that every layout gives the same bits."""
     total = parts[0]
     for part in parts[1:]:
         sums = {field.name: getattr(total, field.name) + getattr(part, field.name) for field in fields(part)}
@@ -63,7 +63,7 @@ def merged(parts: Sequence[S]) -> S:
 
 
 def added(parts: Sequence[Floats2]) -> Floats2:
-    """Add arrays up in the order in which they stand."""
+    """Add arrays up in the given order."""
     total = parts[0].copy()
     for part in parts[1:]:
         total += part

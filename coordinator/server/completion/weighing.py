@@ -1,11 +1,10 @@
 """The weight of releases, chosen on public users whom no announced model knows.
 
-A device completes its vector with the announced model, so its release repeats what that model knows of the users it
-was fitted to. To them any release looks good, even noise; and what a release tells outside the model's directions says
-nothing by itself, since it is the products of both parts that tilt directions. So some public users, the validation
-users, are kept out of every announced model. Trial models are fitted without them, with every weight, and predict
-them. The server's own model, which is never announced, is fitted to all public users. Only what the server has is used:
-public ratings, and releases that have arrived.
+A device completes its vector with the announced model, so its release repeats what that model knows about the users it
+was fitted to. Judged by these users, any release looks good, even noise. So some public users, the validation users,
+are kept out of every announced model. Trial models with different weights are fitted without them and predict their
+ratings. The server's own model, which is never announced, is fitted to all public users. Only public ratings and
+releases that have arrived are used.
 """
 
 from __future__ import annotations
@@ -16,20 +15,20 @@ import numpy as np
 
 from coordinator.protocol.arrays import Floats, Floats2
 from coordinator.protocol.features import ItemFeatures
+from coordinator.protocol.rows import Rows
 from coordinator.server.completion.crowd import Crowd
 from coordinator.server.completion.fitting import FittedModel, Fitting, iterate
 from coordinator.server.completion.folding import ReleaseBook
 from coordinator.server.completion.predicting import squared_errors
-from coordinator.server.completion.rows import Rows
 
 WEIGHTS = (0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.25, 0.5)
-"""Up to the paper's."""
+"""Weights to choose from; the last one is the paper's."""
 ITERATIONS = 8
-"""EM iterations of a trial, after those of public users alone."""
+"""EM iterations of a trial, after the iterations on public users alone."""
 SURE = 1.0
-"""Standard errors that are taken off a weight's gain before gains are compared."""
+"""Number of standard errors that are subtracted from a weight's gain before gains are compared."""
 DIGITS = 6
-"""Decimals of a gain, as a share of the error without releases, that are compared: last bits decide nothing."""
+"""Decimals of a gain, as a share of the error without releases, that are compared, so that last bits decide nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -48,8 +47,8 @@ class Weighing:
     Attributes
     ----------
     folds : list of Fold
-        Public users that announced models are fitted to, and the validation users' shown and asked ratings, which
-        alone differ from draw to draw.
+        Public users to whom announced models are fitted, and the validation users' shown and asked ratings. Only the
+        choice of shown ratings differs between folds.
     fitting : Fitting
     """
 
@@ -67,7 +66,7 @@ class Weighing:
         Parameters
         ----------
         start : FittedModel
-            Of the users in the crowd alone, without releases; every trial starts from it.
+            A model of the crowd's users without releases, from which every trial starts.
         crowd : Crowd
             Public users that announced models are fitted to.
         book : ReleaseBook
@@ -76,7 +75,7 @@ class Weighing:
         Returns
         -------
         float
-            One of `WEIGHTS`.
+            The chosen weight, one of `WEIGHTS`.
         """
         trials = [iterate(start, crowd, self.fitting, ITERATIONS, book=book, weight=weight) for weight in WEIGHTS]
         return WEIGHTS[surest(np.stack([self.errors(trial.features) for trial in trials]))]
@@ -93,7 +92,7 @@ class Weighing:
 
 
 def surest(errors: Floats2) -> int:
-    """Return the setting of the largest gain over the first one, when gains are taken at what is sure of them.
+    """Return the setting with the largest gain over the first one, after subtracting what may be chance.
 
     Parameters
     ----------
@@ -103,8 +102,8 @@ def surest(errors: Floats2) -> int:
     Returns
     -------
     int
-        Where the mean gain, less `SURE` standard errors over users, paired, is largest; the first of equals, and 0
-        where none is above 0, or one user only was asked.
+        The setting whose mean gain less `SURE` standard errors (paired over users) is largest, and the first of equals;
+        0 if none is above 0 or there is only one user.
     """
     users = errors.shape[1]
     if users < 2 or not errors[0].any():

@@ -1,4 +1,4 @@
-"""What counts of frequency oracles tell: every item's share of the devices, with its standard error."""
+"""Reading counts of frequency oracles: every item's share of the devices, with its standard error."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ class Rates(NamedTuple):
     mine, others : float
         P(the report speaks for v), where v is the device's value (p), and where it is another one (q).
     both : float
-        P(it speaks for two values that are both not the device's), as a share of q^2: 0 where it speaks for one alone.
+        P(it speaks for two values that are both not the device's), as a share of q^2; 0 if it speaks for one value
+        only.
     """
 
     mine: float
@@ -53,7 +54,7 @@ def shares(rates: Rates, counts: Ints, devices: int) -> Floats:
 
 
 def _possible(rates: Rates, counts: Ints, devices: int) -> Floats:
-    """Return shares that are possible, to tell variances by: a count of one more, so that no variance is 0."""
+    """Return shares for computing variances; one is added to each count, so that no variance is 0."""
     found: Floats = np.clip(((counts + 1) / (devices + 2) - rates.others) / rates.contrast, 0, 1)
     return found
 
@@ -61,8 +62,8 @@ def _possible(rates: Rates, counts: Ints, devices: int) -> Floats:
 def popularity(query: Query, rates: Rates, statistic: CountStatistic) -> tuple[Floats, Floats]:
     """Return estimates of the pool's items and their standard errors, shape (M,) each.
 
-    Where likes are told the share of devices whose random item it is; where dislikes are told too, the share that names
-    it liked less the share that names it disliked.
+    If only likes are told, an estimate is the share of devices whose random item it is. If dislikes are told as well,
+    it is the share that names the item as liked less the share that names it as disliked.
     """
     many, devices = asked(query), statistic.answered
     counts = statistic.sums if statistic.sums.size else np.zeros(sides(query) * many + 1, np.int64)
@@ -75,7 +76,8 @@ def popularity(query: Query, rates: Rates, statistic: CountStatistic) -> tuple[F
 def line_of(query: Query, *, rated: int) -> tuple[float, float]:
     """Return slope and offset of an item's expected estimate, as a function of how much users like it.
 
-    Where likes alone are told the slope supposes that half of the ratings are likes: it scales all items alike.
+    If only likes are told, the slope assumes that half of the ratings are likes; it scales all items by the same
+    factor.
     """
     slope = told_share(asked(query), items=query.items, rated=rated, likes=LIKED if sides(query) == 1 else 1.0)
     return (slope, 0.0) if sides(query) == 1 else (2 * slope, -slope)
@@ -84,8 +86,8 @@ def line_of(query: Query, *, rated: int) -> tuple[float, float]:
 def read_items(query: Query, rates: Rates, statistic: CountStatistic, line: tuple[float, float]) -> Estimates:
     """Return estimates of how much users like every item, from a round of a frequency oracle; see `line_of`.
 
-    Their information follows from the pool's mean: one that followed an item's own count would count those rounds more
-    in which it was rare, and rounds' sums would be biased.
+    Their information follows from the pool's mean. If it followed an item's own count, rounds in which the item was
+    rare would weigh more, and sums over rounds would be biased.
     """
     pool, (slope, offset), devices = pool_of(query), line, statistic.answered
     weighted, information = np.zeros(query.items), np.zeros(query.items)
@@ -99,7 +101,7 @@ def read_items(query: Query, rates: Rates, statistic: CountStatistic, line: tupl
 
 
 def _spread_of(rates: Rates, told: list[Floats]) -> Floats:
-    """Return the variance of one device's estimate, where likes alone are told or dislikes, too."""
+    """Return the variance of one device's estimate, if only likes are told or dislikes as well."""
     return rates.spread(told[0]) if len(told) == 1 else rates.spread_between(told[0], told[1])
 
 

@@ -1,9 +1,9 @@
-"""Integrals: every item's cluster with all that levels and shares could be, not only with the likeliest of them.
+"""Integrals: every item's cluster, averaged over all possible levels and shares instead of the likeliest ones.
 
-A cluster of two items has a level that is known little better than an item's own estimate, and labels go wrong together
-where it strays. So P(cluster | estimates) is averaged over the posterior of levels and shares: over points around each
-of its maxima, drawn from Student's distribution with the maximum's curvature and weighted by how likely the estimates
-are there (importance sampling; the points are the same for ever, and evenly spread).
+The level of a cluster of two items is known little better than a single item's estimate, and if it is wrong, several
+labels are wrong at once. So P(cluster | estimates) is averaged over the posterior of levels and shares by importance
+sampling. Points around each of its maxima follow Student's distribution with the maximum's curvature, and are weighted
+by the likelihood of the estimates. The points are fixed and evenly spread.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from coordinator.server.decoding.climbing import back, climb, factor
 from coordinator.server.decoding.mixture import Mixture
 
 POINTS, LEAST_POINTS, WORK = 512, 32, 1 << 16
-"""Points around a maximum: fewer, the more items there are, since levels are known better then."""
+"""Most and fewest points around a maximum; with more items fewer points do, since levels are known better."""
 FREEDOM, WIDER = 8.0, 1.3
 """Degrees of freedom of Student's distribution, and how much wider it is than the curvature says."""
 PRIOR = np.array([0.0, 1.0, 1.0])
-"""Of `climbing.height`: mean and precision of levels in units of the estimates' range; uniform shares."""
+"""The prior of `climbing.height`: mean and precision of levels in units of the estimates' range; uniform shares."""
 CLOSE = 1e-4
-"""Squared distance below which two maxima are one, in units of the posterior's spread."""
+"""Squared distance below which two maxima count as one, in units of the posterior's spread."""
 NEGLIGIBLE = 1e-12
-"""Weight of a point beside the heaviest one, below which it is left out."""
+"""Smallest weight of a point, relative to the heaviest one, that is not left out."""
 FAINT = 16.0
-"""A maximum whose surroundings are less probable than the first one's by this log-ratio is left out."""
+"""Log-ratio of probabilities to the first maximum beyond which a maximum is left out."""
 
 
 def integrated(value: Floats, error: Floats, near: Sequence[Mixture], some: Indices) -> tuple[Floats2, Floats]:
@@ -41,14 +41,14 @@ def integrated(value: Floats, error: Floats, near: Sequence[Mixture], some: Indi
     value, error : ndarray of float64, shape (N,)
         Estimates and their standard errors, finite and above 0.
     near : sequence of Mixture
-        Where to look for maxima of the posterior, at least one.
+        Mixtures near which maxima of the posterior are looked for, at least one.
     some : ndarray of int32
-        Items whose estimates tell levels and shares.
+        Items from whose estimates levels and shares are learned.
 
     Notes
     -----
-    The prior is vague and in the estimates' own units: levels are normal around the middle of the estimates, with their
-    range for a standard deviation; all shares are alike probable. Every cluster holds an item at least.
+    The prior is vague: levels are normal around the middle of the estimates, with the estimates' range as their
+    standard deviation, and all shares are equally probable. Every cluster has at least one item.
     """
     many = near[0].levels.size
     middle, unit = float(value.max() + value.min()) / 2, float(value.max() - value.min()) or 1.0
@@ -59,7 +59,7 @@ def integrated(value: Floats, error: Floats, near: Sequence[Mixture], some: Indi
         mode = np.concatenate([(one.levels - middle) / unit, logits - logits.mean()])
         curve, lower, inside = np.empty((2 * many, 2 * many)), np.empty((2 * many, 2 * many)), np.empty(many)
         reached = climb(scaled[some], precision[some], mode, PRIOR, curve, inside)
-        if not factor(curve, lower):  # no maximum was reached: as if every item's cluster were known
+        if not factor(curve, lower):  # no maximum was reached, so use the curvature for known clusters
             lower = np.diag(np.sqrt(np.concatenate([inside, 1 + some.size * softmax(mode[many:])])))
         if not any(_close(lower, mode - other) for other in modes):
             modes.append(mode)
@@ -81,7 +81,7 @@ def _close(lower: Floats2, step: Floats) -> bool:
 
 @lru_cache(maxsize=64)
 def _points(size: int, count: int) -> Floats2:
-    """Return points of Student's distribution around 0, evenly spread and the same for ever, shape (count, size).
+    """Return fixed, evenly spread points of Student's distribution around 0, shape (count, size).
 
     The additive sequence of Roberts (2018) fills the unit cube; its first coordinate becomes the radius' share of the
     points, all others are normal.
@@ -134,7 +134,7 @@ def _average(
 
 @compiled
 def _proposed(modes: Floats2, factors: Floats2, shares: Floats, point: Floats) -> float:
-    """Return the density that a point is drawn with, up to a number: Student's around each mode, by their shares."""
+    """Return a point's density up to a factor: Student's distributions around the modes, weighted by their shares."""
     size, density = point.size, 0.0
     for m in range(len(modes)):
         square, root = 0.0, 1.0
@@ -170,7 +170,7 @@ def _belongs(
 
 @compiled
 def _add(weight: float, local: Floats2, level: Floats, told: Floats2, means: Floats) -> None:
-    """Add a point: P(item in cluster, no cluster is empty), but for two empty ones at once."""
+    """Add a point's P(item in cluster, no cluster is empty), neglecting that two clusters are empty at once."""
     empty = np.ones(level.size)
     for item in range(len(local)):
         for c in range(level.size):

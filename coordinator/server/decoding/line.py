@@ -44,7 +44,7 @@ def kmeans_on_line(scores: Floats, clusters: int, *, starts: int = 10) -> Indice
     clusters : int
         Number of clusters L; fewer come back where there are fewer distinct scores.
     starts : int
-        How often k-means starts anew; the best result counts.
+        Number of k-means starts, of which the best result counts.
 
     Returns
     -------
@@ -63,7 +63,7 @@ def decode(statistic: ScoreStatistic, *, sensing: float, clusters: int, decoder:
     Parameters
     ----------
     statistic : ScoreStatistic
-        What the devices' releases sum up to.
+        Sum of the devices' releases.
     sensing : float
         Sensing probability p of each set that the query asks about.
     clusters : int

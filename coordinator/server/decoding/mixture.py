@@ -1,9 +1,9 @@
 """Mixtures: the clusters' levels and shares behind noisy estimates, by maximum likelihood.
 
-Every item's estimate is normal around the level of its cluster, with a standard error that is known; levels and shares
-are not. That items leave the pool because of what their estimates say does not matter: the likelihood is the same.
+Every item's estimate is normal around the level of its cluster, with a known standard error; levels and shares are
+unknown. The likelihood does not change if items leave the pool because of their estimates.
 
-All sums run in one order, without a library's own choice of it, so that a fit hardly differs between processors.
+All sums are made in one order that no library chooses, so that fits hardly differ between processors.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from coordinator.server.decoding.climbing import climb, start_at
 TINY = 1e-200
 FEW = 3
 ENDS: dict[int, list[tuple[float, ...]]] = {2: [(0.1,), (0.9,)], 3: [(0.1, 0.9), (0.1, 0.4), (0.6, 0.9)]}
-"""Of few clusters: shares of the items above each cut, where a start has small clusters."""
+"""For two and three clusters: shares of the items above each cut, for starts with small clusters."""
 NO_PRIOR = np.zeros(3)
 
 
@@ -30,9 +30,9 @@ class Mixture:
     Attributes
     ----------
     levels, shares : ndarray of float64, shape (L,)
-        What the estimates of a cluster's items are around, and the cluster's share of the items.
+        The mean of a cluster's estimates, and the cluster's share of the items.
     doubts : ndarray of float64, shape (L,)
-        Standard errors of the levels, were it known which items belong to each.
+        Standard errors that the levels would have if it were known which items belong to each.
     likelihood : float
         Log-likelihood of the estimates, up to a number that depends on their errors only.
     """
@@ -44,7 +44,7 @@ class Mixture:
 
 
 def joint(mixture: Mixture, value: Floats, error: Floats) -> Floats2:
-    """Return log P(cluster, estimate) of every item, shape (N, L), as if levels and shares were known."""
+    """Return log P(cluster, estimate) of every item at these levels and shares, shape (N, L)."""
     with np.errstate(divide="ignore"):
         prior = np.log(mixture.shares)
     found: Floats2 = prior - ((value[:, None] - mixture.levels) / error[:, None]) ** 2 / 2 - np.log(error)[:, None]
@@ -52,10 +52,10 @@ def joint(mixture: Mixture, value: Floats, error: Floats) -> Floats2:
 
 
 def fits(value: Floats, error: Floats, clusters: int, *, further: Sequence[Ints] = ()) -> list[Mixture]:
-    """Return the mixtures that a few starts lead to, the most likely first, each once.
+    """Return the different mixtures that a few starts lead to, the most likely first.
 
-    Clusters start with as many items in each, between the widest gaps, as equal stretches between the extremes of all
-    and of the better known half and, two and three of them, with few items at either end.
+    Clusters start with equal numbers of items, cut at the widest gaps, and as equal stretches between the extremes of
+    all items and of the better known half; two and three clusters also start with few items at either end.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Posteriors: how sure the server may be of every item's cluster, without knowing what users like."""
+"""Posteriors: how sure the server may be of every item's cluster, although it does not know what users like."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ class Posterior:
     cluster : ndarray of int32, shape (N,)
         The most probable cluster of every item; cluster 0 has the highest level.
     doubt : ndarray of float64, shape (N,)
-        Probability that it is another one.
+        Probability that its true cluster is another one.
     expected : ndarray of float64, shape (N,)
         Posterior mean of every item's level.
     mixture : Mixture or None
-        The likeliest levels and shares; None where some item was in no pool yet.
+        The likeliest levels and shares; None if some item has been in no pool yet.
     apart : bool
-        Whether the clusters stand apart: whether the estimates are much more likely from L clusters than from fewer.
-        Where they do not, no item is decided, and every doubt is at least ``1 - 1/L``.
+        Whether the clusters stand apart, which means that the estimates are much more likely with L clusters than with
+        fewer. If not, no item is decided, and every doubt is at least ``1 - 1/L``.
     """
 
     cluster: Indices
@@ -43,13 +43,15 @@ class Posterior:
     def decided(self, failure: float) -> Bools:
         """Return which items are decided, so that all labels are right with probability ``1 - failure``.
 
-        The largest threshold T with ``sum_i min(doubt_i, T) <= failure`` is found: items with doubts up to T are
-        decided. Those still open may then be decided at T, too, and the union bound over all items holds. Where
-        decided items have smaller doubts than T, what they save is left to the others.
+        T is the largest threshold with ``sum_i min(doubt_i, T) <= failure``, and items with doubts up to T are decided.
+        The open items may later be decided at T as well, and the union bound over all items still holds. A decided item
+        with a smaller doubt than T leaves the difference to the others.
         """
         doubts, many = np.sort(self.doubt), self.doubt.size
         below = np.concatenate([[0.0], np.cumsum(doubts)[:-1]])
-        room = (failure - below) / (many - np.arange(many))  # T if exactly the items before this one lie below it
+        room = (failure - below) / (
+            many - np.arange(many)
+        )  # T, if exactly the items before this one have smaller doubts
         small = doubts <= room
         threshold = doubts[small].max() if small.any() else 0.0
         return self.apart & (self.doubt <= threshold)
@@ -67,26 +69,26 @@ class Posterior:
 
 
 FITTED = 20_000
-"""Items that a mixture is fitted to at most: more would hardly tell more about levels and shares."""
+"""Most items to which a mixture is fitted; more items would hardly improve levels and shares."""
 SMALLEST, DOUBT_STEPS = 2.0**-900, 64
-"""The smallest doubt, and steps of the grid of doubts to a factor of 2."""
+"""The smallest doubt, and the number of grid steps of doubts in a factor of 2."""
 
 
 def _fitted(items: int) -> Indices:
-    """Return which items a mixture is fitted to, always the same ones: all, or some at random."""
+    """Return the items to which a mixture is fitted: all, or a fixed random choice."""
     if items <= FITTED:
         return np.arange(items, dtype=np.int32)
     return np.random.default_rng(0).choice(items, FITTED, replace=False).astype(np.int32)
 
 
 def _on_a_grid(doubt: Floats) -> Floats:
-    """Return doubts rounded up to a grid of their logarithms, so that last bits hardly ever decide an item."""
+    """Round doubts up to a grid of their logarithms, so that last bits hardly ever decide an item."""
     steps = np.ceil(np.log2(np.maximum(doubt, SMALLEST)) * DOUBT_STEPS - 1e-6)
     return np.minimum(np.exp2(steps / DOUBT_STEPS), 1.0)
 
 
 def expected_levels(estimates: Estimates, *, clusters: int) -> Floats | None:
-    """Return the level that the likeliest mixture expects of each item; None where some item was in no pool yet."""
+    """Return each item's expected level in the likeliest mixture; None if some item has been in no pool yet."""
     if not (estimates.information > 0).all():
         return None
     value, error = estimates.value, estimates.error
@@ -97,9 +99,9 @@ def expected_levels(estimates: Estimates, *, clusters: int) -> Floats | None:
 
 
 def believe(estimates: Estimates, *, clusters: int, failure: float) -> Posterior:
-    """Return posteriors from mixtures that fit the estimates with their known noise.
+    """Return the posterior from mixtures that fit the estimates with their known noise.
 
-    Once clusters stand apart, doubts count all that levels and shares could be; see `integral`.
+    Once clusters stand apart, doubts are averaged over all possible levels and shares; see `integral`.
 
     Parameters
     ----------
@@ -108,8 +110,8 @@ def believe(estimates: Estimates, *, clusters: int, failure: float) -> Posterior
     clusters : int
         Number of clusters L.
     failure : float
-        Probability of a wrong label that is allowed, in all. L clusters count as standing apart where they are
-        ``N / failure`` times as likely as L - 1 at the best fit of either.
+        Allowed probability that any label is wrong. L clusters stand apart if they are ``N / failure`` times as likely
+        as L - 1 clusters, each at its best fit.
     """
     known = estimates.information > 0
     if not known.all():

@@ -14,7 +14,7 @@ from coordinator.server.decoding.threads import k_means, one_thread
 from coordinator.server.statistics.pairs import PairStatistic
 
 CENTRES = ("centred", "paper")
-"""Decoders: sum S - mean S over a pair's devices, which takes the constant's eigenvector away, or S itself."""
+"""Decoders: they sum S - mean S over a pair's devices, which removes the constant's eigenvector, or S itself."""
 
 
 def decode_pairs(statistic: PairStatistic, *, clusters: int, decoder: str) -> Model:
@@ -94,7 +94,7 @@ def _leading(affinity: Floats, count: int) -> Floats:
     """Return the eigenvectors with eigenvalues largest in magnitude, shape (N, count)."""
     try:
         vectors: Floats = eigsh(affinity, k=count, which="LM", v0=np.ones(len(affinity)))[1]
-    except ArpackNoConvergence:  # many eigenvalues of one size, as where few devices answered
+    except ArpackNoConvergence:  # many eigenvalues are equal, for instance if few devices answered
         values, everything = np.linalg.eigh(affinity)
         vectors = everything[:, np.argsort(-np.abs(values))[:count]]
     return vectors

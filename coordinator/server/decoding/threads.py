@@ -1,4 +1,4 @@
-"""One thread for numerical libraries, so that sums run in one order and labels do not depend on the machine."""
+"""Running numerical libraries on one thread, so that sums have one order and labels do not depend on the machine."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def one_thread() -> AbstractContextManager[object]:
 def k_means(
     points: Floats2, clusters: int, *, starts: int, centres: Floats2 | None = None, weights: Floats | None = None
 ) -> KMeans:
-    """Return k-means as it was fitted, until nothing moves any more, on one thread.
+    """Return k-means, fitted on one thread until nothing moves any more.
 
-    Threads would gain nothing on points so few, and wait for each other at full speed on a machine that is busy.
+    More threads would gain nothing with so few points, and would wait for each other on a busy machine.
 
     Parameters
     ----------
@@ -41,11 +41,11 @@ def k_means(
     clusters : int
         Number of clusters.
     starts : int
-        How often it starts anew; the best result counts.
+        Number of starts, of which the best result counts.
     centres : ndarray of float64, shape (L, D) or None
-        Where it starts; None for k-means++.
+        Centres to start from; None for k-means++.
     weights : ndarray of float64, shape (N,) or None
-        What each point counts; None: all alike.
+        Weight of each point; None for equal weights.
     """
     from sklearn.cluster import KMeans  # noqa: PLC0415 (takes a second; only where something is clustered)
 

@@ -1,4 +1,4 @@
-"""Decoders of what was told in the open: shares of likes, and the trusted curator's noisy totals."""
+"""Decoders of openly told ratings: shares of likes, and the trusted curator's noisy totals."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from coordinator.server.statistics.scores import ScoreStatistic
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Curator:
-    """A trusted curator: sees ratings, publishes a model under ``epsilon``-differential privacy of one user.
+    """A trusted curator, who sees ratings and publishes a model under ``epsilon``-differential privacy of one user.
 
     Attributes
     ----------
     epsilon : Fraction or None
-        Privacy parameter of all that is published [nats]; None for no noise.
+        Privacy parameter of everything that is published [nats]; None for no noise.
     rated : int
-        Ratings w that a user gives at most; totals' noise is scaled to them.
+        Most ratings w of a user, to which the noise of totals is scaled.
     seed : bytes
         Sixteen bytes that key the curator's own coins, which nobody else knows.
     """
@@ -48,7 +48,7 @@ def decode_shares(statistic: ScoreStatistic, *, clusters: int) -> Model:
 def decode_item_totals(statistic: ScoreStatistic, curator: Curator, *, clusters: int) -> Model:
     """Cluster items by the curator's noisy totals of likes less dislikes; nothing else about users is published.
 
-    The error is that of the noise alone: sampling's depends on the number of users, which would tell one more.
+    The error is that of the noise alone, because the error of sampling depends on the private number of users.
     """
     sensitivity = item_sensitivity(curator.rated)
     totals = 2 * statistic.scores - statistic.sensed

@@ -1,1 +1,1 @@
-"""The Ray edge of the server: its actors, and whom they ask."""
+"""The server's Ray actors, and how they ask devices."""

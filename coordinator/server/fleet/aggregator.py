@@ -1,4 +1,4 @@
-"""The server side's aggregation process: adds releases up where they lie."""
+"""The server's aggregation process, which adds releases up on the node where they are stored."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from coordinator.server.aggregation import aggregate
 from coordinator.server.statistics.statistic import Statistic, merge
 
 CPUS = 0.5
-"""What an aggregator sets aside: a worker's block is computed once on the devices' side, once here."""
+"""CPUs that Ray reserves for an aggregator; each block takes a worker's time on the devices' side and here."""
 
 
 class Aggregator:
-    """Adds releases up and keeps nothing, so that a call repeated after a crash does no harm.
+    """Adds releases up and keeps nothing, so that Ray may repeat a call after a crash.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""How often something that was lost is tried again, and how long one waits before: no Ray, no clock."""
+"""How often a lost call is repeated, and how long to wait before each repetition; without Ray and without a clock."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from coordinator.protocol.errors import LostError
 MOST_ATTEMPTS = 8
 """How often a block may be lost, or a round begun, before the run gives up."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 15.0
-"""Seconds before another attempt; the pause doubles each time."""
+"""Shortest and longest pause before another attempt [seconds]; the pause doubles each time."""
 
 
 def pause_after(attempt: int) -> float:
-    """Return the seconds to wait after an attempt that failed; the first is 0."""
+    """Return the seconds to wait after a failed attempt; attempts are numbered from 0."""
     return min(FIRST_PAUSE * 2.0**attempt, LONGEST_PAUSE)
 
 
 def require_less(attempts: int, most: int, what: str, error: Exception) -> None:
-    """Refuse to go on after ``most`` attempts.
+    """Raise an error after ``most`` failed attempts.
 
     Parameters
     ----------
     attempts, most : int
-        How many failed, and how many may.
+        How many attempts failed, and how many may fail.
     what : str
         What failed, for the error.
     error : Exception

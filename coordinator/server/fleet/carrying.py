@@ -1,4 +1,4 @@
-"""The Ray edge of a panel: calls go out as it decides, and it is told what came of them."""
+"""Carrying out a panel's decisions by Ray calls, and telling the panel how these ended."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from coordinator.server.rounds.conductor import Block, Check
 
 
 class Flight(NamedTuple):
-    """A question in flight: references to its answer, and to what is waited for, such as the answer's statistic."""
+    """A question in flight: references to its answer, and to the result to wait for, such as the answer's statistic."""
 
     question: Question
     answer: Any
@@ -23,7 +23,7 @@ class Flight(NamedTuple):
 
 
 Landed = Callable[[Flight, bool], None]
-"""Told every flight that is over, and whether its answer counts."""
+"""Called after every flight, with whether its answer counts."""
 
 
 def carry(
@@ -37,14 +37,14 @@ def carry(
     send : callable
         Calls a block.
     landed, lost : callable
-        Told what came of it; ``lost`` how often a block will be asked again.
+        Called after every answered or lost call, and ``lost`` with the number of blocks that will be asked again.
 
     Raises
     ------
     LostError
         If a block was lost too often.
     BlindrecError
-        What a block refused with.
+        The error with which a block refused.
     """
     flying: dict[Any, Flight] = {}
     while not panel.done:
@@ -65,28 +65,28 @@ def carry(
 
 
 def _first(flying: dict[Any, Flight], until: float | None) -> Any:
-    """Wait for one of the calls in flight, or until some moment; return what was waited for, or None."""
+    """Wait until one of the calls in flight ends, or until a time; return the finished one, or None."""
     left = None if until is None else max(0.0, until - time.monotonic())
     if not flying:
         time.sleep(left or 0.0)
         return None
     if left is None and len(flying) == 1:
-        return next(iter(flying))  # whoever takes its answer waits for it
+        return next(iter(flying))  # the caller waits for it when it takes the answer
     done, _ = ray.wait(list(flying), num_returns=1, timeout=left)
     return done[0] if done else None
 
 
 class RayHosts:
-    """Hosts behind actors; see `coordinator.server.rounds.conductor.Hosts`. One that dies is asked again.
+    """Hosts that are Ray actors; see `coordinator.server.rounds.conductor.Hosts`. A host that dies is asked again.
 
     Parameters
     ----------
     cohorts : Cohorts
-        Who they are.
+        Which host has which addresses.
     window : int
-        Calls in flight at most.
+        Most calls in flight.
     lost : callable
-        Told how often a block is asked again.
+        Called with the number of blocks that are asked again.
     """
 
     def __init__(self, cohorts: Cohorts, window: int, lost: Callable[[int], None]) -> None:
@@ -107,7 +107,7 @@ class RayHosts:
         return panel.answers()
 
     def _references(self, shared: Sequence[Any]) -> list[Any]:
-        """Store what goes to all blocks, unless the last question took the same along."""
+        """Store objects that go to all blocks with `ray.put`, unless the last question sent the same ones."""
         known = {id(one): reference for one, reference in self._stored}
         self._stored = [(one, known[id(one)] if id(one) in known else ray.put(one)) for one in shared]
         return [reference for _, reference in self._stored]

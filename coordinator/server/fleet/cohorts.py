@@ -1,4 +1,4 @@
-"""Who stands behind which addresses, on Ray or in this process."""
+"""Which host answers for which device addresses, on Ray or in this process."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from coordinator.server.rounds.conductor import Block, Check
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cohorts:
-    """Addresses: which host to ask for which stretch.
+    """Which host to ask for which stretch of addresses.
 
     Attributes
     ----------
     bounds : list of (int, int)
         The cohorts, ``[first, stop)`` each, ascending.
     hosts : list of object
-        Cohort k lies with host k modulo their number, so that neighbours are asked at the same time.
+        Cohort k belongs to host k modulo their number, so that neighbouring cohorts are asked at the same time.
     """
 
     bounds: list[tuple[int, int]]
     hosts: list[Any]
 
     def blocks(self, first: int, stop: int) -> list[Block]:
-        """Return each cohort's share of devices ``first`` to ``stop - 1``, where it has one."""
+        """Return a block for each cohort that has some of the devices ``first`` to ``stop - 1``."""
         return [
             Block(self.hosts[place % len(self.hosts)], max(low, first), min(high, stop))
             for place, (low, high) in enumerate(self.bounds)
@@ -35,13 +35,13 @@ class Cohorts:
 
 
 def dealt(bounds: Sequence[tuple[int, int]], hosts: int) -> list[list[tuple[int, int]]]:
-    """Deal cohorts out to so many hosts at most, in turn; see `Cohorts`."""
+    """Assign cohorts to at most so many hosts, in turn; see `Cohorts`."""
     count = min(hosts, len(bounds))
     return [list(bounds[place::count]) for place in range(count)]
 
 
 def side_by_side(bounds: Sequence[tuple[int, int]], hosts: int) -> list[list[tuple[int, int]]]:
-    """Deal cohorts out to so many hosts at most, neighbours to the same one."""
+    """Assign cohorts to at most so many hosts, neighbours to the same host."""
     each = -(-len(bounds) // hosts)
     return [list(bounds[first : first + each]) for first in range(0, len(bounds), each)]
 
@@ -52,9 +52,9 @@ class LocalHosts:
     Parameters
     ----------
     cohorts : Cohorts
-        Who they are.
+        Which host has which addresses.
     threads : ThreadPoolExecutor or None
-        Where several are asked at the same time.
+        Threads that ask several hosts at the same time; None to ask one after the other.
     """
 
     def __init__(self, cohorts: Cohorts, threads: ThreadPoolExecutor | None = None) -> None:

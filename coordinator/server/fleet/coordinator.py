@@ -1,4 +1,4 @@
-"""The untrusted server as an actor: it conducts what a plan says, and reaches devices and its own processes by Ray."""
+"""The untrusted server as a Ray actor: it conducts a plan's rounds, and calls devices and its own processes."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from coordinator.server.fleet.querying import WINDOW, Querying
 from coordinator.server.rounds.conductor import Conductor, Plan
 
 MOST_HELD, HELD_PAUSE = 16, 0.005
-"""Rounds that wait to be kept at most, and the seconds after which the coordinator looks again."""
+"""Most rounds that may wait to be stored, and the seconds after which the coordinator checks again."""
 
 
 class RayFleet:
-    """All that a server reaches on Ray; see `coordinator.server.rounds.conductor.Fleet`.
+    """The devices and processes that a server can call on Ray; see `coordinator.server.rounds.conductor.Fleet`.
 
     Parameters
     ----------
     devices : dict
-        Who stands behind which addresses, by the name of their kind in the run.
+        Which host has which addresses, by the name of the devices' kind in the run.
     layout : Layout
-        Workers, and devices a call.
+        Number of workers, and of devices in a call.
     """
 
     def __init__(self, devices: Mapping[str, Cohorts], layout: Layout) -> None:
@@ -45,15 +45,15 @@ class RayFleet:
         return RayHosts(self._devices[kind], WINDOW * self._layout.workers, self._retried)
 
     def queries(self, own: Own | None) -> Querying:
-        """Start the aggregators of queries; return what carries these to devices."""
+        """Start the aggregators; return the transport that carries queries to devices."""
         (cohorts,) = self._devices.values()
         self._querying = Querying(cohorts, self._layout, own, more=self.more, retried=self._retried)
         return self._querying
 
     def spread(self, host: Callable[..., Any], shared: Sequence[Any], bounds: Sequence[tuple[int, int]]) -> RayHosts:
-        """Start actors that hold cohorts of the server's own; they end with the coordinator."""
+        """Start actors that hold the server's own cohorts; they end with the coordinator."""
         held = [ray.put(one) for one in shared]
-        self._held += held  # a host that is started anew reads them
+        self._held += held  # a restarted host reads them again
         actor: Any = ray.remote(num_cpus=0, max_restarts=-1)(host)
         parts = side_by_side(bounds, self._layout.workers)
         hosts = [actor.remote(*held, part) for part in parts]
@@ -61,7 +61,7 @@ class RayFleet:
         return RayHosts(cohorts, len(hosts), self._retried)
 
     def more(self, count: int) -> None:
-        """Count what is in; see `Coordinator.progress`."""
+        """Count answers; see `Coordinator.progress`."""
         self.progress += count
 
     def warm_up(self, query: Query) -> None:
@@ -82,9 +82,9 @@ class Coordinator:
     plan : Plan
         What is learned.
     devices : dict
-        Who stands behind which addresses, by kind.
+        Which host has which addresses, by kind.
     layout : Layout
-        Workers, and devices a call.
+        Number of workers, and of devices in a call.
     """
 
     def __init__(self, plan: Plan[Any, Any], devices: Mapping[str, Cohorts], layout: Layout) -> None:
@@ -100,31 +100,31 @@ class Coordinator:
         self._fleet.warm_up(query)
 
     def progress(self) -> int:
-        """Return how many answers, devices or rounds are in so far."""
+        """Return how many answers, devices or rounds have come in so far."""
         return self._fleet.progress
 
     def retries(self) -> int:
-        """Return how many blocks were asked again, or rounds begun anew, since a process or a node died."""
+        """Return how many blocks or rounds were asked again because a process or a node died."""
         return self._fleet.retries
 
     def run(self) -> tuple[Any, float]:
-        """Conduct the rounds; return the outcome and its seconds, from the first question on."""
+        """Conduct the rounds; return the outcome and the seconds that it took from the first question on."""
         start = time.perf_counter()
         outcome = self._conductor.run(self._keep)
         return outcome, time.perf_counter() - start
 
     def repeat(self, over: Any) -> None:
-        """Go over a round that an earlier coordinator conducted; before `run`, in order."""
+        """Take in a round that an earlier coordinator conducted; call this in order, before `run`."""
         self._conductor.repeat(over)
 
     def _keep(self, over: Any) -> None:
-        """Hold a round until it is kept; wait where whoever keeps them lags behind, or the plan goes on in step."""
+        """Hold a round until it is stored; wait if the storing process lags behind or the plan goes on in step."""
         self._rounds.append(over)
         while len(self._rounds) > self._most_held:
             time.sleep(HELD_PAUSE)
 
     def new_rounds(self, since: int) -> list[Any]:
-        """Return the rounds that are over, for whoever keeps them; the first ``since`` ones are kept, and dropped."""
+        """Return the finished rounds that are to be stored; the first ``since`` rounds are stored already."""
         while self._fetched < since:
             self._rounds.popleft()
             self._fetched += 1

@@ -1,4 +1,4 @@
-"""Layout: how many devices a cohort holds and a call asks. A speed parameter; it never changes an answer."""
+"""Layout: how many devices a cohort has and a call asks. It affects speed and never changes an answer."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ LARGEST_BLOCK = 1 << 17
 SMALLEST_BLOCK = 1 << 13
 BLOCKS_A_WORKER = 8
 MOST_BITS = 1 << 24
-"""Bits that one call brings back at most, where devices answer many questions."""
+"""Most bits that one call brings back if devices answer many questions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """Where devices live.
+    """How devices are divided among processes.
 
     Attributes
     ----------
@@ -43,17 +43,17 @@ class Layout:
 
     @property
     def block(self) -> int:
-        """Devices that one call asks at most: a multiple of 8, so that packed bits of blocks join as bytes."""
+        """Most devices that one call asks: a multiple of 8, so that packed bits of blocks can be joined as bytes."""
         wanted = self.devices // (self.workers * BLOCKS_A_WORKER) // 8 * 8
         return min(max(wanted, SMALLEST_BLOCK), LARGEST_BLOCK)
 
     def block_of(self, bits: int) -> int:
-        """Devices that one call asks at most where each lets out so many ``bits``; a multiple of 8, too."""
+        """Most devices that one call asks if each releases so many ``bits``; also a multiple of 8."""
         return min(self.block, max(MOST_BITS // bits // 8 * 8, 8))
 
 
 def plan_layout(*, devices: int, workers: int, devices_per_actor: int | None) -> Layout:
-    """Return a layout; without a wish for ``devices_per_actor``, one cohort a worker."""
+    """Return a layout; by default each worker has one cohort."""
     if devices_per_actor is None:
         fair = -(-max(devices, 1) // max(workers, 1))
         devices_per_actor = -(-fair // 8) * 8

@@ -1,6 +1,6 @@
-"""The panel of one question: which block of devices is asked next, what counts of what comes in, and when all is in.
+"""The panel of one question: which block of devices is asked next, which answers count, and when all have come in.
 
-A state machine without Ray, clock or pause: whoever drives it carries questions out, and tells it what came of them.
+It is a state machine without Ray, clock or pause. Its driver asks the questions and reports how each call ended.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from coordinator.server.rounds.conductor import Block, Check
 
 
 class Question(NamedTuple):
-    """A block that is to be asked now.
+    """A block of devices to ask now.
 
-    ``number`` names it on this panel; ``epoch`` counts how often it was lost before.
+    ``number`` identifies it on this panel; ``epoch`` is how often it was lost before.
     """
 
     number: int
@@ -26,19 +26,19 @@ class Question(NamedTuple):
 
 
 class Panel:
-    """Asks every block until its answer is in; at most ``window`` of them are asked at the same time.
+    """Asks every block until it has answered, at most ``window`` of them at the same time.
 
-    A block's answer counts once, and only that of its last epoch: what an earlier call still brings in, from a process
-    that was taken for dead or by a message that came twice, is dropped.
+    A block's answer counts once, and only in its current epoch. Answers of earlier calls are dropped: they may come
+    from a process that was taken for dead, or arrive twice.
 
     Parameters
     ----------
     blocks : iterable of Block
-        Whom to ask, in this order.
+        The blocks to ask, in this order.
     check : callable
-        Told every block and its answer, before that counts.
+        Called with every block and its answer before the answer counts.
     window : int
-        Blocks in flight at most.
+        Most blocks in flight.
     most : int
         How often a block may be lost before the panel gives up.
     """
@@ -54,23 +54,23 @@ class Panel:
 
     @property
     def done(self) -> bool:
-        """Whether every block's answer is in."""
+        """Whether every block has answered."""
         return len(self._answers) == len(self._blocks)
 
     @property
     def until(self) -> float | None:
-        """When the next block that was lost may be asked again; None where none waits for that alone."""
+        """When the next lost block may be asked again; None if no block waits for a time."""
         return None if len(self._flying) >= self._window else min(self._due.values(), default=None)
 
     @property
     def retries(self) -> int:
-        """How often blocks were lost and are asked again."""
+        """How often blocks were asked again."""
         return sum(self._epochs)
 
     def question(self, now: float) -> Question | None:
-        """Return whom to ask now, or None: then the window is full, or a pause is not over, or all were asked.
+        """Return the next question, or None if the window is full, a pause is not over, or all blocks were asked.
 
-        Blocks that were lost come first, once their pause is over.
+        Lost blocks come first once their pause is over.
 
         Parameters
         ----------
@@ -90,12 +90,12 @@ class Panel:
         return Question(number, self._epochs[number], self._blocks[number])
 
     def answered(self, number: int, epoch: int, answer: Any) -> bool:
-        """Take a block's answer in; return whether it counts.
+        """Take in a block's answer; return whether it counts.
 
         Raises
         ------
         InputError
-            If it is no answer to the question: it names the devices.
+            If it is no answer to the question; the error names the devices.
         """
         if not self._current(number, epoch):
             return False
@@ -109,14 +109,14 @@ class Panel:
         return True
 
     def lost(self, number: int, epoch: int, now: float, why: Exception) -> bool:
-        """Note that a block's call was lost; return whether that was its last one, so that it is asked again.
+        """Note that a call was lost; return whether it was the block's current call, so that the block is asked again.
 
-        The pause before that doubles with each loss; other blocks go on meanwhile.
+        The pause before the next call doubles with each loss. Other blocks are asked meanwhile.
 
         Raises
         ------
         LostError
-            If it was lost too often.
+            If the block was lost too often.
         """
         if not self._current(number, epoch):
             return False
@@ -128,9 +128,9 @@ class Panel:
         return True
 
     def answers(self) -> list[Any]:
-        """Return the answers that are in, in the order of the blocks, whatever the order in which they came."""
+        """Return the answers that have come in, in the order of the blocks."""
         return [self._answers[number] for number in sorted(self._answers)]
 
     def _current(self, number: int, epoch: int) -> bool:
-        """Return whether a call is its block's last one, and still out."""
+        """Return whether a call is its block's current one and has not ended."""
         return number in self._flying and self._epochs[number] == epoch

@@ -1,4 +1,4 @@
-"""The Ray edge of rounds of queries: every block's release is added up by an aggregator, where it lies."""
+"""Rounds of queries on Ray: an aggregator adds up every block's release on the node where it is stored."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ class Querying:
     Parameters
     ----------
     cohorts : Cohorts
-        Whom to ask.
+        Which host has which addresses.
     layout : Layout
-        Workers, and devices a call.
+        Number of workers, and of devices in a call.
     own : Own or None
         The experimenter's own mechanism.
     more, retried : callable
-        Told how many answers are in, and how often something is asked again.
+        Called with the number of new answers, and of repeated calls.
     """
 
     def __init__(self, cohorts: Cohorts, layout: Layout, own: Own | None, *, more: Count, retried: Count) -> None:
@@ -61,7 +61,7 @@ class Querying:
             self._answers = 0
             try:
                 return self._fan_out(ask)
-            except LOST as error:  # a statistic was lost: the round is asked again from its start
+            except LOST as error:  # a statistic was lost, so the whole round is asked again
                 pause(attempt, f"round {ask.query.round} was lost", error)
                 self._retried(1)
                 self._more(-self._answers)
@@ -69,7 +69,7 @@ class Querying:
         raise AssertionError  # counting does not end
 
     def _fan_out(self, ask: Ask) -> tuple[Statistic, Sequence[Release]]:
-        """Carry out what the round's panel decides."""
+        """Ask all blocks of one round as its panel decides."""
         query = ray.put(ask.query)
         panel = Panel(self._blocks(ask), answers_to(ask.query), window=WINDOW * self._layout.workers)
         partial: deque[Any] = deque()
@@ -91,7 +91,7 @@ class Querying:
         return self._reduce(partial, to=1), sorted(panel.answers(), key=lambda release: release.first)
 
     def _send(self, query: Any, question: Question) -> Flight:
-        """Ask a block, and let the least busy aggregator wait for its answer."""
+        """Ask a block, and let the least busy aggregator add up its answer."""
         block = question.block
         answer = block.host.ask.remote(query, block.first, block.stop)
         worker = min(self._load, key=self._load.__getitem__)
@@ -101,7 +101,7 @@ class Querying:
         return Flight(question, answer, statistic)
 
     def _blocks(self, ask: Ask) -> Iterator[Block]:
-        """Yield every block, cohorts in turn, so that all hosts work from the start."""
+        """Yield every block, taking cohorts in turn, so that all hosts have work from the start."""
         size = self._layout.block_of(ask.query.bits)
         calls = [
             deque(Block(one.host, *ends) for ends in cut(one.first, one.stop, size))
@@ -120,7 +120,7 @@ class Querying:
 
 
 def answers_to(query: Query) -> Check:
-    """Return what refuses all but a block's own release to a query."""
+    """Return a check that refuses everything but a block's own release to a query."""
 
     def check(block: Block, release: Any) -> None:
         Release.arrived(release).require(query)

@@ -1,4 +1,4 @@
-"""Trying again where a process or a node died: bounded, with pauses that grow. Devices repeat their answers."""
+"""Repeating calls after a process or a node died, with growing pauses and a limit. Devices repeat their answers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from coordinator.protocol.errors import BlindrecError
 from coordinator.server.fleet.attempts import MOST_ATTEMPTS, pause_after, require_less
 
 LOST = (ray.exceptions.RayActorError, ray.exceptions.ObjectLostError, ray.exceptions.NodeDiedError)
-"""What Ray says where a process or a node died."""
+"""Ray's errors after a process or a node died."""
 T = TypeVar("T")
 
 
@@ -23,7 +23,7 @@ def pause(attempt: int, what: str, error: Exception) -> None:
     Parameters
     ----------
     attempt : int
-        The one that failed, from 0.
+        Number of the failed attempt, from 0.
     what : str
         What failed, for the error.
     error : Exception
@@ -32,14 +32,14 @@ def pause(attempt: int, what: str, error: Exception) -> None:
     Raises
     ------
     LostError
-        If there were enough.
+        If there were too many.
     """
     require_less(attempt + 1, MOST_ATTEMPTS, what, error)
     time.sleep(pause_after(attempt))
 
 
 def got(answer: Any, *, within: float | None = None) -> Any:
-    """Return what a reference or a list of them holds; raise an error of our own without what Ray says around it.
+    """Return the object behind a reference, or a list of them; raise our own errors without Ray's wrapper.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ def got(answer: Any, *, within: float | None = None) -> Any:
 
 
 def again(attempt: Callable[[], T], what: str) -> T:
-    """Return what an attempt brings; make it again where a process died meanwhile. It must do no harm twice.
+    """Return the result of an attempt, repeated if a process died meanwhile. Making it twice must do no harm.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What the server asks, and what it makes of the answers: a module a mechanism, found by themselves."""
+"""The server's half of each mechanism, a module each; they are found by what they declare."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def found() -> dict[str, ServerHalf]:
     Raises
     ------
     RoomError
-        If two have a name in common, or share a setting that they do not mean alike.
+        If two have the same name, or share a setting with a different type or text.
     """
     halves = sorted(declared(__name__, __path__, "SERVER", ServerHalf), key=lambda half: half.order)
     fields: dict[str, tuple[ServerHalf, str]] = {}

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class HadamardSettings(FrequencySettings):
-    """What is said of Hadamard response alone, beside what is said of every oracle."""
+    """Settings of Hadamard response, beside those of every oracle."""
 
     rows: Annotated[
         int, Field(ge=0, le=MOST_ROWS, description="Hadamard: public rows a device answers about, 0 for the best [0].")
@@ -34,8 +34,8 @@ class HadamardSettings(FrequencySettings):
 class Hadamard(FrequencyDesign):
     """Local hashing whose hash is t rows of the Hadamard matrix: a report speaks for the values with those signs.
 
-    With one row it is the Hadamard bit. Source: Acharya, Sun and Zhang (2019); with several rows that are a device's
-    own, so that one transform counts them, ours.
+    With one row it is the Hadamard bit. Source: Acharya, Sun and Zhang (2019). Several rows that each device draws for
+    itself, so that one transform counts them, are our addition.
 
     Attributes
     ----------
@@ -48,7 +48,7 @@ class Hadamard(FrequencyDesign):
     name: ClassVar[str] = "hadamard"
 
     def parameters(self, values: int, epsilon: Epsilon) -> Mapping[str, float]:
-        """Return the number of rows; the noise is ``(e^eps + x)^2 / x``, ``x = 2^t - 1``, for all but factors."""
+        """Return the number of rows; up to factors the noise is ``(e^eps + x)^2 / x`` with ``x = 2^t - 1``."""
         if self.rows or epsilon is None:
             return {ROWS: self.rows or MOST_ROWS}
         odds = odds_within(epsilon)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class ItemQuerySettings(Settings):
-    """What is said of item queries alone."""
+    """Settings of item queries."""
 
     answers_per_item: Annotated[int, Field(ge=1, description="Item query: yeses that an item needs [1].")] = 1
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class MaxSenseSettings(Settings):
-    """What is said of MaxSense alone."""
+    """Settings of MaxSense."""
 
     theta: Theta = 1.0
 
@@ -72,11 +72,11 @@ class MaxSense:
 
     @property
     def sensing(self) -> float:
-        """Sensing probability p of each item, where all are asked about."""
+        """Sensing probability p of each item if the query is about all items."""
         return self.theta / self.rated
 
     def sensing_in(self, pool: int) -> float:
-        """Return the sensing probability of each of ``pool`` items; of less than all at most 1/2."""
+        """Return the sensing probability of each of ``pool`` items; it is at most 1/2 unless these are all items."""
         return self.sensing if pool == self.items else min(self.sensing * self.items / pool, 0.5)
 
     def query(
@@ -163,7 +163,7 @@ class MaxSenseHalf(ServerHalf):
         return decode(statistic, sensing=query.parameters["sensing"], clusters=how.clusters, decoder=how.decoder)
 
     def moments(self, settings: MaxSenseSettings, world: World) -> SketchMoments | NoSignal | None:
-        """Return `blocks.maxsense_moments`; no signal where every rated item is sensed."""
+        """Return `blocks.maxsense_moments`, or no signal if every rated item is sensed."""
         from coordinator.server.moments.blocks import maxsense_moments
 
         sensing = settings.theta / world.rated

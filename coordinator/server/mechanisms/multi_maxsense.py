@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from coordinator.server.statistics.scores import ScoreStatistic
 
 SPLITS = 64
-"""More questions than epsilon / 2.2 or so cost users; none above this is looked at where epsilon is infinite."""
+"""Most questions that are tried if epsilon is infinite; more than about epsilon / 2.2 only cost users."""
 
 
 def _whole(value: Any) -> Any:
-    """Read ``"3"`` as a whole number and leave names."""
+    """Read ``"3"`` as a whole number and keep names."""
     if value in ("ceil", "auto") or (isinstance(value, int) and not isinstance(value, bool)):
         return value
     try:
@@ -36,7 +36,7 @@ def _whole(value: Any) -> Any:
 
 
 class MultiMaxSenseSettings(Settings):
-    """What is said of Multi-MaxSense alone."""
+    """Settings of Multi-MaxSense."""
 
     theta: Theta = 1.0
     questions: Annotated[
@@ -53,7 +53,7 @@ class MultiMaxSenseSettings(Settings):
         return MultiMaxSense(items=world.items, rated=world.rated, theta=self.theta, questions=questions)
 
     def shares(self, world: World) -> int:
-        """Return the questions that epsilon is split over; as many as there can be, where they are still auto."""
+        """Return the number of questions; the largest possible number if it is still "auto"."""
         if isinstance(self.questions, int):
             return self.at(world, self.questions).questions
         most = self.at(world, 1).most_questions
@@ -71,9 +71,9 @@ class MultiMaxSenseSettings(Settings):
     def settle(self, world: World, decoder: str) -> Self:
         """Return the settings with ``questions`` a number.
 
-        "ceil" is the paper's ``ceil(epsilon)``, at most 1/p; "auto" the number that needs the fewest users. What
-        decides is the answers' signal for its noise, ``(contrast between clusters)^2 / variance`` of a user, from exact
-        moments; with a ratings file, whose clusters nobody knows, ``Q tanh^2(epsilon / 2Q)``.
+        "ceil" is the paper's ``ceil(epsilon)``, at most 1/p; "auto" the number that needs the fewest users. It
+        maximizes the answers' signal to noise, ``(contrast between clusters)^2 / variance`` of a user, from exact
+        moments; with a ratings file, whose clusters are unknown, ``Q tanh^2(epsilon / 2Q)``.
         """
         questions = self.best_questions(world, decoder) if self.questions == "auto" else self.shares(world)
         return self.model_copy(update={"questions": questions})
@@ -201,7 +201,7 @@ class MultiMaxSenseHalf(ServerHalf):
         return decode(statistic, sensing=sensing, clusters=how.clusters, decoder=how.decoder)
 
     def moments(self, settings: MultiMaxSenseSettings, world: World) -> SketchMoments | NoSignal | None:
-        """Return `partitions.multi_maxsense_moments`; no signal where a set holds all items."""
+        """Return `partitions.multi_maxsense_moments`, or no signal if a set holds all items."""
         design = self.design(settings, world)
         if world.block is None:
             return None

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class PairwiseSettings(Settings):
-    """What is said of Pairwise-Preference alone."""
+    """Settings of Pairwise-Preference."""
 
     agreement: Annotated[
         Literal["rated-equal", "equal", "positive"],

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class RevealSettings(Settings):
-    """What is said of full reveal alone."""
+    """Settings of full reveal."""
 
     reveal_share: Annotated[
         Annotated[float, Field(gt=0, le=1)] | None, Field(description="Full reveal: P(a user tells all) [1/log2 N].")
@@ -38,11 +38,11 @@ class Reveal:
     Attributes
     ----------
     name : {"full-reveal", "curator-items", "curator-pairs"}
-        The toy; a trusted curator who will publish noisy totals of items, or of pairs of items.
+        The toy, or a trusted curator who will publish noisy totals of items or of pairs of items.
     items : int
         Number of items N.
     most : int
-        Ratings that a device tells at most, w: what bounds a user's share in the curator's totals.
+        Most ratings w that a device tells, which bounds a user's share in the curator's totals.
     share : float
         Probability that a device tells anything at all, in (0, 1]; in the toy ``1 / log2 N``.
 
@@ -146,7 +146,7 @@ class CuratorItemsHalf(ServerHalf):
         return decode_item_totals(statistic, how.trusted(), clusters=how.clusters)
 
     def moments(self, settings: Settings, world: World) -> TotalMoments:
-        """Return what noisy totals follow from."""
+        """Return the moments of noisy totals."""
         return TotalMoments(epsilon=world.epsilon)
 
 

@@ -1,4 +1,4 @@
-"""The set mechanism: all that a device liked, padded to exactly so many values; it names a subset that meets them."""
+"""The set mechanism: a device's likes, padded to a fixed number of values; it names a subset that meets them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class SetSettings(Settings):
-    """What is said of the set mechanism alone, and of subsets."""
+    """Settings of the set mechanism, beside those of subsets."""
 
     padded: Annotated[
         int, Field(ge=0, description="Set mechanism: values of every device's set, with dummies, 0 for the best [0].")

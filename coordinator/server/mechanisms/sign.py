@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class SignSettings(Settings):
-    """What is said of sign sensing alone."""
+    """Settings of sign sensing."""
 
     vectors: Annotated[
         int, Field(ge=1, description="Sign sensing: vectors a device chooses among, a power of two up to 64 [1].")
@@ -40,9 +40,9 @@ class SignSettings(Settings):
 class SignSensing:
     """Sign sensing: every item of the pool has a public sign; the bit is the sign of the signed sum of the ratings.
 
-    A like counts +1 and a dislike -1; at a sum of 0 the device tosses a fair coin of its own. With several sign vectors
-    the device names one of those, with its sign, under which its sum is large: a few bits, and fewer users at the same
-    epsilon. Source: ours (the paper's MaxSense uses likes only and needs a sensing rate).
+    A like counts +1 and a dislike -1; if the sum is 0 the device tosses a fair coin. With several sign vectors the
+    device names a vector, with its sign, under which its sum is large. This takes a few bits, and needs fewer users at
+    the same epsilon. Source: ours (the paper's MaxSense uses likes only and needs a sensing rate).
 
     Attributes
     ----------
@@ -54,7 +54,7 @@ class SignSensing:
         Sign vectors m that a device chooses among, a power of two up to `MOST_VECTORS`. The answer has
         ``1 + log2 m`` bits.
     centred : bool
-        Whether ratings are counted from what the server expects of them, once it does: see `centred_moments`. With
+        Whether ratings are counted from their expected values once the server has any; see `centred_moments`. With
         several sign vectors they are counted from 0.
 
     Raises
@@ -169,7 +169,7 @@ class SignHalf(ServerHalf):
         return aggregate_signs(query, release)
 
     def moments(self, settings: SignSettings, world: World) -> SignMoments:
-        """Return the contrast of the one round's answers."""
+        """Return the contrast of the answers of a single round."""
         from coordinator.server.moments.signs import SignMoments
 
         design = self.design(settings, world)

@@ -1,4 +1,4 @@
-"""Subset selection: a device names several values, and its own among them more often than not."""
+"""Subset selection: a device names several values, which often include its own."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Chosen = Annotated[int, Field(ge=0, description="Subsets and sets: values in a r
 
 
 FAINT = Fraction(1, 10**9)
-"""Difference of a value's two rates, as a share of them, below which floats would lose what is estimated."""
+"""Smallest difference of a value's two rates, relative to them, at which floats are precise enough for estimates."""
 
 
 def subset_rates(query: Query) -> Rates:
@@ -52,7 +52,7 @@ def subset_rates(query: Query) -> Rates:
 
 
 class SubsetSettings(FrequencySettings):
-    """What is said of subset selection alone, beside what is said of every oracle."""
+    """Settings of subset selection, beside those of every oracle."""
 
     chosen: Chosen = 0
 

@@ -17,11 +17,11 @@ from coordinator.protocol.compiled import compiled
 from coordinator.protocol.signs import UNIT
 
 SMALL = 64
-"""Pools up to this size leave each item itself out of the other ratings; in larger ones that makes no difference."""
+"""Largest pool in which each item itself is left out of the other ratings; in larger ones that makes no difference."""
 
 
 SMALLER, OWN = 16, 32
-"""Above this size an item is left out with its probability of a like in steps of ``1 / OWN``: equal ones share work."""
+"""Above the first size the left-out item's probability of a like is rounded to steps of ``1 / OWN`` to share work."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

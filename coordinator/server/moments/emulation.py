@@ -1,9 +1,9 @@
-"""Statistics drawn from their exact moments instead of summed over devices, for runs too large or too many.
+"""Drawing statistics from their exact moments instead of summing over devices, for runs that are too large or too many.
 
-Devices are independent, so that every count is binomial. A device's sign of an item agrees with its bit with a
-probability that `decoding.estimates.contrasts_of` tells; its bit about a sensing set is 1, and is 1 with an item in the
-set, with probabilities that `given_sensed` tells. Given the bits, two items' counts are uncorrelated up to the product
-of their effects; they are drawn independently.
+Devices are independent, so every count is binomial. `decoding.estimates.contrasts_of` gives the probability that a
+device's sign of an item agrees with its bit, and `given_sensed` the probabilities that a bit about a sensing set is 1,
+in general and with an item in the set. Given the bits, two items' counts are uncorrelated up to the product of their
+effects, so they are drawn independently.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Crowd:
     Attributes
     ----------
     likes : ndarray of float64, shape (K, M)
-        Probability that a user of each class likes each item that is asked about.
+        Probability that a user of each class likes each item of the query.
     class_shares : ndarray of float64, shape (K,)
         Shares of the user classes.
     rated, users : int

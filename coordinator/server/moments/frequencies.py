@@ -1,4 +1,4 @@
-"""Exact moments of frequency oracles: how probable each private value is, and how far counts scatter.
+"""Exact moments of frequency oracles: the probability of each private value, and the variance of counts.
 
 A device that tells what it liked names the liked item i with probability ``(w/N) b_i E[1 / (1 + X)]``, X the likes
 among its other ratings. ``E[1 / (1 + X)]`` is the integral of ``E[z^X]`` over z from 0 to 1, and ``E[z^X]`` a mean
@@ -18,9 +18,9 @@ from coordinator.server.moments.blocks import BlockParameters
 from coordinator.server.moments.subsets import mean_product
 
 LIKED = 0.5
-"""Share of ratings that are taken for likes, where nothing is known of it."""
+"""Assumed share of likes among ratings if it is unknown."""
 NODES = 64
-"""Nodes of the integral at most; exact up to twice as many ratings a user."""
+"""Most nodes of the integral, which is exact up to twice as many ratings of a user."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

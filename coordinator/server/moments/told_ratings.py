@@ -9,17 +9,17 @@ from coordinator.protocol.budget import Epsilon
 
 
 class NoSignal:
-    """Answers tell no cluster from another, however many users give them."""
+    """No number of answers distinguishes the clusters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class YesMoments:
-    """Item queries: every item gets so many yeses.
+    """Item queries, in which every item gets so many yeses.
 
     Attributes
     ----------
     answers : int
-        Yeses that an item needs.
+        Number of yeses that an item needs.
     """
 
     answers: int
@@ -27,7 +27,7 @@ class YesMoments:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RevealMoments:
-    """Full reveal: users tell everything, or nothing.
+    """Full reveal, in which users tell everything or nothing.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class TotalMoments:
     Attributes
     ----------
     epsilon : Fraction or None
-        Privacy parameter of what is published [nats].
+        Privacy parameter of the totals [nats].
     """
 
     epsilon: Epsilon

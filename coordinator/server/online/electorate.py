@@ -1,4 +1,4 @@
-"""The voters as the coordinator keeps them: who survives, with how many strikes, weights and what exposure."""
+"""The coordinator's record of voters: who survives, and everybody's strikes, weights and exposure."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ class Electorate:
     voters : int
         Their number n.
     rule : Rule
-        Whom strikes kick out.
+        The rule for kicking voters out.
     addresses : ndarray of int32, optional
-        What errors call the voters.
+        The voters' addresses, for errors.
 
     Attributes
     ----------
     first_strikes, second_strikes : ndarray of int32, shape (n,)
         D-strikes ``a`` and R-strikes ``b``, frozen when a voter is kicked out.
     exposure : ndarray of float64, shape (n,)
-        ``ln Pr[recommendations so far] - ln Pr'[...]``, where the voter is missing in Pr' and all else is equal [nats].
+        ``ln Pr[recommendations so far] - ln Pr'[...]``, where Pr' is the same service without this voter [nats].
     """
 
     def __init__(self, voters: int, rule: Rule, addresses: Indices | None = None) -> None:
@@ -54,7 +54,7 @@ class Electorate:
         return found
 
     def seat(self) -> None:
-        """Expect the next votes to stand in the order of the survivors."""
+        """Note that the next votes come in the order of the present survivors."""
         self._place = np.arange(self._number.size, dtype=np.int32)
 
     def sums(self, votes: Bits, objects: int, round_number: int) -> Floats:
@@ -88,7 +88,7 @@ class Electorate:
         chosen : int
             The object recommended.
         factors : (float, float)
-            By which weights of those that voted for it, and of the others, are multiplied.
+            Factors for the weights of voters who voted for it, and of the others.
         liked : bool
             The client's answer.
         """

@@ -1,8 +1,9 @@
 """A recommender: what it does in a round, and what it declares about itself.
 
-A recommender says with which probability each object is recommended, given survivors' votes; whom strikes kick out;
-and how weights change. All of them are pure. Each has a file in the room `recommenders`; whatever else depends on it
-(bounds, sweeps, figures, help) follows from its declaration. Reading declarations loads no numerical library but numpy.
+A recommender defines the probability of each object given the survivors' votes, the rule for kicking voters out, and
+how weights change. All of these are pure functions. Each recommender has a file in the room `recommenders`; everything
+else (bounds, sweeps, figures, help) follows from its declaration there. Reading declarations loads no numerical library
+except numpy.
 """
 
 from __future__ import annotations
@@ -30,14 +31,14 @@ class Promise:
     rounds, objects : int
         T rounds of m objects.
     diversity : int
-        D: in at most so many rounds the client likes more than one object.
+        D: the largest number of rounds in which the client likes more than one object.
     radius : int
-        R: a peer votes for a disliked object in at most so many rounds.
+        R: the largest number of rounds in which a peer votes for a disliked object.
     peers : int
-        P: at least so many peers.
+        P: the smallest number of peers.
     voters : int
-        How many are invited. Where one stays away, which its public budget decides, nobody's votes are used: what is
-        proved of P peers says nothing if some of them are missing.
+        Number of invited voters. If one of them stays away because of its budget, nobody's votes are used, because the
+        proofs for P peers do not hold if some of them are missing.
     epsilon : float
         Privacy loss of all rounds together [nats]; naive composition only.
     """
@@ -52,7 +53,7 @@ class Promise:
 
 
 class Recommender(Protocol):
-    """Anything that recommends."""
+    """The protocol of a recommender."""
 
     def chances(self, sums: Floats) -> Floats:
         """Return each object's probability, given survivors' votes by weight; uniform where nobody votes."""
@@ -80,34 +81,34 @@ class NamedRecommender:
     name, about : str
         As the command line knows it, and one line of help.
     order : int
-        Its place among all; those of one place stand by their names.
+        Its place in lists; equal places are ordered by name.
     build : callable
-        What is promised to the recommender that recommends.
+        Makes the recommender from what is promised.
     limits : callable
-        (D, R) to the kick-out rule.
+        Returns the kick-out rule for (D, R).
     weighting : callable or None
-        (T, m) to the constants of p-REC's RecommendByWeight; None where it recommends otherwise.
+        Returns the constants of p-REC's RecommendByWeight for (T, m); None if it recommends in another way.
     sharp : bool
-        Whether that is the tuned weighting, which is for two objects only.
+        Whether it uses the tuned weighting, which is for two objects only.
     ours : bool
-        Whether it is ours, and neither the paper's nor a rival.
+        Whether it is our own, and neither the paper's nor a rival.
     bounded : bool
         Whether Theorem P and (L) of the spec hold: it recommends by weight, and never kicks a peer out.
     promised : bool
-        Whether it wants to know D and R; one that does not is for ``D = R = 0`` only.
+        Whether it needs D and R; otherwise it is for ``D = R = 0`` only.
     weighted : bool
-        Whether voters' weights differ, so that no exposure of theirs is computed.
+        Whether voters' weights differ, so that their exposure is not computed.
     proved_epsilon : callable or None
-        The epsilon that is proved otherwise than by Theorem P [nats], of what is promised.
+        Returns the epsilon [nats] that is proved in another way than by Theorem P.
     proved_loss : callable or None
-        The expected loss that is proved otherwise than by (L), of what is promised.
+        Returns the expected loss that is proved in another way than by (L).
     epsilon_of : str or None
-        It takes an epsilon; where none is given, that which is proved of this recommender. None: it takes none.
+        If it takes an epsilon: the recommender whose proved epsilon is the default. None if it takes none.
     exact : tuple of str
-        Which dynamic programmes over p-REC_sim's survivors are its exact worst case: ``"epsilon"``, ``"loss"``.
+        Quantities whose exact worst case is computed over p-REC_sim's survivors: ``"epsilon"``, ``"loss"``.
     compared : tuple of str
-        Where it stands unless others are asked for: axes of the online sweep, ``"ratings"``, names of adversaries.
-        One that stands in ``"theorem-6"`` meets the halving adversary in the online sweep, too.
+        Comparisons that include it by default: axes of the online sweep, ``"ratings"``, names of adversaries. With
+        ``"theorem-6"`` it also meets the halving adversary in the online sweep.
     drawn, bound_drawn : bool
         Whether figures show it, and its proved loss beside the measured one.
     """
@@ -133,11 +134,11 @@ class NamedRecommender:
 
     @property
     def private(self) -> bool:
-        """Whether a bound of its privacy loss is proved."""
+        """Whether it has a proved bound of its privacy loss."""
         return self.bounded or self.proved_epsilon is not None
 
     def serves(self, diversity: int, radius: int) -> bool:
-        """Return whether it is for clients and peers with these D and R."""
+        """Return whether it may be used with these D and R."""
         return self.promised or diversity + radius == 0
 
     def bounded_at(self, diversity: int, radius: int) -> bool:

@@ -1,4 +1,4 @@
-"""One client's service, round by round: votes, a recommendation, the client's answer. Without input or output."""
+"""One client's service, round by round: votes, a recommendation, the client's answer; without input or output."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from coordinator.server.online.recommender import NamedRecommender, Promise, Rec
 from coordinator.server.online.recommenders import recommender_of
 
 MOST_VOTES = 1 << 22
-"""Votes that one ballot asks for at most: early ballots hold few rounds of many voters, later ones the reverse."""
+"""Most votes that one ballot asks for; early ballots have few rounds and many voters, later ones the reverse."""
 MOST_ROUNDS = 512
-"""Rounds of one ballot at most."""
+"""Most rounds of one ballot."""
 _UNIT = 2.0**-53
 
 
@@ -44,7 +44,7 @@ class Transport(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Served:
-    """What a service leaves behind with the coordinator, who is trusted. The client sees ``chosen`` only.
+    """The record of a service, which the trusted coordinator keeps; the client sees only ``chosen``.
 
     Attributes
     ----------
@@ -59,8 +59,8 @@ class Served:
     log_likelihood : float
         ``ln Pr[chosen]`` [nats].
     exposure : ndarray of float64, shape (electors,)
-        Each elector's privacy loss: ``ln Pr[chosen] - ln Pr[chosen without this voter]`` [nats]. NaN where weights are
-        not equal, so that it is not computed.
+        Each elector's privacy loss: ``ln Pr[chosen] - ln Pr[chosen without this voter]`` [nats]. NaN if weights differ,
+        because it is not computed then.
     alive : ndarray of bool, shape (electors,)
     first_strikes, second_strikes : ndarray of int32, shape (electors,)
         D-strikes and R-strikes.
@@ -83,11 +83,11 @@ class Served:
 
 
 Pick = Callable[[int, Floats], int]
-"""(round, probabilities) to the object that is recommended."""
+"""Returns the recommended object for a round and its probabilities."""
 
 
 def by_coin(coin: bytes) -> Pick:
-    """Return the coordinator's own coins: the recommendation of a round never changes when it is drawn again.
+    """Return a function that draws by the coordinator's own coins; drawing a round again gives the same object.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ def by_coin(coin: bytes) -> Pick:
 
 
 def by_sequence(sequence: Bits) -> Pick:
-    """Return the recommendations of a given sequence, to compute its likelihood."""
+    """Return a function that follows a given sequence, whose likelihood is then computed."""
     return lambda round_number, _: int(sequence[round_number])
 
 
@@ -122,7 +122,7 @@ def serve(
     Parameters
     ----------
     service : Service
-        Who is served, by which recommender.
+        The client and the recommender.
     promise : Promise
         What the recommender is told.
     transport : Transport
@@ -130,7 +130,7 @@ def serve(
     pick : callable
         Draws the recommendations.
     over : callable
-        Told how many rounds are over, a ballot each.
+        Called after each ballot with the number of finished rounds.
 
     Returns
     -------
@@ -139,11 +139,11 @@ def serve(
     Raises
     ------
     InputError
-        If a voter votes for no object of its round, or what voters answered is no list of addresses, or of votes.
+        If a voter votes for no object of its round, or voters' answers are no list of addresses or votes.
 
     Notes
     -----
-    Strikes are given in every round, also where the recommendation came from the hidden uniform coin: else the
+    Strikes are given in every round, even if the recommendation came from the hidden uniform coin. Otherwise the
     likelihood of a sequence would not be the product of equation (2).
     """
     named = recommender_of(service.recommender)
@@ -199,7 +199,7 @@ class _Course:
         self._liked.append(liked)
 
     def served(self, electors: Indices) -> Served:
-        """Return what is left behind."""
+        """Return the record of the service."""
         return Served(
             chosen=np.array(self._chosen, np.uint8),
             liked=np.array(self._liked, np.bool_),
@@ -214,7 +214,7 @@ class _Course:
 
 
 def missing_ratios(recommender: Recommender, sums: Floats, chances: Floats, chosen: int) -> Floats:
-    """Return what one voter missing does to a round's log-likelihood, by the object that it votes for.
+    """Return how much a round's log-likelihood changes without one voter, by the object that it votes for.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Clients served one after the other as rounds of a conductor: a round is a client's whole service."""
+"""Clients are served one after the other, and each service is a round of the conductor."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ VOTERS, CLIENTS = "voters", "clients"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientPlan:
-    """How one client will be served.
+    """The plan of one client's service.
 
     Attributes
     ----------
     service : Service
-        What voters are told.
+        The service as voters are told of it.
     promise : Promise
         What the recommender is told.
     coin : bytes
@@ -42,14 +42,14 @@ class ClientPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServedClient:
-    """A client that was served.
+    """A client who was served.
 
     Attributes
     ----------
     number : int
         Its place among the clients, from 0.
     service : bytes
-        Digest of what voters entered.
+        Digest of the service that voters entered.
     served : Served
     seconds : float
     """
@@ -62,7 +62,7 @@ class ServedClient:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServingPlan:
-    """Who is served, in this order; see `coordinator.server.rounds.conductor.Plan`.
+    """The clients to serve, in this order; see `coordinator.server.rounds.conductor.Plan`.
 
     Attributes
     ----------
@@ -81,15 +81,15 @@ class ServingPlan:
 
     @property
     def in_step(self) -> bool:
-        """False: who takes part follows from what voters have booked, and they vote just so again."""
+        """False, because who takes part follows from the voters' book, and they repeat their votes."""
         return False
 
     def rehearsal(self) -> Query | None:
-        """Return no query: voters are announced services instead."""
+        """Return None, because voters are asked services instead of queries."""
         return None
 
     def begin(self, fleet: Fleet) -> Serving:
-        """Return the services before the first one."""
+        """Return the learning in its state before the first service."""
         return Serving(self, fleet)
 
 
@@ -100,7 +100,7 @@ class Serving:
     ----------
     plan : ServingPlan
     fleet : Fleet
-        With `VOTERS` and `CLIENTS`.
+        It has `VOTERS` and `CLIENTS`.
     """
 
     def __init__(self, plan: ServingPlan, fleet: Fleet) -> None:
@@ -121,7 +121,7 @@ class Serving:
         return over
 
     def _counted(self) -> Callable[[int], None]:
-        """Return what is told how many rounds of a service are over, and counts those that are new."""
+        """Return a callback that is told the number of finished rounds and counts the new ones."""
         before = 0
 
         def over(rounds: int) -> None:
@@ -132,12 +132,12 @@ class Serving:
         return over
 
     def repeat(self, over: ServedClient) -> None:
-        """Take in a client that was served before an interruption.
+        """Take in a client who was served before an interruption.
 
         Raises
         ------
         InputError
-            If it was served otherwise than it would be now.
+            If the service differs from the present plan.
         """
         service = self._plan.clients[over.number].service
         if (over.number, over.service) != (len(self._served), service.id):
@@ -149,7 +149,7 @@ class Serving:
         self._fleet.more(service.rounds)
 
     def outcome(self) -> list[ServedClient]:
-        """Return all clients, in order."""
+        """Return all clients in order."""
         return self._served
 
 

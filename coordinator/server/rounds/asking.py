@@ -1,4 +1,4 @@
-"""Asking a policy for its next round, and holding what it answers against what can be asked: anybody may write one."""
+"""Asking a policy for its next round, and checking that round, because a policy may be a user's own."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ def next_ask(policy: Policy, state: ServerState, *, most_rounds: int) -> Ask | N
     policy : Policy
         Anybody's.
     state : ServerState
-        What happened so far.
+        The state after all rounds so far.
     most_rounds : int
         How many rounds there may be.
 
     Raises
     ------
     PolicyError
-        One line that names the policy and the round: it raised something, returned no round, asks about items, devices
-        or an epsilon that there is not, or does not stop.
+        If the policy raised something, returned no round, asks about unknown items or devices or an impossible epsilon,
+        or does not stop. The error is one line that names the policy and the round.
     """
     where = whose(policy, state)
     try:
         ask = policy.next_query(state)
     except MechanismError:
-        raise  # it names its class, method and round itself
+        raise  # the error already names class, method and round
     except (Exception, SystemExit) as error:
         raise PolicyError(f"{where}: it raised {_at(error, policy)}") from error
     if ask is None:
@@ -52,14 +52,14 @@ def next_ask(policy: Policy, state: ServerState, *, most_rounds: int) -> Ask | N
 
 
 class Rested:
-    """A policy as it was made, beside the one that a run asks round by round: both must ask the same.
+    """A fresh copy of a policy, which must ask the same as the policy that has seen all rounds.
 
-    A resumed run goes on with a new policy that has seen nothing of the rounds before.
+    A resumed run needs this, because it continues with a new policy that has not seen the earlier rounds.
 
     Parameters
     ----------
     policy : Policy
-        Anybody's, before the first round; blindrec's own are not held.
+        The policy before the first round; blindrec's own policies are not copied.
 
     Raises
     ------
@@ -79,12 +79,12 @@ class Rested:
                 ) from error
 
     def hold(self, ask: Ask | None, state: ServerState, *, most_rounds: int) -> None:
-        """Refuse what the policy asks of this state, if one that was made anew would ask otherwise.
+        """Refuse the policy's next round if a fresh copy would ask something else in this state.
 
         Raises
         ------
         PolicyError
-            If it would.
+            If the two differ.
         """
         if self._made is None:
             return
@@ -102,7 +102,7 @@ def whose(policy: Policy, state: ServerState) -> str:
 
 
 def complaint_about(ask: object, state: ServerState) -> str | None:
-    """Return what is wrong with a round that is asked next, or None."""
+    """Return what is wrong with the next round, or None."""
     if not isinstance(ask, Ask) or not isinstance(ask.query, Query):
         return f"it returned {_shown(ask)}, which is no blindrec.Ask of a query; return one, or None to stop"
     try:
@@ -154,7 +154,7 @@ def _complaint_about_items(query: Query, state: ServerState) -> str | None:
 
 
 def _complaint_of_devices(query: Query) -> str | None:
-    """Return why no device would answer: the design's parameters, pool, questions, or an epsilon beyond its coins."""
+    """Return why no device would answer a query: its parameters, pool, questions or epsilon are impossible; or None."""
     try:
         check_question(query)
     except InputError as error:
@@ -163,7 +163,7 @@ def _complaint_of_devices(query: Query) -> str | None:
 
 
 def _at(error: BaseException, policy: Policy) -> str:
-    """Return an error's kind, the last line of the policy's own file that it passed, and its text."""
+    """Return an error's type, its last line in the policy's own file, and its text."""
     code = getattr(getattr(type(policy), "next_query", None), "__code__", None)
     frames = traceback.extract_tb(error.__traceback__)
     lines = [frame.lineno for frame in frames if code and frame.filename == code.co_filename]
@@ -172,7 +172,7 @@ def _at(error: BaseException, policy: Policy) -> str:
 
 
 def in_a_line(error: BaseException) -> str:
-    """Return an error's kind and text, without line breaks."""
+    """Return an error's type and text, without line breaks."""
     return " ".join(f"{type(error).__name__}: {error}".split())
 
 

@@ -1,4 +1,4 @@
-"""Beliefs: the posterior that all rounds together tell, read once more with what they tell."""
+"""Beliefs: the posterior after all rounds, whose answers are read again with the latest estimates."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from coordinator.server.rounds.state import ServerState
 def beliefs(state: ServerState, design: PoolDesign, *, clusters: int, failure: float) -> tuple[Posterior, Estimates]:
     """Return the posterior of a state, and the estimates that it rests on.
 
-    A round of centred ratings is read by how much users like its items. When it was asked, the centres were what was
-    known of that; now more is known. So where there are such rounds, a mixture is fitted to the estimates as they came
-    in, these are read anew with what it expects, and the posterior of that is returned.
+    Reading a round of centred ratings requires to know how much users like its items. When the round was asked, its
+    centres were the best estimates; now better ones are known. So if there are such rounds, a mixture is fitted to the
+    estimates as they came in, the rounds are read again with what the mixture expects, and the posterior of the new
+    estimates is returned.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
-"""One loop for all that a server learns in rounds: conduct one, let it be kept, go on; go over those that were kept.
+"""One loop for everything that a server learns in rounds: conduct a round, store it, and go on with the next.
 
-What a round is depends on what is learned: a query and its statistic, a batch of private devices, a client's service.
-How a question comes to devices and its answers back is a fleet's affair.
+A round is a query and its statistic, a batch of private devices, or a client's service. A resumed run takes in the
+stored rounds first. Fleets carry questions to devices and bring answers back.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from coordinator.server.rounds.state import Ask
 from coordinator.server.statistics.statistic import Statistic
 
 R = TypeVar("R")
-"""What is kept of a round that is over."""
+"""What is stored of a finished round."""
 O_co = TypeVar("O_co", covariant=True)
-"""What all rounds together end with."""
+"""The result of all rounds."""
 
 
 class Block(NamedTuple):
-    """Devices ``first`` to ``stop - 1`` behind one host, and what only they are told besides the question."""
+    """Devices ``first`` to ``stop - 1`` of one host, and public data that go only to them, beside the question."""
 
     host: Any
     first: int
@@ -35,14 +35,14 @@ class Block(NamedTuple):
 
 
 Check = Callable[[Block, Any], None]
-"""Refuses, by an InputError, what is no answer of a block to what it was asked."""
+"""Raises an InputError if a block's answer does not fit its question."""
 
 
 class Hosts(Protocol):
-    """Devices of one kind, or cohorts of the server's own, wherever they are."""
+    """Devices of one kind, or the server's own cohorts, on Ray or in this process."""
 
     def blocks(self, first: int, stop: int) -> list[Block]:
-        """Return who stands behind addresses ``first`` to ``stop - 1``, a block for each cohort, ascending."""
+        """Return the blocks of addresses ``first`` to ``stop - 1``, one for each cohort, ascending."""
         ...
 
     def ask(self, question: Any, blocks: Sequence[Block], check: Check, *shared: Any) -> list[Any]:
@@ -53,11 +53,11 @@ class Hosts(Protocol):
         question : object
             What every block is asked.
         blocks : sequence of Block
-            Whom.
+            The blocks to ask.
         check : callable
-            Told every block and its answer.
+            Called with every block and its answer.
         *shared : object
-            What goes with the question to all of them, such as a model; it travels once to each machine.
+            Objects that go to all blocks with the question, such as a model; each is sent once to every machine.
         """
         ...
 
@@ -71,94 +71,95 @@ class Transport(Protocol):
 
 
 class Fleet(Protocol):
-    """All that a server reaches: devices, and processes of its own."""
+    """The devices and processes that a server can call."""
 
     def hosts(self, kind: str) -> Hosts:
         """Return the devices of a kind, by its name in the run."""
         ...
 
     def queries(self, own: Own | None) -> Transport:
-        """Return what carries queries to devices, and adds releases up where they lie."""
+        """Return a transport that carries queries to devices and adds releases up."""
         ...
 
     def spread(self, host: Callable[..., Any], shared: Sequence[Any], bounds: Sequence[tuple[int, int]]) -> Hosts:
-        """Return cohorts of the server's own: ``host(*shared, some of the bounds)`` in each of its processes.
+        """Return the server's own cohorts: ``host(*shared, some of the bounds)`` runs in each of its processes.
 
-        Each host is one block, whose addresses are those of all its cohorts.
+        Each host is one block with the addresses of all its cohorts.
         """
         ...
 
     def more(self, count: int) -> None:
-        """Count answers, devices or rounds that are in, for whoever watches."""
+        """Count answers, devices or rounds that have come in, for the display of progress."""
         ...
 
 
 class Learning(Protocol[R, O_co]):
-    """What is learned in rounds, and from them all."""
+    """Something that is learned in rounds."""
 
     def next(self) -> R | None:
-        """Conduct one more round and take it in; return what is kept of it, None where all rounds are over."""
+        """Conduct the next round and take it in; return what is stored of it, or None if all rounds are over."""
         ...
 
     def repeat(self, over: R) -> None:
-        """Take in a round of an interrupted run as it was kept; nobody is asked.
+        """Take in a stored round of an interrupted run, without asking anybody.
 
         Raises
         ------
         BlindrecError
-            If it can be no round of this run.
+            If it cannot be a round of this run.
         """
         ...
 
     def outcome(self) -> O_co:
-        """Return what all rounds together tell."""
+        """Return the result of all rounds."""
         ...
 
 
 class Plan(Protocol[R, O_co]):
-    """What is to be learned, before anything begins: public, and small enough to travel."""
+    """The plan of a learning: public, and small enough to be sent to the coordinator."""
 
     @property
     def own(self) -> Own | None:
-        """The experimenter's own mechanism, where devices answer through it."""
+        """The experimenter's own mechanism, if devices answer through one."""
         ...
 
     @property
     def in_step(self) -> bool:
-        """Whether a round must be kept before the next one begins.
+        """Whether a round must be stored before the next one begins.
 
-        Else several may wait for that, and those that a coordinator's death takes are conducted once more. Then devices
-        that answered may be cut off from their keeper, or the reverse, so that rounds after them rest on other answers.
+        Otherwise several rounds may wait to be stored, and if the coordinator dies these are conducted again. Devices
+        that answered the first time may then be cut off from their keeper, or the reverse, so that later rounds would
+        depend on different answers.
         """
         ...
 
     def rehearsal(self) -> Query | None:
-        """Return the query that is asked first, for whoever compiles what it needs; None where there is none."""
+        """Return the first query, so that its code can be compiled in advance; None if there is none."""
         ...
 
     def begin(self, fleet: Fleet) -> Learning[R, O_co]:
-        """Return the learning before its first round."""
+        """Return the learning in its state before the first round."""
         ...
 
 
 class Conductor(Generic[R, O_co]):
-    """Conducts round after round until all are over.
+    """Conducts one round after the other until all are over.
 
     Parameters
     ----------
     learning : Learning
-        Before its first round.
+        The learning before its first round.
     """
 
     def __init__(self, learning: Learning[R, O_co]) -> None:
         self._learning = learning
 
     def repeat(self, over: R) -> None:
-        """Go over a round of an interrupted run; before `run`, in order. See `Learning.repeat`."""
+        """Take in a stored round; call this in order, before `run`. See `Learning.repeat`."""
         self._learning.repeat(over)
 
     def run(self, keep: Callable[[R], None]) -> O_co:
-        """Conduct all further rounds, tell ``keep`` each as soon as it is over, and return what they tell."""
+        """Conduct all further rounds, call ``keep`` after each, and return the result."""
         while (over := self._learning.next()) is not None:
             keep(over)
         return self._learning.outcome()

@@ -1,4 +1,4 @@
-"""Adaptive policies: items that are decided leave the pool, and what is left is asked about with more force."""
+"""Adaptive policies: decided items leave the pool, and later rounds ask only about the others."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from coordinator.server.rounds.state import Ask, ServerState
 from coordinator.server.server_half import ELIMINATE
 
 PILOT = 0.15
-"""The first round brings this share of the log-odds that decide an item, if users like all of a cluster or nothing."""
+"""Share of the log-odds that decide an item which the first round brings, if users like all of a cluster or nothing."""
 SHARE = 0.18
-"""A round is as large as decides this share of the open items on average, and `MORE` items."""
+"""A round is so large that on average it decides this share of the open items, and `MORE` items."""
 MORE = 2.0
 MOST = 0.8
-"""But no more than this share of them: the last items need not all be decided at once."""
+"""Largest share of the open items that a round should decide."""
 GROWTH = 0.35
-"""A round asks at most this share of the users asked so far: what it tells sharpens the next one."""
+"""A round asks at most this share of the users asked so far, so that the next round can use what it tells."""
 LEAST, LEAST_ALONE = 0.04, 0.25
-"""A round adds at least this share to what is known of its items, of several and of one: no crumbs."""
+"""A round adds at least this share to the information about its items, for several items and for one."""
 LARGEST_ROUND = 1 << 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Eliminate:
-    """Decided items leave the pool; each round is as large as decides a share of the open ones.
+    """Decided items leave the pool; each round is large enough to decide a share of the open ones.
 
     Nothing is decided before the clusters stand apart: until then every round doubles the users asked so far. The
     policy stops when all items are decided at the setting's confidence, or when no device has an answer left.
@@ -44,8 +44,8 @@ class Eliminate:
     setting : Setting
         Its design must ask about pools (MaxSense, sign sensing).
     share : float
-        Share of the open items that a round decides on average, in (0, 1): with less of it there are more rounds, and
-        fewer users are asked about items that are all but decided.
+        Share of the open items that a round decides on average, in (0, 1). A smaller share means more rounds, and fewer
+        users who are asked about items that are almost decided.
     """
 
     setting: Setting
@@ -67,10 +67,10 @@ class Eliminate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ItemByItem:
-    """The naive sequential scheme: one item at a time, until it is decided; each item costs what it costs alone.
+    """The naive sequential scheme, which asks about one item at a time until it is decided.
 
-    Every item gets a pilot round. While the clusters do not stand apart, the item that least is known about is asked
-    about again, as much as before; from then on the first open item.
+    Every item gets a pilot round. While the clusters do not stand apart, the next round is about the item with the
+    least information and doubles it; afterwards it is about the first open item.
 
     Attributes
     ----------
@@ -87,7 +87,7 @@ class ItemByItem:
             return _pilot(setting, state, pool=np.array([len(state.asked)], np.int32))
         posterior = setting.believe(state)
         if not posterior.apart:
-            assert state.estimates is not None  # there is a posterior
+            assert state.estimates is not None  # because there is a posterior
             item = np.array([state.estimates.information.argmin()], np.int32)
             before = sum(ask.stop - ask.first for ask in state.asked if _only(ask) == item[0])
             return setting.ask(state, users=before, pool=item)
@@ -114,7 +114,7 @@ def _pilot(setting: Setting, state: ServerState, pool: Indices | None = None) ->
 def _next(
     setting: Setting, state: ServerState, posterior: Posterior, open_ones: Bools, *, goal: float, least: float
 ) -> Ask | None:
-    """Return a round about open items, as large as should decide ``goal`` of them; see `users_to_decide`."""
+    """Return a round about open items, large enough to decide ``goal`` of them; see `users_to_decide`."""
     assert state.estimates is not None  # there is a posterior
     expected = posterior.expected[open_ones]
     query = setting.query(state, pool=np.flatnonzero(open_ones).astype(np.int32), expected=expected)
@@ -136,7 +136,7 @@ def users_to_decide(posterior: Posterior, open_ones: Bools, rates: Floats, *, go
     rates : ndarray of float64, shape (M,)
         Information of a device's answer about each of them.
     goal : float
-        How many of them are to be decided, fewer than all.
+        How many of them the round should decide, fewer than all.
     failure : float
         Probability of a wrong label that is allowed, in all.
 
@@ -166,14 +166,14 @@ def users_to_decide(posterior: Posterior, open_ones: Bools, rates: Floats, *, go
 
 
 def _passes(odds: Floats, doubt: Floats, drift: Floats, edge: float) -> float:
-    """Return how many items' log-odds should pass the edge after so much drift."""
+    """Return the expected number of items whose log-odds pass the edge after so much drift."""
     spread = np.sqrt(2 * drift)
     right, wrong = ndtr((odds + drift - edge) / spread), ndtr((drift - odds - edge) / spread)
     return float(((1 - doubt) * right + doubt * wrong).sum())
 
 
 def _users(wanted: float) -> int:
-    """Return so many users on the public grid, so that a float's last bits hardly ever change a round."""
+    """Round a number of users to the public grid, so that a float's last bits hardly ever change a round."""
     return round_up(min(wanted, LARGEST_ROUND))
 
 

@@ -1,4 +1,4 @@
-"""Rounds of queries as a plan: what travels to wherever they are conducted."""
+"""Rounds of queries as a plan, which is sent to the process that conducts them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from coordinator.server.server_half import MOST_ROUNDS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryPlan:
-    """Which queries will be asked, and how they are learned from; see `coordinator.server.rounds.conductor.Plan`.
+    """Which queries are asked, and how the server learns from them; see `coordinator.server.rounds.conductor.Plan`.
 
     Attributes
     ----------
@@ -37,17 +37,17 @@ class QueryPlan:
 
     @property
     def in_step(self) -> bool:
-        """False: a round that is asked again costs its devices nothing, whatever came before it."""
+        """False, because a round that is asked again costs its devices nothing, whatever came before it."""
         return False
 
     def rehearsal(self) -> Query | None:
-        """Return the query that the policy starts with; policies are pure."""
+        """Return the policy's first query; a policy is pure, so asking it here has no effect."""
         start = ServerState(devices=self.devices, budget=self.budget)
         ask = next_ask(self.policy, start, most_rounds=self.most_rounds)
         return ask.query if ask else None
 
     def begin(self, fleet: Fleet) -> QueryRounds:
-        """Return the rounds before the first one."""
+        """Return the learning in its state before the first round."""
         return QueryRounds(
             self.policy,
             self.learner,

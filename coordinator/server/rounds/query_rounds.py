@@ -1,4 +1,4 @@
-"""Rounds of queries: ask what the policy says, absorb what comes back, ask again; then learn the item model."""
+"""Rounds of queries: ask the policy's query, absorb the answers, repeat; then learn the item model."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from coordinator.server.server_half import MOST_ROUNDS, POSTERIOR
 from coordinator.server.statistics.statistic import Statistic
 
 ANEW = "start in a new folder"
-"""What remains where a run cannot be gone on with."""
+"""Advice for a run that cannot be resumed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Round:
-    """A round that is over.
+    """A finished round.
 
     Attributes
     ----------
     ask : Ask
         What was asked, and whom.
     statistic : Statistic
-        What the answers sum up to.
+        The sum of the answers.
     digest : bytes
         SHA-256 of all releases.
     size : int
@@ -57,13 +57,13 @@ class Learner:
     decoder : str
         Name of the decoder.
     curator : Curator or None
-        Where the server is a trusted curator: the noise that it publishes under.
+        The noise that is added if the server is a trusted curator.
     design : PoolDesign or None
-        Where answers tell every item's estimate: the design that reads them.
+        The design that reads estimates of every item from the answers, if they allow it.
     confidence : float
         Probability that all decided labels are to be right.
     own : Own or None
-        Where the run's mechanism is the experimenter's own: it is admitted in every process of the run.
+        The experimenter's own mechanism, if the run has one; every process of the run admits it.
     """
 
     clusters: int
@@ -79,7 +79,7 @@ class Learner:
         Raises
         ------
         PolicyError
-            If it asks another design than the one that reads the answers.
+            If its design is not the one that reads the answers.
         """
         if ask and self.design and ask.query.design != self.design.name:
             raise PolicyError(
@@ -92,7 +92,7 @@ class Learner:
         return absorb(state, ask, statistic, self.design.read(ask.query, statistic) if self.design else None)
 
     def learn(self, state: ServerState) -> tuple[Model, Posterior | None]:
-        """Return the item model that all rounds together tell, and how sure it is, where estimates tell that."""
+        """Return the item model after all rounds, and its posterior if there are estimates."""
         if self.design is None or self.decoder != POSTERIOR:
             return learn(state, Decoding(clusters=self.clusters, decoder=self.decoder, curator=self.curator)), None
         posterior, told = beliefs(state, self.design, clusters=self.clusters, failure=1 - self.confidence)
@@ -101,22 +101,22 @@ class Learner:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What a run ends with, on the server's side.
+    """The result of a run on the server's side.
 
     Attributes
     ----------
     state : ServerState
-        Queries of all rounds, and the sum of their statistics.
+        Queries of all rounds and the sum of their statistics.
     model : Model
         The learned item model.
     releases_sha256 : str
         Digest over all releases in device order.
     size : int
-        Bytes of all releases as messages: what went through the coordinator.
+        Bytes of all releases as messages, which went through the coordinator.
     posterior : Posterior or None
-        How sure the server is of every item's cluster, where estimates tell that.
+        How sure the server is of every item's cluster, if there are estimates.
     failure : str or None
-        What went wrong with the policy, where earlier rounds could still be learned from.
+        What went wrong with the policy, if the model was learned from the rounds before that.
     """
 
     state: ServerState
@@ -128,14 +128,14 @@ class Outcome:
 
 
 class QueryRounds:
-    """Asks, absorbs, and asks again until the policy stops; then learns. See `coordinator.server.rounds.conductor`.
+    """Asks and absorbs round after round until the policy stops, then learns; see `Learning`.
 
-    What it holds between rounds is the sum of all statistics; of a round that is over, its question and its counts.
+    Between rounds it holds the sum of all statistics, and the query and counts of every round.
 
     Parameters
     ----------
     policy : Policy
-        Says which query comes next.
+        Decides which query comes next.
     learner : Learner
         Decoder and number of clusters.
     transport : Transport
@@ -145,9 +145,9 @@ class QueryRounds:
     budget : Fraction or None
         What a device may spend in all [nats]; None for no limit.
     most_rounds : int
-        A policy that goes on after so many rounds is taken for one that never stops.
+        A policy that asks for more rounds is assumed never to stop.
     more : callable
-        Told how many answers a round of an interrupted run had.
+        Called with the number of answers of each stored round.
     """
 
     def __init__(
@@ -170,14 +170,14 @@ class QueryRounds:
         self._failure: str | None = None
 
     def repeat(self, over: Round) -> None:
-        """Go over a round of an interrupted run: it is taken as it was kept.
+        """Take in a stored round of an interrupted run, as it is.
 
-        The policy is not asked what it would ask: last bits of a float may differ on another processor.
+        The policy is not asked again, because the last bits of a float may differ on another processor.
 
         Raises
         ------
         PolicyError
-            If it can be no round of this run.
+            If it cannot be a round of this run.
         """
         if complaint := complaint_about(over.ask, self._state):
             raise PolicyError(f"round {len(self._state.asked)} cannot have been asked: {complaint}; {ANEW}")
@@ -185,12 +185,12 @@ class QueryRounds:
         self._more(over.ask.stop - over.ask.first)
 
     def next(self) -> Round | None:
-        """Conduct the next round; return None where the policy stopped or went astray.
+        """Conduct the next round; return None if the policy stopped or failed.
 
         Raises
         ------
         PolicyError
-            If the policy went astray before anything was asked.
+            If the policy failed before anything was asked.
         """
         if self._failure or (ask := self._next()) is None or (over := self._over(ask)) is None:
             return None
@@ -203,7 +203,7 @@ class QueryRounds:
         Returns
         -------
         Outcome
-            If the policy went astray after some rounds, what these told, and the ``failure``.
+            If the policy failed after some rounds, it is learned from these and names the ``failure``.
 
         Raises
         ------
@@ -226,7 +226,7 @@ class QueryRounds:
         )
 
     def _next(self) -> Ask | None:
-        """Return the next round; None where the policy stopped, or went astray: then with the failure."""
+        """Return the next round, or None if the policy stopped, or None and the failure if it failed."""
         try:
             ask = next_ask(self._policy, self._state, most_rounds=self._most_rounds)
             self._rested.hold(ask, self._state, most_rounds=self._most_rounds)
@@ -236,12 +236,12 @@ class QueryRounds:
             return None
 
     def _over(self, ask: Ask) -> Round | None:
-        """Return a round that was asked; None where devices refused it: then with the failure."""
+        """Return a round that was asked, or None and the failure if devices refused it."""
         try:
             statistic, releases = self._transport.ask(ask)
             return Round(ask=ask, statistic=statistic, digest=digest(releases), size=size_of(releases))
         except (LostError, LedgerError):
-            raise  # no fault of the policy: what was kept can be resumed
+            raise  # not the policy's fault; the stored rounds can be resumed
         except BlindrecError as error:
             self._astray(error)
             return None
@@ -269,7 +269,7 @@ def conduct(
     earlier: Iterable[Round] = (),
     keep: Callable[[Round], None] = lambda _: None,
 ) -> Outcome:
-    """Go over ``earlier`` rounds, run all further ones and learn; see `QueryRounds`."""
+    """Take in ``earlier`` rounds, run all further ones and learn; see `QueryRounds`."""
     rounds = QueryRounds(policy, learner, transport, devices=devices, budget=budget, most_rounds=most_rounds)
     conductor = Conductor(rounds)
     for over in earlier:

@@ -1,4 +1,4 @@
-"""Readings: what is kept of rounds that are read anew when more is known, in the size of their pools."""
+"""Readings: the answers of rounds that are read again when estimates improve, for the items of their pools only."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Centred:
     query : Query
         What was asked.
     inside : ScoreStatistic
-        What came back about the M items of its pool alone: counts of shape (M,).
+        Counts about the M items of its pool alone, shape (M,).
     """
 
     query: Query
@@ -41,12 +41,12 @@ class Centred:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Readings:
-    """Rounds so far, apart by whether what is learned later changes how they are read.
+    """The rounds so far: those that are read once, and those that are read again when estimates improve.
 
     Attributes
     ----------
     settled : Estimates or None
-        Of all rounds that tell the same for ever, their sum.
+        Sum of the estimates of all rounds that are read once.
     centred : tuple of Centred
         Rounds about centred ratings, in order.
     """
@@ -55,17 +55,17 @@ class Readings:
     centred: tuple[Centred, ...] = ()
 
     def and_of(self, query: Query, statistic: Statistic, told: Estimates | None) -> Readings:
-        """Return the readings with a round more, which ``told`` these estimates when it came in."""
+        """Return the readings with one more round, whose estimates were ``told`` when it came in."""
         if told is None:
             return self
         if query.centres is None:
             return replace(self, settled=told if self.settled is None else self.settled + told)
-        assert isinstance(statistic, ScoreStatistic)  # only sign sensing has centres
+        assert isinstance(statistic, ScoreStatistic)  # because only sign sensing has centres
         inside = replace(statistic, sensed=statistic.sensed[query.pool], scores=statistic.scores[query.pool])
         return replace(self, centred=(*self.centred, Centred(query=query, inside=inside)))
 
     def anew(self, design: PoolDesign, expected: Floats) -> Estimates:
-        """Return the estimates of all rounds, at least one, where items are liked as is ``expected``, shape (N,)."""
+        """Return the estimates of all rounds, at least one, if users like items as ``expected``, shape (N,)."""
         total = self.settled
         for one in self.centred:
             told = design.read(one.query, one.whole(), expected)

@@ -1,4 +1,4 @@
-"""Holding the rounds of an interrupted run against a policy whose code has changed since."""
+"""Checking the rounds of an interrupted run against a policy whose code has changed since."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from coordinator.server.rounds.state import Ask, Policy, ServerState
 def require_same(
     policy: Policy, learner: Learner, earlier: Iterable[Round], *, devices: int, budget: Epsilon = None
 ) -> None:
-    """Hold the rounds of an interrupted run against what a policy whose code has changed since would ask.
+    """Check that a policy whose code has changed would have asked the rounds of an interrupted run.
 
     Raises
     ------
     PolicyError
-        If it would ask otherwise, or raises something: then it is another policy.
+        If it would ask something else or raises an error, so that it is another policy.
     """
     state = ServerState(devices=devices, budget=budget)
     for number, over in enumerate(earlier):
@@ -37,7 +37,7 @@ def require_same(
 
 
 def _alike(ask: Ask, other: Ask) -> bool:
-    """Return whether two rounds are the same but for last bits of their numbers."""
+    """Return whether two rounds are the same except for the last bits of their numbers."""
     mine, theirs = ask.query.parameters, other.query.parameters
     close = mine.keys() == theirs.keys() and all(math.isclose(mine[name], theirs[name]) for name in mine)
     return close and replace(ask, query=replace(ask.query, parameters=theirs)) == other

@@ -15,8 +15,8 @@ from coordinator.server.rounds.setting import Setting
 from coordinator.server.rounds.state import Ask, ServerState, total
 from coordinator.server.statistics.scores import ScoreStatistic
 
-PATIENCE = 16
-"""Rounds of item queries without a yes, after which they are doubled."""
+DRY_ROUNDS = 16
+"""Number of rounds of item queries without a yes after which the next rounds are doubled."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,12 +47,12 @@ class OneRound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fixed:
-    """The same question in a fixed number of rounds, each asking an equal share of all answers there are.
+    """The same question in a fixed number of rounds, each of which asks for an equal share of all answers.
 
     Attributes
     ----------
     setting : Setting
-        Design, privacy and answers a device.
+        Design, privacy and number of answers of a device.
     rounds : int
         Number of rounds, at least 1.
     """
@@ -72,17 +72,17 @@ class Fixed:
 class UntilLearned:
     """Item queries, round by round, about the items that are not learned yet; each round asks fresh devices.
 
-    An item is learned once ``answers`` devices said yes about it. The policy stops when all are, or when no fresh
-    device is left.
+    An item is learned once ``answers`` devices have said yes about it. The policy stops when all items are learned or
+    no fresh device is left.
 
     Attributes
     ----------
     design : ItemQuery
         What is asked.
     rated : int
-        Number of items w that a user rated: public; with it a round's size is chosen.
+        Number of items w that a user rated, which is public; it determines the size of a round.
     answers : int
-        Yeses that an item needs.
+        Number of yeses that an item needs.
     public_seed : bytes
         Sixteen bytes that key the public coins.
     """
@@ -102,11 +102,11 @@ class UntilLearned:
         return Ask(query=query, first=first, stop=min(stop, state.devices))
 
     def _doublings(self, state: ServerState) -> int:
-        """Return how often a round is doubled: once every `PATIENCE` rounds on end without a yes.
+        """Return how often a round is doubled: once for every `DRY_ROUNDS` rounds in a row without a yes.
 
-        An item that nobody rated is never learned; rounds of a handful would go on for ever.
+        An item that nobody rated is never learned, and without doubling small rounds about it would go on for ever.
         """
-        return sum(1 for _ in takewhile(lambda one: not one.ones, reversed(state.counts))) // PATIENCE
+        return sum(1 for _ in takewhile(lambda one: not one.ones, reversed(state.counts))) // DRY_ROUNDS
 
     def _unlearned(self, state: ServerState) -> Indices:
         if not state.asked:
@@ -117,5 +117,5 @@ class UntilLearned:
 
 
 def round_users(pool: int, *, items: int, rated: int) -> int:
-    """Return how many users a round of item queries asks: a quarter of what one yes an item takes, ``2 N / w`` each."""
+    """Return how many users a round asks: a quarter of the ``2 N / w`` users that one yes per item takes."""
     return -(-pool * 2 * items // (4 * rated))

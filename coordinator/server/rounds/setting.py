@@ -1,4 +1,4 @@
-"""What a policy is told before the first round, and the two things most policies do with it: ask and believe."""
+"""What a policy is told before the first round, with the two operations of most policies: ask and believe."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from coordinator.server.server_half import ELIMINATE
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """What a policy is made from; all of it is public.
+    """The public facts from which a policy is made.
 
     Attributes
     ----------
     design : Design
-        What can be asked.
+        The design of its queries.
     epsilon : Fraction or None
         What a device may spend in all [nats]; None for no noise.
     public_seed : bytes
@@ -37,7 +37,7 @@ class Setting:
     confidence : float
         Probability that all labels are to be right.
     answers_per_device : int
-        Queries m that a device answers at most, each under ``epsilon / m``.
+        Most queries m that a device answers, each under ``epsilon / m``.
     """
 
     design: Design
@@ -49,12 +49,12 @@ class Setting:
 
     @property
     def failure(self) -> float:
-        """Probability of a wrong label that is allowed, in all."""
+        """Allowed probability that any label is wrong."""
         return 1 - self.confidence
 
     @property
     def epsilon_per_answer(self) -> Epsilon:
-        """Exact share of epsilon that an answer is released under [nats]."""
+        """Epsilon of one answer, an exact share of the device's [nats]."""
         return None if self.epsilon is None else self.epsilon / self.answers_per_device
 
     def users_left(self, state: ServerState) -> int:
@@ -67,16 +67,16 @@ class Setting:
         Parameters
         ----------
         state : ServerState
-            What happened so far.
+            The state after all rounds so far.
         pool : ndarray of int32, optional
             Items to ask about, ascending; default: all.
         expected : ndarray of float64, shape (M,), optional
-            Estimate that is expected of each of them, such as `Posterior.expected`; a design may make use of it.
+            Expected estimate of each of them, such as `Posterior.expected`; a design may use it.
 
         Raises
         ------
         InputError
-            If the design cannot ask about a pool, or the pool holds no item, or none of the catalogue's.
+            If the design cannot ask about a pool, or the pool is empty or has items outside of the catalogue.
         """
         common: dict[str, Any] = {
             "round_number": len(state.asked),
@@ -103,27 +103,27 @@ class Setting:
     def send(self, state: ServerState, query: Query, *, users: int) -> Ask | None:
         """Return a round that asks the next devices in line.
 
-        Devices come in order; once all were asked, and a device may answer again, the first ones follow. A round ends
-        at the last device.
+        Devices are asked in order. After the last device the first ones follow if devices may answer again. A round
+        never goes beyond the last device.
 
         Parameters
         ----------
         state : ServerState
-            What happened so far.
+            The state after all rounds so far.
         query : Query
-            What to ask.
+            The query to ask.
         users : int
-            How many devices to ask; where fewer are left in line, those.
+            How many devices to ask, at most.
 
         Returns
         -------
         Ask or None
-            None where every device has given all its answers.
+            None if every device has given all its answers.
 
         Raises
         ------
         InputError
-            If nobody is asked.
+            If ``users`` is below 1.
         """
         given: object = users
         if not isinstance(given, int | float | np.integer) or not 1 <= given < math.inf:
@@ -134,7 +134,7 @@ class Setting:
         return Ask(query=query, first=first, stop=min(first + int(users), state.devices))
 
     def believe(self, state: ServerState) -> Posterior:
-        """Return what the rounds so far tell of every item's cluster; see `coordinator.server.rounds.beliefs.beliefs`.
+        """Return the posterior of every item's cluster; see `coordinator.server.rounds.beliefs.beliefs`.
 
         Raises
         ------

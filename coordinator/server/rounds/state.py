@@ -27,7 +27,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What came back in a round, in numbers: devices asked, answers, refusals, and ones among the answers' bits."""
+    """The numbers of a round: devices asked, answers, refusals, and ones among the answers' bits."""
 
     asked: int
     answered: int
@@ -42,9 +42,9 @@ class Counts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerState:
-    """All that the server knows: what it asked, and the sum of what came back.
+    """Everything that the server knows: its queries and the sum of the answers.
 
-    Its size does not grow with a round's statistic, which may hold a number for every pair of items.
+    It holds one sum of all rounds' statistics, since a statistic may have a number for every pair of items.
 
     Attributes
     ----------
@@ -53,13 +53,13 @@ class ServerState:
     asked : tuple of Ask
         Rounds so far, in order.
     counts : tuple of Counts
-        What came back, one for each of them.
+        The numbers of each of them.
     merged : Statistic or None
         The sum of their statistics; None before the first.
     estimates : Estimates or None
-        What they tell of every item, where the design's answers can be read so.
+        Estimates of every item, if the design's answers allow them.
     readings : Readings
-        What they will tell once more is known.
+        Rounds that will be read again when estimates improve.
     budget : Fraction or None
         What a device may spend in all [nats]; None for no limit.
     """
@@ -84,7 +84,7 @@ class ServerState:
 
 
 class Policy(Protocol):
-    """Which query comes next: a pure function of what the server may know."""
+    """Decides which query comes next, as a pure function of what the server knows."""
 
     def next_query(self, state: ServerState) -> Ask | None:
         """Return the next round, or None to stop."""
@@ -92,9 +92,9 @@ class Policy(Protocol):
 
 
 def absorb(state: ServerState, ask: Ask, statistic: Statistic, told: Estimates | None = None) -> ServerState:
-    """Return the state after the answers to ``ask`` came in, and what they ``told``, where they can be read so.
+    """Return the state after the answers to ``ask``, with the estimates that these ``told``, if any.
 
-    Its arrays cannot be written to: a policy that did would change what is learned.
+    Its arrays are read-only, because a policy that wrote to them would change what is learned.
     """
     after = replace(
         state,
@@ -126,7 +126,7 @@ def total(state: ServerState) -> Statistic:
 
 
 def learn(state: ServerState, how: Decoding) -> Model:
-    """Return the item model that all rounds together tell.
+    """Return the item model after all rounds.
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ def learn(state: ServerState, how: Decoding) -> Model:
     Raises
     ------
     ValueError
-        If nothing was asked, or rounds asked in ways whose answers cannot be added up.
+        If nothing was asked, or the answers of different rounds cannot be added up.
     """
     statistic, query = total(state), state.asked[0].query
     if any(ask.query.parameters != query.parameters for ask in state.asked):

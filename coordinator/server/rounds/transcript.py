@@ -1,4 +1,4 @@
-"""The digest of a run: SHA-256 over everything the devices let out, whatever the layout that carried it."""
+"""The digest of a run: SHA-256 over everything that devices released, independent of the layout."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from coordinator.protocol.messages import Release, pack, unpack
 
 
 def _tell(told: hashlib._Hash, blocks: Sequence[tuple[int, bytes]]) -> None:
-    """Tell the packed bits of all blocks, (count, packed) each, without padding between them."""
+    """Add the packed bits of all blocks, (count, packed) each, to a digest, without padding between them."""
     if any(count % 8 for count, _ in blocks[:-1]):
         told.update(pack(np.concatenate([unpack(packed, count) for count, packed in blocks])))
         return
@@ -24,8 +24,8 @@ def _tell(told: hashlib._Hash, blocks: Sequence[tuple[int, bytes]]) -> None:
 def digest(releases: Sequence[Release]) -> bytes:
     """Return the SHA-256 of all releases of one round.
 
-    It runs over the mask of who answered, then the bits, both in device order, packed across blocks and padded once;
-    then the public pairs that bits are about, where releases carry them.
+    It digests the mask of devices that answered, then the bits, both in the order of devices, packed across blocks and
+    padded once; then the public pairs that the bits are about, if releases carry them.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ def digest(releases: Sequence[Release]) -> bytes:
     Raises
     ------
     ValueError
-        If devices are missing or doubled, or the releases answer different queries.
+        If a device is missing or occurs twice, or the releases answer different queries.
     """
     ordered = sorted(releases, key=lambda release: release.first)
     for left, right in itertools.pairwise(ordered):

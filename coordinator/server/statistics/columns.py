@@ -1,4 +1,4 @@
-"""Counts of values in packed releases, compiled: columns of bits, or numbers that are listed; no bit becomes a byte."""
+"""Counting values in packed releases, compiled: columns of bits, or listed numbers, without unpacking bits to bytes."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def subset_counts(query: Query, release: Release, *, values: int, chosen: int) -
 
 
 def _words(release: Release) -> Words:
-    """Return a release's bits as words, the first bit the highest, and as many behind them as a row more may touch."""
+    """Return a release's bits as words, the first bit the highest, with words for one more row behind them."""
     words = np.zeros(-(-len(release.bits) // 8) + release.width // 64 + 3, np.uint64)
     words.view(np.uint8)[: len(release.bits)] = np.frombuffer(release.bits, np.uint8)
     return words.byteswap(inplace=True)
@@ -55,14 +55,14 @@ def _words(release: Release) -> Words:
 
 @inlined
 def _part(words: Words, word: int, shift: np.uint64) -> np.uint64:
-    """Return the 64 bits from bit ``shift`` of a word on."""
+    """Return 64 bits, starting at bit ``shift`` of a word."""
     part: np.uint64 = (words[word] << shift) | ((words[word + 1] >> uint64(1)) >> (uint64(63) - shift))
     return part
 
 
 @compiled
 def _add_pair(words: Words, width: int, row: int, heard: Words, plane: Words, carry: Words) -> None:
-    """Add rows ``row`` and ``row + 1``, where they are heard, to the plane of level 0; write what it carries."""
+    """Add rows ``row`` and ``row + 1``, if they count, to the plane of level 0; write the carries."""
     start, other = row * width, (row + 1) * width
     first, shift, heard_a = start >> 6, uint64(start & 63), heard[row]
     second, turn, heard_b = other >> 6, uint64(other & 63), heard[row + 1]
@@ -76,7 +76,7 @@ def _add_pair(words: Words, width: int, row: int, heard: Words, plane: Words, ca
 
 @compiled
 def _add_rows(words: Words, width: int, heard: Words, planes: Words2, waiting: Words2, counts: Ints) -> None:
-    """Count the ones of each column; ``heard`` has one place more than there are rows, which is not heard."""
+    """Count the ones of each column in rows that count; ``heard`` has one place more than rows, which is false."""
     pairs, carry = heard.size // 2, np.empty(planes.shape[1], np.uint64)
     for pair in range(pairs):
         _add_pair(words, width, 2 * pair, heard, planes[0], carry if pair & 1 else waiting[1])
@@ -86,7 +86,7 @@ def _add_rows(words: Words, width: int, heard: Words, planes: Words2, waiting: W
 
 @compiled
 def _add_lists(words: Words, chosen: int, bits: int, answered: Bits, counts: Ints) -> bool:
-    """Count listed values; return whether all lists ascend and name values that there are."""
+    """Count listed values; return whether all lists ascend and have existing values only."""
     for k in range(answered.size):
         if answered[k]:
             last, start = -1, k * chosen * bits

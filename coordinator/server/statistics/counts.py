@@ -1,4 +1,4 @@
-"""What a mechanism of one's own counts: whole numbers that add up over devices, whatever they mean."""
+"""Counts of a user's own mechanism: whole numbers that add up over devices, whose meaning only its class knows."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class CountStatistic(Statistic):
     Attributes
     ----------
     sums : ndarray of int64, shape (any,)
-        As the class's ``count`` counts; where two have different sizes, the shorter is taken to go on with zeros.
+        Sums of the class's ``count``; if two have different sizes, the shorter one is padded with zeros.
     told : int
         Ones among the released bits.
     pooled : int
-        Devices that were asked about a pool of items: their counts are of that pool alone.
+        Devices that were asked about a pool of items, and counted only for that pool.
     """
 
     counts: ClassVar[tuple[str, ...]] = ("sums",)

@@ -1,4 +1,4 @@
-"""Counts of many columns at once, bit-sliced: 64 columns to a word, some six operations a word and row.
+"""Counting many columns at once with bit slices: 64 columns share a word, at some six operations a word and row.
 
 A plane of level b holds one bit of weight 2^b a column. Two rows are added to the plane of level 0 by a carry-save
 adder, five operations a word; its carries, two of them at a time, are added to the plane of level 1, and so on: one
@@ -15,14 +15,14 @@ from coordinator.protocol.compiled import compiled
 
 
 def planes_for(rows: int, columns: int) -> tuple[Words2, Words2]:
-    """Return planes that hold the counts of so many rows, and as many carries that wait; all are 0."""
+    """Return zeroed planes for the counts of so many rows, and as many zeroed waiting carries."""
     planes = np.zeros((max(rows, 2).bit_length() + 1, -(-columns // 64)), np.uint64)
     return planes, np.zeros_like(planes)
 
 
 @compiled
 def carry_on(pair: int, carry: Words, planes: Words2, waiting: Words2) -> None:
-    """Add what the plane of level 0 carried of an odd pair of rows, counted from 0; that of an even pair waits."""
+    """Add the carries of an odd pair of rows, counted from 0; those of an even pair wait."""
     level, ends = 0, not pair & 1
     while not ends:
         level += 1
@@ -32,7 +32,7 @@ def carry_on(pair: int, carry: Words, planes: Words2, waiting: Words2) -> None:
 
 @compiled
 def _add_carries(waiting: Words, carry: Words, plane: Words, out: Words) -> None:
-    """Add two carries to the plane of their level; write what it carries, which may be where ``carry`` stood."""
+    """Add two carries to the plane of their level; write its carries, possibly over ``carry``."""
     for w in range(plane.size):
         a, b, one = waiting[w], carry[w], plane[w]
         out[w] = (a & b) | ((a ^ b) & one)

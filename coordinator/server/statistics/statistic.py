@@ -1,4 +1,4 @@
-"""What every statistic has in common: arrays of whole numbers that add up, and who was asked."""
+"""What all statistics have in common: arrays of whole numbers that add up, and the numbers of devices."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Statistic:
     counts: ClassVar[tuple[str, ...]] = ()
     """Names of the fields that are arrays of int64."""
     same: ClassVar[tuple[str, ...]] = ()
-    """Names of the numbers that do not add up, but must be the same."""
+    """Names of the numbers that must be equal and are not added up."""
 
     asked: int
     answered: int
@@ -55,12 +55,12 @@ class Statistic:
         )
 
     def shape(self) -> tuple[object, ...]:
-        """Return the kind and the sizes of the counts, which statistics have in common that add up.
+        """Return the type and the sizes of the counts, which must be equal in statistics that are added up.
 
         Raises
         ------
         InputError
-            If its counts are none.
+            If its counts are invalid.
         """
         shapes = [require_array(name, getattr(self, name, None), np.int64, None).shape for name in self.counts]
         for part in fields(self):
@@ -86,7 +86,7 @@ def merge(first: Statistic, *others: Statistic) -> Statistic:
 
 
 def no_answer(query: Query, release: Release, why: str) -> InputError:
-    """Return the error of a release that devices which follow the protocol cannot have let out; it names them."""
+    """Return the error for a release that no honest devices can have sent; it names them."""
     last = release.first + release.count - 1
     return InputError(
         f"the release of devices {release.first} to {last} is no answer to {query}: {why}; their process runs other "

@@ -1,4 +1,4 @@
-"""What ratings told in the open sum up to: item queries, the toy of full reveal, and the trusted curator's totals."""
+"""Sums of openly told ratings: item queries, the toy of full reveal, and the trusted curator's totals."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _revealed(query: Query, release: Release) -> tuple[Bits2, Bits2, int]:
     Raises
     ------
     InputError
-        If a device likes what it did not rate, or tells of more ratings than were asked for.
+        If a device likes an item that it did not rate, or tells more ratings than were asked for.
     """
     release.require(query)
     answered = release.answered_mask()

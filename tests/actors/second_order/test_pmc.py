@@ -15,7 +15,7 @@ from actors.second_order.mechanisms.pmc import flipped_signs, own_h, signs
 from actors.seeds import FAIR, PLACE, WHOLE
 from coordinator.protocol.arrays import Bits2, Floats2
 from coordinator.protocol.channels import bit_channel
-from coordinator.protocol.features import residuals_many
+from coordinator.protocol.features import residuals as completed
 
 MANY = 1 << 14
 
@@ -93,7 +93,7 @@ def test_items_that_no_public_user_rated_do_not_tell_the_flip() -> None:
     """
     model = tiers.features(items=301, unseen=101)
     of = tiers.rated(devices=MANY, items=200, each=5)
-    mine = residuals_many(model, *of)
+    mine = completed(model, tiers.private(of, items=301))
     assert not mine[:, 200:].any()
     flips = np.array(tiers.coins(MANY).whole() >> np.uint64(63), np.uint8)
     guess = signs(mine, tiers.coins(MANY))[:, 200:].mean(axis=1) < 0.5

@@ -9,11 +9,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import tiers
+from completions import complete_many
 from forging import forged
 
 from actors.second_order.cohort import PrivateCohort
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.features import ItemFeatures, complete_many
+from coordinator.protocol.features import ItemFeatures
 from coordinator.protocol.second_order import SecondOrderRelease
 from coordinator.protocol.second_order_mechanisms import found
 
@@ -161,10 +162,10 @@ def test_a_second_question_about_the_same_model_is_refused() -> None:
 @pytest.mark.parametrize(
     ("part", "value", "text"),
     [
-        ("values", np.nan, "private device 6 rated item .* with nan; give finite"),
+        ("values", np.nan, "user 6 rated item .* with nan; give finite"),
         ("values", -np.inf, "with -inf; give finite"),
         ("values", 1e60, "with 1e[+]60; give finite"),
-        ("items", 70, "device 6 rated item 70 .* catalogue has items 0 to 69 only"),
+        ("items", 70, "user 6 rated item 70; the catalogue has items 0 to 69 only"),
         ("items", -1, "rated item -1"),
     ],
 )
@@ -219,4 +220,4 @@ def test_devices_beyond_the_cohort_are_refused() -> None:
 
 def test_nothing_of_a_cohort_shows_when_its_ratings_are_printed() -> None:
     cohort = tiers.cohort(OF, 0, 2)
-    assert repr(cohort._ratings) == "PrivateRatings(count=70)"
+    assert repr(cohort._ratings) == "RowTable(count=70)"

@@ -17,8 +17,8 @@ from rich.console import Console
 from statistical import rate_fits
 
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.features import ItemFeatures, residuals_many
-from coordinator.server.completion.rows import Rows
+from coordinator.protocol.features import ItemFeatures, residuals
+from coordinator.protocol.rows import Rows
 from scenarios.sweep.attack_tables import attack_table, show_attack
 from scenarios.sweep.folder import draw
 from scenarios.sweep.two_tier_figure import draw_attack
@@ -63,7 +63,7 @@ def world() -> tuple[ItemFeatures, Rows, Rows]:
         scale=(1.0, 2.0, 3.0, 4.0, 5.0),
         common_h=1.0,
     )
-    rows = residuals_many(bare, public.starts, public.items, public.values)
+    rows = residuals(bare, public)
     return dataclasses.replace(bare, common_h=float(np.abs(rows).mean())), public, private
 
 

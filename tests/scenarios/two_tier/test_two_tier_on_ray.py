@@ -33,7 +33,7 @@ def test_ray_gives_the_result_of_this_process_though_actors_die(
     flags = {"planted": SHAPE, "public": 200, "private": 60, "rank": 3, "regularisation": 2, "iterations": 4}
     wanted = TwoTier.model_validate({**flags, "mechanism": "pmd", "weight": 0.5, "batch": 2})
     public = world_of(wanted, read_table(wanted)).split.public_rows
-    assert len(cut_users(public.starts)) == 3
+    assert len(cut_users(public)) == 3
     victims, killed = ["ray::DeviceHost", "ray::PublicHost", "ray::Coordinator", "ray::DeviceHost"], list[str]()
 
     def kill(devices: int) -> None:

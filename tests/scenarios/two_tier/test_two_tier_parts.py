@@ -6,22 +6,20 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from completions import features_of, planted
+from completions import complete_many, features_of, planted
 
 from actors.ranking import top_items
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.features import complete_many
+from coordinator.protocol.rows import Rows, stacked
 from coordinator.server.completion.fitting import Fitting
 from coordinator.server.completion.predicting import baseline_errors, squared_errors
-from coordinator.server.completion.rows import Rows
 from scenarios.datasets import RatingTable
 from scenarios.places.in_process import InProcess
+from scenarios.rating_split import draw_ratings
 from scenarios.two_tier.advice import advice_scores, liked
-from scenarios.two_tier.course import stacked
-from scenarios.two_tier.dealing import draw_ratings
 from scenarios.two_tier.planted import Shape, planted_ratings
 from scenarios.two_tier.scale import Scale, onto_scale, read_scale, scale_of
-from scenarios.two_tier.split import how_many, rows_of_table, split_users
+from scenarios.two_tier.split import how_many, split_users
 from scenarios.two_tier.validation import choose_fitting, downhill, folds_of
 
 SHAPE = Shape(users=90, items=50, ratings=2500, rank=3, fewest=20)
@@ -34,11 +32,11 @@ def table() -> RatingTable:
 
 
 def test_planted_ratings_have_the_shape_that_was_asked_for(table: RatingTable) -> None:
-    assert (table.users, table.items_count) == (90, 50)
+    assert (table.users, table.count) == (90, 50)
     assert 0.9 * 2500 < table.ratings < 1.1 * 2500
-    assert table.ratings_per_user.min() >= 20
+    assert table.degrees.min() >= 20
     assert set(np.unique(table.values)) <= set(np.arange(0.5, 5.5, 0.5))
-    owners = table.rating_users.astype(np.int64) * 50 + table.items
+    owners = table.owners.astype(np.int64) * 50 + table.items
     assert np.array_equal(owners, np.unique(owners))
     again, other = planted_ratings(SHAPE, 0), planted_ratings(SHAPE, 1)
     assert np.array_equal(again.values, table.values)
@@ -50,13 +48,13 @@ def test_planted_ratings_have_the_shape_that_was_asked_for(table: RatingTable) -
 def test_a_split_holds_out_as_many_of_everyone_and_deals_users_once(table: RatingTable) -> None:
     split = split_users(table, public=20, private=30, public_by="most", private_by="random", holdout=4, seed=3)
     assert set(split.test.degrees) == {4}
-    assert np.array_equal(split.train.degrees, table.ratings_per_user - 4)
+    assert np.array_equal(split.train.degrees, table.degrees - 4)
     assert len({*split.public.tolist(), *split.private.tolist()}) == 50
     least = split.train.degrees[split.public].min()
     others = np.setdiff1d(np.arange(90), split.public)
     assert least >= split.train.degrees[others].max()
     both = [np.concatenate([split.train.items[a:b], split.test.items[c:d]]) for a, b, c, d in _bounds(split)]
-    expected = np.split(table.items, table.indptr[1:-1])
+    expected = np.split(table.items, table.starts[1:-1])
     assert all(np.array_equal(np.sort(one), other) for one, other in zip(both, expected, strict=True))
     elsewhere = split_users(table, public=20, private=30, public_by="random", private_by="random", holdout=4, seed=4)
     assert not np.array_equal(elsewhere.test.items, split.test.items)
@@ -87,9 +85,9 @@ def test_rows_are_taken_filtered_and_put_below_each_other() -> None:
 
 def test_ratings_that_are_not_finite_are_refused_by_name(table: RatingTable) -> None:
     values = table.values.copy()
-    values[table.indptr[7]] = np.inf
+    values[table.starts[7]] = np.inf
     with pytest.raises(InputError, match="user '8' rated item"):
-        rows_of_table(replace(table, values=values))
+        replace(table, values=values)
 
 
 def test_scales_are_read_and_ratings_moved_onto_them(table: RatingTable) -> None:
@@ -157,7 +155,7 @@ def test_advice_ranks_unseen_items_and_counts_likes_above_the_own_mean() -> None
     features = features_of(vectors, np.array([1.0, 5, 4, 3, 2, 2]), kappa=1.0)
     train = Rows(starts=np.array([0, 2, 3]), items=np.array([0, 1, 5], np.int32), values=np.array([1.0, 3, 2]), count=6)
     test = Rows(starts=np.array([0, 2, 3]), items=np.array([2, 3, 4], np.int32), values=np.array([3.0, 1, 2]), count=6)
-    ranked = top_items(features, train.starts, train.items, train.values, 5)
+    ranked = top_items(features, train, 5)
     assert ranked.tolist() == [[2, 3, 4, 5, -1], [1, 2, 3, 4, 0]]
     assert liked(train, test).tolist() == [True, False, False]
     scores = advice_scores(features, np.array([9, 9, 0, 1, 1, 1]), train, test)

@@ -11,12 +11,12 @@ from completions import planted
 
 from coordinator.protocol.arrays import Floats2
 from coordinator.protocol.errors import InputError
+from coordinator.protocol.rows import Rows
 from coordinator.server.completion.announcing import announced
 from coordinator.server.completion.batches import start
 from coordinator.server.completion.course import Course
 from coordinator.server.completion.crowd import local_crowd
 from coordinator.server.completion.fitting import Fitting
-from coordinator.server.completion.rows import Rows
 from coordinator.server.completion.weighing import DIGITS, WEIGHTS, Weighing, surest
 from scenarios.datasets import RatingTable
 from scenarios.places.in_process import InProcess
