@@ -81,7 +81,6 @@ def begin_no_run(patch: pytest.MonkeyPatch, scratch: Path) -> None:
         "scenarios.places.in_process.InProcess.conduct", "scenarios.places.in_process.InProcess.each",
         "scenarios.places.cluster.on_ray",
         "scenarios.app.finishing.run_seeds", "scenarios.planner.asking.plan",
-        "scenarios.two_tier.sweep_command._measure",
         "scenarios.submission.job_commands._head",
     ):  # fmt: skip
         patch.setattr(name, begun)
