@@ -28,6 +28,13 @@ from scenarios.store.mark import FOLDER
 from scenarios.store.taking import take
 from scenarios.store.units import UNIT, UNITS
 
+CHECKED = {
+    "NUMBA_BOUNDSCHECK": "1",
+    "NUMBA_CPU_NAME": "generic",
+    "NUMBA_CACHE_DIR": str(Path(__file__).parent / "__pycache__" / "checked"),
+}
+"""Environment of processes whose compiled code checks bounds and is any processor's: compiling takes half a minute."""
+
 Rating = tuple[int, int, float]
 """User, item, rating."""
 

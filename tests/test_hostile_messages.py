@@ -9,14 +9,14 @@ import sys
 from pathlib import Path
 
 import pytest
+from runs import CHECKED
 
 CALLS, SEED = 25_000, 14
 HERE = Path(__file__).parent
-COMPILED = HERE / "__pycache__" / "bounds-checked"
-"""Where that code is kept: it takes half a minute to compile."""
 
 
 @pytest.mark.slow
+@pytest.mark.xdist_group("processors")
 def test_every_method_of_every_actor_refuses_what_it_cannot_use() -> None:
     """In a process of its own, whose compiled code checks the bounds that it does not check elsewhere.
 
@@ -25,7 +25,7 @@ def test_every_method_of_every_actor_refuses_what_it_cannot_use() -> None:
     paths = os.pathsep.join([str(HERE), str(HERE.parent)])
     done = subprocess.run(
         [sys.executable, "-W", "error", "-X", "faulthandler", HERE / "hostile.py", str(CALLS), str(SEED)],
-        env={**os.environ, "PYTHONPATH": paths, "NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(COMPILED)},
+        env={**os.environ, "PYTHONPATH": paths, **CHECKED},
         capture_output=True,
         text=True,
         check=False,
