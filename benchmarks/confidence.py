@@ -19,10 +19,10 @@ import typer
 from scipy import stats
 
 from coordinator.server.rounds.query_rounds import Outcome
-from scenarios.config import Scenario
-from scenarios.experiment import run
+from scenarios.data.populations import populate
+from scenarios.given.config import Scenario
 from scenarios.places.in_process import InProcess
-from scenarios.populations import populate
+from scenarios.run.experiment import run
 from scenarios.sweep.emulated import emulate
 
 MOST_USERS, MOST_DEVICES = 10**11, 10**8

@@ -25,13 +25,13 @@ import typer
 from coordinator.protocol.arrays import Floats2
 from coordinator.protocol.grid import step_of
 from coordinator.server.completion.announcing import VECTOR_BITS
-from scenarios.config import Scenario
-from scenarios.experiment import run
+from scenarios.given.config import Scenario
 from scenarios.online.config import OnlineScenario
 from scenarios.online.results import record as online_record
 from scenarios.online.run import run_online
 from scenarios.places.in_process import InProcess
-from scenarios.results import record
+from scenarios.run.experiment import run
+from scenarios.run.results import record
 from scenarios.two_tier.config import TwoTier
 from scenarios.two_tier.course import follow
 from scenarios.two_tier.experiment import plan_of, read_table, score_of, settle, world_of

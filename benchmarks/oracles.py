@@ -21,10 +21,10 @@ from coordinator.server.aggregation import aggregate
 from coordinator.server.frequency import FrequencyHalf
 from coordinator.server.mechanisms import found
 from coordinator.server.rounds.state import ServerState
-from scenarios.block_world import settled
-from scenarios.config import Scenario
-from scenarios.policies import policy_of
-from scenarios.populations import populate
+from scenarios.data.block_world import settled
+from scenarios.data.populations import populate
+from scenarios.given.config import Scenario
+from scenarios.given.policies import policy_of
 
 SECRET = derive(0, "devices")
 

@@ -21,13 +21,13 @@ from coordinator.protocol.budget import as_float
 from coordinator.protocol.errors import InputError
 from coordinator.server.moments.blocks import BlockParameters
 from coordinator.server.moments.pairs import pair_agreement
-from scenarios.block_world import block_parameters, settle
-from scenarios.config import Scenario
-from scenarios.experiment import run
-from scenarios.metrics import clustering_scores
+from scenarios.data.block_world import block_parameters, settle
+from scenarios.data.metrics import clustering_scores
+from scenarios.given.config import Scenario
 from scenarios.places.in_process import InProcess
 from scenarios.places.session import silent
-from scenarios.predictors import predictor
+from scenarios.run.experiment import run
+from scenarios.theory.predictors import predictor
 
 LEAST_ITEMS, MOST_ITEMS, MOST_USERS = 30, 300, 60_000
 TOLERANCE, ERROR = 0.02, 0.01

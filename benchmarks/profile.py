@@ -28,11 +28,11 @@ from coordinator.protocol.sensing_sets import CHUNK, sense
 from coordinator.protocol.streams import device_streams
 from coordinator.server.aggregation import aggregate
 from coordinator.server.rounds.state import ServerState
-from scenarios.block_world import settled
-from scenarios.config import Scenario
-from scenarios.policies import policy_of
-from scenarios.populations import populate
-from scenarios.shared_sets import answer
+from scenarios.data.block_world import settled
+from scenarios.data.populations import populate
+from scenarios.given.config import Scenario
+from scenarios.given.policies import policy_of
+from scenarios.places.shared_sets import answer
 
 BEST_OF = 15
 

@@ -14,9 +14,9 @@ from typing import Annotated, Any
 import psutil
 import typer
 
-from scenarios.config import Scenario
-from scenarios.experiment import run
+from scenarios.given.config import Scenario
 from scenarios.places.cluster import on_ray
+from scenarios.run.experiment import run
 from scenarios.store.journal import Journal
 
 LOOK = 10

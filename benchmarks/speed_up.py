@@ -18,10 +18,10 @@ import psutil
 import typer
 
 from benchmarks.floor import floor_seconds
-from scenarios.config import Scenario
-from scenarios.experiment import run
+from scenarios.given.config import Scenario
 from scenarios.places.cluster import on_ray
 from scenarios.places.on_ray import OnRay
+from scenarios.run.experiment import run
 
 CORES = 2
 

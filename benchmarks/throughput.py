@@ -16,9 +16,9 @@ import typer
 
 from benchmarks.floor import floor_seconds
 from benchmarks.memory import watch
-from scenarios.config import Scenario
-from scenarios.experiment import run
+from scenarios.given.config import Scenario
 from scenarios.places.cluster import on_ray
+from scenarios.run.experiment import run
 
 
 def measure(

@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from coordinator.server.rounds.state import Ask as Ask
     from coordinator.server.rounds.state import Policy as Policy
     from coordinator.server.rounds.state import ServerState as ServerState
-    from scenarios.config import Scenario as Scenario
     from scenarios.conformance.checks import check as check
     from scenarios.conformance.verdicts import Conformance as Conformance
     from scenarios.from_python import plan as plan
     from scenarios.from_python import run as run
     from scenarios.from_python import sweep as sweep
+    from scenarios.given.config import Scenario as Scenario
     from scenarios.online.config import OnlineScenario as OnlineScenario
     from scenarios.places.backends import Ray as Ray
     from scenarios.places.in_process import InProcess as InProcess
@@ -84,7 +84,7 @@ _HOMES = {
     "coordinator.server.rounds.setting": ("Setting",),
     "coordinator.server.rounds.state": ("Ask", "Policy", "ServerState"),
     "scenarios.places.backends": ("Ray",),
-    "scenarios.config": ("Scenario",),
+    "scenarios.given.config": ("Scenario",),
     "scenarios.online.config": ("OnlineScenario",),
     "scenarios.two_tier.config": ("TwoTierScenario",),
     "scenarios.conformance.checks": ("check",),

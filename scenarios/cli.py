@@ -12,31 +12,31 @@ import typer
 from rich.console import Console
 
 from coordinator.protocol.budget import as_float, parse_epsilon
-from scenarios import report
 from scenarios.app.command import command_of
 from scenarios.app.command import report as tell
+from scenarios.app.entrance import enter, tightened
 from scenarios.app.finishing import finished_run
-from scenarios.bounds import all_bounds, bounds_table
-from scenarios.bounds_tables import show_bounds
-from scenarios.check_command import check
-from scenarios.config import Scenario
-from scenarios.datasets import read_ratings
-from scenarios.entrance import enter, tightened
+from scenarios.app.flags import Backend, Json
+from scenarios.conformance.check_command import check
+from scenarios.data.datasets import read_ratings
+from scenarios.data.rating_split import describe
 from scenarios.experiments import EXPERIMENTS, MAIN_JOB
-from scenarios.flags import Backend, Json
-from scenarios.given import three_columns
+from scenarios.given.config import Scenario
+from scenarios.given.settings import COLUMNS, LIKE_FROM
+from scenarios.given.values import three_columns
 from scenarios.online.adversary_command import HELP as ADVERSARY_HELP
 from scenarios.online.adversary_command import adversary
 from scenarios.places.backends import open_session
 from scenarios.planner.plan_command import plan
 from scenarios.planner.shape import learnable_of
 from scenarios.planner.tables import show_learnable
-from scenarios.rating_split import describe
-from scenarios.records import STDOUT, check_target, deliver
+from scenarios.report import printing as report
+from scenarios.report.records import STDOUT, check_target, deliver
 from scenarios.resume_command import resume
-from scenarios.settings import COLUMNS, LIKE_FROM
 from scenarios.submission import job_commands as submission
 from scenarios.sweep.command import sweep
+from scenarios.theory.bounds import all_bounds, bounds_table
+from scenarios.theory.bounds_tables import show_bounds
 
 app = typer.Typer(
     rich_markup_mode=None,

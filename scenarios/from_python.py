@@ -12,13 +12,13 @@ from typing import Any
 from rich.console import Console
 
 from scenarios.app.finishing import finished_run
-from scenarios.endings import InterruptedRunError
 from scenarios.experiments import experiment_of
+from scenarios.given.endings import InterruptedRunError
+from scenarios.given.settings import ExperimentScenario
 from scenarios.places.backends import Backend, opened
 from scenarios.places.in_process import InProcess
 from scenarios.planner.asking import Asked, planned_for
 from scenarios.returned import PlanResult, RunResult, SweepResult
-from scenarios.settings import ExperimentScenario
 from scenarios.sweep.folder import swept
 from scenarios.sweep.kinds import load_sweep
 

@@ -23,7 +23,7 @@ def draw_items(items: pd.DataFrame) -> Axes:
     Parameters
     ----------
     items : DataFrame
-        As `scenarios.run_tables.items_table` returns it.
+        As `scenarios.run.tables.items_table` returns it.
     """
     axes: Axes = plt.subplots(layout="constrained")[1]
     ordered = items.sort_values("score", ascending=False, ignore_index=True)

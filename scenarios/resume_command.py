@@ -13,10 +13,10 @@ from coordinator.protocol.errors import InputError
 from scenarios.app.command import report
 from scenarios.app.experiment import NOTHING, Experiment, Named
 from scenarios.app.finishing import finished_run
+from scenarios.app.flags import Address, Backend, Cohort, Json, With, Workers
 from scenarios.experiments import EXPERIMENTS
-from scenarios.flags import Address, Backend, Cohort, Json, With, Workers
 from scenarios.places.backends import check_backend, open_session
-from scenarios.records import check_target
+from scenarios.report.records import check_target
 from scenarios.store.chain import drop
 from scenarios.store.locking import sole
 from scenarios.store.mark import FOLDER, MARK, SWEEP, read_mark

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import pandas as pd
 
 from coordinator.protocol.errors import InputError
-from scenarios import report
 from scenarios.app.experiment import Experiment
 from scenarios.app.finishing import Finished
 from scenarios.planner.plan import DesignPlan
 from scenarios.planner.tables import recommendation
+from scenarios.report import printing as report
 from scenarios.sweep.folder import Swept
 
 if TYPE_CHECKING:

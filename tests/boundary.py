@@ -34,7 +34,7 @@ from coordinator.server.rounds.setting import Setting
 from coordinator.server.rounds.state import Ask, Counts, ServerState
 from coordinator.server.statistics.scores import ScoreStatistic
 from coordinator.server.statistics.statistic import Statistic
-from scenarios import shared_sets as together
+from scenarios.places import shared_sets as together
 
 SEED = 0x1234_5678_9ABC_DEF1
 """A run's seed that no other number is likely to look like."""

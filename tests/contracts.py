@@ -23,8 +23,8 @@ from scenarios.conformance.checks import CHECKS, Check
 from scenarios.conformance.finding import Told, choices, subjects
 from scenarios.conformance.subject import Subject
 from scenarios.conformance.verdicts import FAILED, HELD
-from scenarios.experiment import Run, learner_of, run
-from scenarios.policies import policy_of
+from scenarios.given.policies import policy_of
+from scenarios.run.experiment import Run, learner_of, run
 
 if TYPE_CHECKING:
     from scenarios.places.on_ray import OnRay

@@ -22,8 +22,9 @@ from squares import Squares
 from typer.main import get_command
 
 from actors import durable
-from scenarios import cli, files
+from scenarios import cli
 from scenarios.places.in_process import InProcess
+from scenarios.store import files
 from scenarios.store.locking import sole
 from scenarios.store.mark import FOLDER, MARK, read_mark
 from scenarios.store.units import UNIT, UNITS, Units

@@ -17,8 +17,8 @@ from coordinator.server.rounds.query_rounds import Learner
 from coordinator.server.rounds.schedules import Fixed
 from coordinator.server.rounds.setting import Setting
 from coordinator.server.server_half import POSTERIOR
-from scenarios.job import Job
 from scenarios.own.admitting import admitted_for
+from scenarios.run.job import Job
 from scenarios.store.round_store import KeptRounds, Nowhere
 
 ITEMS, RATED, USERS = 20, 5, 20_000

@@ -16,8 +16,7 @@ import pytest
 from runs import Command, Ended, holds_within
 
 from benchmarks.victims import alive, below
-from scenarios import files
-from scenarios.store import chain
+from scenarios.store import chain, files
 from scenarios.store.chain import Chain, kept_records
 
 TIMED = {"seconds", "seconds_per_iteration", "peak_memory_mb"}

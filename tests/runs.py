@@ -15,15 +15,15 @@ from actors.log import files_of
 from coordinator.protocol.rows import RowTable
 from scenarios.app.experiment import Ended as Seed
 from scenarios.app.finishing import Finished, write_folder
-from scenarios.claiming import mark_of_run
-from scenarios.config import Scenario
-from scenarios.datasets import RatingTable
-from scenarios.experiment import Run, run
+from scenarios.data.datasets import RatingTable
+from scenarios.data.rating_split import Split
+from scenarios.given.config import Scenario
 from scenarios.places.in_process import InProcess
 from scenarios.places.session import Progress, silent
-from scenarios.rating_split import Split
-from scenarios.results import record
-from scenarios.run_tables import tables_of
+from scenarios.run.claiming import mark_of_run
+from scenarios.run.experiment import Run, run
+from scenarios.run.results import record
+from scenarios.run.tables import tables_of
 from scenarios.store.mark import FOLDER
 from scenarios.store.taking import take
 from scenarios.store.units import UNIT, UNITS

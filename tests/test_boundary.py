@@ -21,10 +21,10 @@ from coordinator.protocol.coins import derive
 from coordinator.protocol.messages import Query, Release
 from coordinator.server.statistics.scores import ScoreStatistic
 from coordinator.server.statistics.statistic import Statistic
-from scenarios import shared_sets as together
-from scenarios.config import Scenario
-from scenarios.experiment import Run
+from scenarios.given.config import Scenario
 from scenarios.places import in_process
+from scenarios.places import shared_sets as together
+from scenarios.run.experiment import Run
 
 IMPORT_ALL = """
 import importlib, json, pkgutil, sys

@@ -27,15 +27,15 @@ LIGHT = {
     "coordinator.protocol.messages": NUMERICAL,
     "coordinator.server.mechanisms": NUMERICAL,
     "coordinator.server.server_half": NUMERICAL,
-    "scenarios.config": NUMERICAL,
+    "scenarios.given.config": NUMERICAL,
     "scenarios.cli": ("sklearn", "ray", "matplotlib"),
-    "scenarios.entrance": NUMERICAL,
-    "scenarios.files": NUMERICAL,
-    "scenarios.given": NUMERICAL,
+    "scenarios.app.entrance": NUMERICAL,
+    "scenarios.store.files": NUMERICAL,
+    "scenarios.given.values": NUMERICAL,
     "scenarios.store.mark": NUMERICAL,
     "scenarios.submission.request": NUMERICAL,
     "scenarios.places.sending": NUMERICAL,
-    "scenarios.validation": NUMERICAL,
+    "scenarios.given.validation": NUMERICAL,
 }
 """A module, and what a fresh interpreter must not hold once it has imported it."""
 

@@ -11,10 +11,10 @@ import numpy as np
 from benchmarks.rivals.equality import FALSE_ALARM, Counts, compared
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms.hadamard import ROWS
-from scenarios.config import Scenario
-from scenarios.experiment import Run, run
+from scenarios.given.config import Scenario
+from scenarios.given.validation import validated
 from scenarios.places.in_process import InProcess
-from scenarios.validation import validated
+from scenarios.run.experiment import Run, run
 
 OURS: dict[str, dict[str, Any]] = {
     "maxsense": {"design": "maxsense"},

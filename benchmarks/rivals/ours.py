@@ -7,12 +7,12 @@ from dataclasses import asdict
 from typing import Any
 
 from benchmarks.rivals.inside.one_bit import OneBit
-from scenarios.config import Scenario
-from scenarios.experiment import run
+from scenarios.given.config import Scenario
+from scenarios.given.validation import validated
 from scenarios.places.cluster import on_ray
 from scenarios.places.in_process import InProcess
 from scenarios.places.session import Session
-from scenarios.validation import validated
+from scenarios.run.experiment import run
 
 
 def scenario_of(job: OneBit, users: int) -> Scenario:

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from scenarios.app.experiment import Experiment
 from scenarios.app.finishing import finished_run
-from scenarios.flags import (
+from scenarios.app.flags import (
     Address,
     Backend,
     Cohort,
@@ -22,10 +22,10 @@ from scenarios.flags import (
     Workers,
     with_fields,
 )
-from scenarios.mechanisms import all_settings
+from scenarios.given.mechanisms import all_settings
 from scenarios.own.importing import read_settings
-from scenarios.records import check_target
-from scenarios.report import report_record
+from scenarios.report.printing import report_record
+from scenarios.report.records import check_target
 
 _OWN = frozenset({"setting", "helpers"})
 

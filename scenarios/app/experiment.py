@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 from pydantic import BaseModel
 from rich.console import Console
 
-from scenarios.columns import Column
+from scenarios.given.validation import validated
+from scenarios.report.columns import Column
 from scenarios.store.mark import Mark
 from scenarios.store.taking import mark_of, scenario_of
-from scenarios.validation import validated
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -12,9 +12,9 @@ from rich.console import Console
 
 from coordinator.protocol.errors import InputError, PolicyError
 from scenarios.app.experiment import Ended, Experiment, Running, S
-from scenarios.columns import mean_of
-from scenarios.files import write_bytes
-from scenarios.records import write_result
+from scenarios.report.columns import mean_of
+from scenarios.report.records import write_result
+from scenarios.store.files import write_bytes
 from scenarios.store.holding import done_in, require_counts
 from scenarios.store.taking import take
 

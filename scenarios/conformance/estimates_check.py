@@ -12,8 +12,8 @@ from coordinator.server.own import OwnDesign
 from scenarios.conformance.server_checks import EPSILON, ITEMS
 from scenarios.conformance.subject import Size, Subject
 from scenarios.conformance.verdicts import Failed, Unchecked
-from scenarios.experiment import run
 from scenarios.places.in_process import InProcess
+from scenarios.run.experiment import run
 
 RUNS, USERS = 20, 1 << 12
 FALSE_ALARM = 1e-5

@@ -18,12 +18,12 @@ from coordinator.protocol.mechanisms import half_of as public_half
 from coordinator.protocol.messages import Query
 from coordinator.protocol.own import Mechanism
 from coordinator.server.server_half import POOLED, ServerHalf
-from scenarios.block_world import settle
-from scenarios.config import Scenario
 from scenarios.conformance.subject import PLAIN, PUBLIC, RUN, TINY, Size, Subject
-from scenarios.mechanisms import server_half
+from scenarios.data.block_world import settle
+from scenarios.given.config import Scenario
+from scenarios.given.mechanisms import server_half
+from scenarios.given.policies import asked_epsilon
 from scenarios.own.halves import OwnHalf, OwnSettings, half_of_class, own_of, settings_in
-from scenarios.policies import asked_epsilon
 
 Told = Mapping[str, Any]
 """Settings by name, those that are not the default."""

@@ -9,14 +9,14 @@ from fractions import Fraction
 import numpy as np
 
 from coordinator.server.mechanisms import found
-from scenarios.config import Scenario
 from scenarios.conformance.subject import Size, Subject
 from scenarios.conformance.verdicts import Failed, Unchecked
-from scenarios.experiment import Run, run
-from scenarios.metrics import clustering_scores
+from scenarios.data.metrics import clustering_scores
+from scenarios.given.config import Scenario
 from scenarios.own.halves import OwnSettings
 from scenarios.places.in_process import InProcess
-from scenarios.predictors import predictor
+from scenarios.run.experiment import Run, run
+from scenarios.theory.predictors import predictor
 
 EPSILON = Fraction(2)
 RUNS, ITEMS = 20, 40

@@ -21,7 +21,7 @@ from coordinator.protocol.messages import Query
 from coordinator.protocol.public_half import PublicHalf
 from coordinator.protocol.rows import RowTable
 from coordinator.server.server_half import ServerHalf
-from scenarios.config import Scenario
+from scenarios.given.config import Scenario
 
 EPSILONS = (Fraction(1, 10), Fraction(1), Fraction(3))
 """Where channels are enumerated, if nothing else is said [nats]."""

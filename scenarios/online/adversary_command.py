@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 
 from scenarios.places.in_process import InProcess
-from scenarios.records import STDOUT, check_target, deliver
+from scenarios.report.records import STDOUT, check_target, deliver
 
 HELP = """Set an adversary of the p-REC paper against recommenders; print the bound beside the measurement.
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from coordinator.protocol.errors import InputError
 from coordinator.server.online.recommenders import compared_in
+from scenarios.given.validation import validated
 from scenarios.online.adversaries import halving_world, slow_halving_world
 from scenarios.online.chains import ChainStep, claim_1, theorem_15_chain
 from scenarios.online.config import OnlineScenario
@@ -21,7 +22,6 @@ from scenarios.online.random_settings import measure
 from scenarios.online.run import run_online
 from scenarios.online.worlds import World
 from scenarios.places.session import Session
-from scenarios.validation import validated
 
 Row = dict[str, Any]
 Adversary = Callable[[OnlineScenario, int, Session], Row]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scenarios.columns import Average, Column
+from scenarios.report.columns import Average, Column
 
 COLUMNS = (
     Column(name="seed", average=Average.FIRST),

@@ -10,8 +10,8 @@ from pydantic import Field, model_validator
 from coordinator.protocol.ballots import MOST_OBJECTS
 from coordinator.protocol.budget import as_float
 from coordinator.server.online.recommenders import recommender_of, still_names
-from scenarios.given import Exact, GivenColumns, GivenPath, brief
-from scenarios.settings import COLUMNS, LIKE_FROM, SEED, ExperimentScenario, Seed
+from scenarios.given.settings import COLUMNS, LIKE_FROM, SEED, ExperimentScenario, Seed
+from scenarios.given.values import Exact, GivenColumns, GivenPath, brief
 
 MOST_VOTERS = 10**9
 MOST_ROUNDS = 10**8

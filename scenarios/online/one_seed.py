@@ -12,7 +12,7 @@ from scenarios.online.config import OnlineScenario
 from scenarios.online.kept_clients import KeptClients
 from scenarios.online.results import clients_table, record, rounds_table, voters_table
 from scenarios.online.run import OnlineRun, build_world, run_online
-from scenarios.report import progress
+from scenarios.report.printing import progress
 
 
 def serve_seed(scenario: OnlineScenario, running: Running) -> Ended:

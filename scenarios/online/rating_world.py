@@ -11,10 +11,10 @@ from actors.voters import RatingVoters
 from coordinator.protocol.arrays import Bools, Bools2, Indices2
 from coordinator.protocol.coins import derive
 from coordinator.protocol.errors import InputError
-from scenarios.datasets import RatingTable, read_ratings
+from scenarios.data.datasets import RatingTable, read_ratings
+from scenarios.data.rating_split import judge_likes
 from scenarios.online.config import REFERENCE, OnlineScenario
 from scenarios.online.worlds import ClientWorld, World, all_votes, distances, measured
-from scenarios.rating_split import judge_likes
 
 LEAST_ROUNDS = 20
 """Clients have at least so many rounds, where their number is not given."""

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from scenarios.report import text_of
+from scenarios.report.printing import text_of
 
 
 def show_rows(console: Console, rows: Sequence[Mapping[str, Any]], title: str) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import ray
 
 from coordinator.protocol.errors import BlindrecError, InputError
-from scenarios.endings import same_handlers
+from scenarios.given.endings import same_handlers
 from scenarios.places.head_watch import HeadWatch
 from scenarios.places.loopback import alone, without_folder
 from scenarios.places.on_ray import OnRay

@@ -21,8 +21,8 @@ from coordinator.server.rounds.conductor import Conductor
 from coordinator.server.rounds.state import Ask
 from coordinator.server.statistics.statistic import Statistic, merge
 from scenarios.places.session import Crew, Done, O, Progress, R, T, Work, check_workers
+from scenarios.places.shared_sets import answer, rehearse
 from scenarios.places.worker_threads import A, work
-from scenarios.shared_sets import answer, rehearse
 
 Cast = Mapping[str, list[Any]]
 """The cohorts of each kind of devices."""
@@ -152,7 +152,7 @@ class LocalFleet:
 
 
 class Queries:
-    """Carries queries to devices; both sides of a block share public data, see `scenarios.shared_sets`."""
+    """Carries queries to devices; both sides of a block share public data, see `scenarios.places.shared_sets`."""
 
     def __init__(
         self, job: Work[Any, Any, Any], cast: Cast, threads: ThreadPoolExecutor | None, more: Callable[[int], None]

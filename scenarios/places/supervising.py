@@ -17,7 +17,7 @@ from coordinator.server.fleet.cohorts import Cohorts
 from coordinator.server.fleet.coordinator import start_coordinator
 from coordinator.server.fleet.retrying import got
 from scenarios.places.session import O, Progress, R, T, Work
-from scenarios.spending import require_there
+from scenarios.places.spending import require_there
 
 POLL, POLL_AGAIN = 0.2, 0.02
 """Seconds between two calls of the coordinator, and the shorter time while it waits to have a round stored."""

@@ -9,14 +9,14 @@ from typing import Any
 
 from coordinator.protocol.errors import InputError
 from coordinator.server.server_half import TRUST_LOCAL
-from scenarios.config import Scenario, load_scenario
-from scenarios.datasets import read_ratings
-from scenarios.given import brief
+from scenarios.data.datasets import read_ratings
+from scenarios.data.populations import cluster_sizes
+from scenarios.given.config import Scenario, load_scenario
+from scenarios.given.values import brief
 from scenarios.planner.candidates import any_design
 from scenarios.planner.needs import Target
 from scenarios.planner.plan import TOO_MANY, DesignPlan, plan
 from scenarios.planner.shape import NOT_THE_FILE, shape_of
-from scenarios.populations import cluster_sizes
 
 _THEIRS = ("items", "rated", "like", "class_shares", "cluster_shares")
 """Settings that a file of ratings determines."""
@@ -33,11 +33,11 @@ class Asked:
     users : int
         Number of users there are; without an epsilon the smallest epsilon is found for which they are enough.
     ratings, columns, like_from
-        A file whose shape to plan for, and how it is read; see `scenarios.datasets.read_ratings`.
+        A file whose shape to plan for, and how it is read; see `scenarios.data.datasets.read_ratings`.
     items, rated, epsilon, like, class_shares, cluster_shares
-        The world, in all forms that `scenarios.config.Scenario` takes.
+        The world, in all forms that `scenarios.given.config.Scenario` takes.
     settings : mapping
-        Settings that several mechanisms share, by their names; see `scenarios.mechanisms.shared_settings`.
+        Settings that several mechanisms share, by their names; see `scenarios.given.mechanisms.shared_settings`.
     own : dict
         A user's own design to plan for as well: ``design`` and its settings.
     """

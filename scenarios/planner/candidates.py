@@ -13,10 +13,10 @@ from coordinator.protocol.errors import InputError
 from coordinator.server.mechanisms import found
 from coordinator.server.own import KMEANS
 from coordinator.server.server_half import POSTERIOR, TRUST_LOCAL, ServerHalf
-from scenarios.block_world import settle
-from scenarios.config import Scenario
-from scenarios.mechanisms import server_half
-from scenarios.separability import inseparable
+from scenarios.data.block_world import settle
+from scenarios.given.config import Scenario
+from scenarios.given.mechanisms import server_half
+from scenarios.theory.separability import inseparable
 
 _WORLD = ("items", "rated", "clusters", "like", "class_shares", "cluster_shares", "seed")
 

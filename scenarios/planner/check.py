@@ -8,10 +8,10 @@ from rich.console import Console
 
 from scenarios.app.experiment import Running
 from scenarios.app.finishing import run_seeds
-from scenarios.config import Scenario
-from scenarios.main_job import MainJob
+from scenarios.given.config import Scenario
 from scenarios.places.session import Session
-from scenarios.predictors import predictor
+from scenarios.run.main_job import MainJob
+from scenarios.theory.predictors import predictor
 
 
 def check_plan(scenario: Scenario, session: Session, *, repeat: int, console: Console) -> dict[str, Any]:

@@ -11,9 +11,9 @@ from actors.device import Cohort
 from coordinator.protocol.coins import derive
 from coordinator.server.aggregation import aggregate
 from coordinator.server.rounds.state import ServerState
-from scenarios.config import Scenario
-from scenarios.policies import asked_epsilon, policy_of
-from scenarios.populations import populate
+from scenarios.data.populations import populate
+from scenarios.given.config import Scenario
+from scenarios.given.policies import asked_epsilon, policy_of
 
 _SECONDS, _FIRST, _MOST = 0.5, 64, 1 << 20
 

@@ -14,12 +14,12 @@ from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.channels import LARGEST_EPSILON
 from coordinator.protocol.errors import InputError
 from coordinator.server.moments.signs import SignMoments
-from scenarios import toy_prediction
-from scenarios.block_world import block_parameters
-from scenarios.config import Scenario
+from scenarios.data.block_world import block_parameters
+from scenarios.given.config import Scenario
 from scenarios.planner.candidates import Candidate
 from scenarios.planner.simulated import simulated
-from scenarios.predictors import Predictor, from_moments, predictor
+from scenarios.theory import toy_prediction
+from scenarios.theory.predictors import Predictor, from_moments, predictor
 
 MOST_USERS = 10**15
 """Nobody has more users; beyond it a plan says so."""

@@ -10,14 +10,14 @@ from typing import Any
 from coordinator.protocol.admitted import UNCHECKED
 from coordinator.protocol.budget import Epsilon, as_float, as_json, parse_epsilon
 from coordinator.protocol.errors import InputError
-from scenarios.bounds import all_bounds, bounds_table
-from scenarios.config import Scenario
-from scenarios.experiment import own_of
+from scenarios.data.populations import class_shares, cluster_sizes
+from scenarios.given.config import Scenario
 from scenarios.planner.candidates import Candidate, candidates, own_candidates
 from scenarios.planner.needs import MOST_USERS, Target, epsilon_needed, users_needed
 from scenarios.planner.simulated import simulated
-from scenarios.populations import class_shares, cluster_sizes
-from scenarios.predictors import predictor
+from scenarios.run.experiment import own_of
+from scenarios.theory.bounds import all_bounds, bounds_table
+from scenarios.theory.predictors import predictor
 from scenarios.theory.sufficient_users import sufficient_users
 
 SIMULATED = "simulated"
@@ -36,7 +36,7 @@ class DesignPlan:
         ``users``, needed for the target, is None where `note` says why. Accuracy and exact are those with
         ``users_here``, or with ``users`` where that is None. One's own have ``channel``: how far it was checked.
     bounds : list of dict
-        Lower bounds: ``name, users, valid`` and what `scenarios.bounds.Bound` holds.
+        Lower bounds: ``name, users, valid`` and what `scenarios.theory.bounds.Bound` holds.
     recommended : Candidate or None
         The design that protects all a device holds and needs the fewest users (or the least epsilon).
     best : dict or None

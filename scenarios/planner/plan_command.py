@@ -11,13 +11,13 @@ from rich.console import Console
 
 from coordinator.protocol.budget import parse_epsilon
 from coordinator.protocol.errors import InputError
-from scenarios.config import MOST_USERS as MOST_SIMULATED
-from scenarios.config import Scenario
-from scenarios.flags import Address, Backend, Json, Setting, Workers, with_fields
-from scenarios.given import three_columns
-from scenarios.mechanisms import all_settings, shared_settings
+from scenarios.app.flags import Address, Backend, Json, Setting, Workers, with_fields
+from scenarios.given.config import MOST_USERS as MOST_SIMULATED
+from scenarios.given.config import Scenario
+from scenarios.given.mechanisms import all_settings, shared_settings
+from scenarios.given.values import three_columns
 from scenarios.own.importing import read_settings
-from scenarios.records import STDOUT, check_target, deliver
+from scenarios.report.records import STDOUT, check_target, deliver
 
 WORLD = ("like", "class_shares", "cluster_shares", "columns", "like_from")
 """Fields of a scenario that a plan takes as a run does."""

@@ -11,12 +11,12 @@ from coordinator.protocol.budget import parse_epsilon
 from coordinator.protocol.coins import derive
 from coordinator.protocol.errors import InputError
 from coordinator.server.decoding.line import kmeans_on_line
-from scenarios.config import Scenario, load_scenario
-from scenarios.datasets import RatingTable
+from scenarios.data.datasets import RatingTable
+from scenarios.data.rating_split import judge_likes
+from scenarios.given.config import Scenario, load_scenario
 from scenarios.planner.candidates import any_design
 from scenarios.planner.needs import Target
 from scenarios.planner.plan import in_words, quick_best
-from scenarios.rating_split import judge_likes
 
 PRIOR = 5
 """Ratings of average taste that are added to an item's own before items are sorted."""
@@ -59,7 +59,7 @@ def shape_of(
     table : RatingTable
         The ratings.
     like_from : float or None
-        As in `scenarios.rating_split.judge_likes`.
+        As in `scenarios.data.rating_split.judge_likes`.
     clusters : int
         Number of item clusters.
     epsilon, theta

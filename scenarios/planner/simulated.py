@@ -10,10 +10,10 @@ from functools import lru_cache
 import numpy as np
 import scipy
 
-from scenarios.block_world import known_world
-from scenarios.config import Scenario
-from scenarios.experiment import run
+from scenarios.data.block_world import known_world
+from scenarios.given.config import Scenario
 from scenarios.places.in_process import InProcess
+from scenarios.run.experiment import run
 
 SECONDS, FEWEST, MOST = 60.0, 3, 20
 """Most seconds of a simulation, and its fewest and most seeds."""

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from coordinator.protocol.admitted import UNCHECKED
 from coordinator.server.server_half import TRUST_CURATOR
-from scenarios.mechanisms import server_half
+from scenarios.given.mechanisms import server_half
 from scenarios.planner.needs import MOST_USERS
 from scenarios.planner.plan import SIMULATED, TOO_MANY, DesignPlan, in_words
 

@@ -21,7 +21,7 @@ from actors.durable import make_folder
 from actors.keeper import Books, Keeper
 from actors.log import FORMAT, count_lines
 from coordinator.protocol.errors import InputError, LedgerError, LostError
-from scenarios.files import write_bytes
+from scenarios.store.files import write_bytes
 from scenarios.store.mark import FOLDER, MARK, UNCLAIMED, bound, read_mark
 from scenarios.store.units import UNIT, UNITS
 

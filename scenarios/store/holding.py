@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from coordinator.protocol.errors import InputError, LostError
-from scenarios.endings import kept
+from scenarios.given.endings import kept
 from scenarios.store.chain import drop, kept_records
 from scenarios.store.locking import sole
 from scenarios.store.mark import read_mark

@@ -15,7 +15,7 @@ from coordinator.server.statistics.counts import CountStatistic
 from coordinator.server.statistics.pairs import PairStatistic
 from coordinator.server.statistics.scores import ScoreStatistic
 from coordinator.server.statistics.statistic import Statistic
-from scenarios.policies import code_digest
+from scenarios.given.policies import code_digest
 from scenarios.store.booked import Answered, require_booked
 from scenarios.store.chain import Chain, Codec, Numbers
 

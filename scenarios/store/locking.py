@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from coordinator.protocol.errors import InputError
-from scenarios.files import clear, try_folder
+from scenarios.store.files import clear, try_folder
 
 
 @contextmanager

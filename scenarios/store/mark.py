@@ -12,8 +12,8 @@ from typing import Any
 
 from actors.log import FORMAT
 from coordinator.protocol.errors import InputError
-from scenarios.files import write_json
-from scenarios.given import LARGEST_WHOLE
+from scenarios.given.values import LARGEST_WHOLE
+from scenarios.store.files import write_json
 
 FOLDER, MARK = "rounds", "scenario.json"
 RUN, ONLINE, TWO_TIER, SWEEP = KINDS = "run", "online", "two-tier", "sweep"
@@ -44,7 +44,7 @@ class Mark:
     source_sha256 : str or None
         Digest of the file of ratings, or of the world file, that it reads.
     code_sha256 : str
-        Digest of the code that asks; see `scenarios.policies.code_digest`.
+        Digest of the code that asks; see `scenarios.given.policies.code_digest`.
     repeat : int
         Number of seeds.
     """

@@ -11,9 +11,9 @@ from pydantic import BaseModel
 
 from actors.durable import make_folder
 from coordinator.protocol.errors import InputError, LostError
-from scenarios.files import left_over, try_folder
-from scenarios.given import file_sha256
-from scenarios.policies import code_digest
+from scenarios.given.policies import code_digest
+from scenarios.given.values import file_sha256
+from scenarios.store.files import left_over, try_folder
 from scenarios.store.mark import FOLDER, MARK, RUN, SWEEP, Mark, read_mark
 
 M = TypeVar("M", bound=BaseModel)

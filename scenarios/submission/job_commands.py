@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from coordinator.protocol.errors import InputError
-from scenarios.files import write_bytes
 from scenarios.places.sending import check_folder, entrypoint, environment, left_out
 from scenarios.places.withheld import told
-from scenarios.records import STDOUT, check_target
+from scenarios.report.records import STDOUT, check_target
+from scenarios.store.files import write_bytes
 from scenarios.submission.parcel import DamagedError
 from scenarios.submission.request import check_request
 

@@ -9,14 +9,14 @@ from typing import Any
 
 import pandas as pd
 
-from scenarios.config import MOST_USERS
+from scenarios.given.config import MOST_USERS
+from scenarios.given.validation import validated
 from scenarios.sweep.adaptive_measure import Key, Measured, Unit, measure
 from scenarios.sweep.adaptive_settings import GENEROUS, Comparison, check_comparison
 from scenarios.sweep.adaptive_summary import points_of, rows_table, summarize
 from scenarios.sweep.adaptive_tables import show
 from scenarios.sweep.kind import Figures, Kind, Sweep
 from scenarios.sweep.schemes import SCHEMES
-from scenarios.validation import validated
 
 HELP = """Compare how many users it takes to get all labels right: one round against adaptive rounds, over items N.
 

@@ -11,12 +11,12 @@ import time
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from scenarios.config import Scenario
-from scenarios.experiment import learner_of, run
-from scenarios.metrics import clustering_scores
+from scenarios.data.metrics import clustering_scores
+from scenarios.data.populations import populate
+from scenarios.given.config import Scenario
 from scenarios.places.in_process import InProcess
 from scenarios.places.worker_threads import stop_if_abandoned
-from scenarios.populations import populate
+from scenarios.run.experiment import learner_of, run
 from scenarios.store.round_store import Held, KeptRounds, Nowhere
 from scenarios.sweep.adaptive_settings import DEVICES
 from scenarios.sweep.course import Standing, steps

@@ -8,13 +8,13 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from coordinator.protocol.budget import as_json
 from coordinator.protocol.errors import InputError
-from scenarios.config import MOST_USERS, Scenario, load_scenario
-from scenarios.given import brief
+from scenarios.data.populations import cluster_sizes
+from scenarios.given.config import MOST_USERS, Scenario, load_scenario
+from scenarios.given.values import brief
 from scenarios.planner.needs import Target
-from scenarios.populations import cluster_sizes
-from scenarios.separability import inseparable
 from scenarios.sweep.schemes import DESIGNS, SCHEMES
 from scenarios.sweep.threshold import predicted_users
+from scenarios.theory.separability import inseparable
 
 DEVICES: Literal["devices"] = "devices"
 MOMENTS: Literal["moments"] = "moments"

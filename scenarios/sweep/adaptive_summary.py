@@ -10,8 +10,7 @@ from typing import Any
 import pandas as pd
 
 from coordinator.protocol.budget import as_float
-from scenarios.bounds import all_bounds, binding
-from scenarios.intervals import (
+from scenarios.report.intervals import (
     CONFIDENCE,
     Interval,
     mean_interval,
@@ -23,6 +22,7 @@ from scenarios.intervals import (
 from scenarios.sweep.adaptive_measure import Key, Measured
 from scenarios.sweep.adaptive_settings import Comparison
 from scenarios.sweep.schemes import BASE, SCHEMES
+from scenarios.theory.bounds import all_bounds, binding
 
 Units = Mapping[Key, Measured]
 NOTHING: Interval = (None, None, None)

@@ -8,9 +8,9 @@ from typing import Any
 
 from rich.console import Console
 
+from scenarios.report.tables import interval, ratio, remark, show_table, whole
 from scenarios.sweep.adaptive_settings import MOMENTS
 from scenarios.sweep.adaptive_summary import whom
-from scenarios.tables import interval, ratio, remark, show_table, whole
 
 _COLUMNS = ("N", "scheme", "users", "95 %", "all right", "rounds", "planned", "ratio", "its 95 %")
 _ends = partial(interval, missing="open")

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 from rich.console import Console
 
-from scenarios.tables import show_table
+from scenarios.report.tables import show_table
 
 PANELS = {
     "flip_found": "flip found",

@@ -10,8 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from coordinator.protocol.budget import as_float, parse_epsilon
 from coordinator.protocol.errors import InputError
-from scenarios.config import Scenario
-from scenarios.mechanisms import all_settings
+from scenarios.given.config import Scenario
+from scenarios.given.mechanisms import all_settings
 
 Criterion = Literal["exact", "share", "top"]
 """Success: all labels right (the paper's), a share of them, or that share of the 50 most popular items."""

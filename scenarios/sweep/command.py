@@ -9,14 +9,14 @@ import typer
 from rich.console import Console
 from typer.core import TyperGroup
 
-from scenarios.flags import Address, Backend, Json, Workers, with_fields
+from scenarios.app.flags import Address, Backend, Json, Workers, with_fields
 from scenarios.places.backends import check_backend, open_session
-from scenarios.records import STDOUT, check_target, deliver
+from scenarios.report.records import STDOUT, check_target, deliver
+from scenarios.report.tables import printed
 from scenarios.sweep.folder import swept
 from scenarios.sweep.kind import Kind, Sweep
 from scenarios.sweep.kinds import KINDS, load_sweep, sweep_of
 from scenarios.sweep.users import USERS
-from scenarios.tables import printed
 
 Out = Annotated[Path, typer.Option(help="Folder of the sweep: new, or of the same sweep, to go on.")]
 GRID = "sample-complexity"

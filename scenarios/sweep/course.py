@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from coordinator.protocol.arrays import Indices
 from coordinator.server.rounds.query_rounds import Learner, Round
 from coordinator.server.rounds.state import ServerState
-from scenarios.metrics import clustering_scores
+from scenarios.data.metrics import clustering_scores
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

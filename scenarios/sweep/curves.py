@@ -9,11 +9,11 @@ from typing import Any
 import pandas as pd
 
 from coordinator.protocol.budget import as_float
-from scenarios.bounds import all_bounds, binding
-from scenarios.config import Scenario
+from scenarios.given.config import Scenario
 from scenarios.sweep.axes import TOP
 from scenarios.sweep.grid import Grid, fields_of
 from scenarios.sweep.threshold import adapts
+from scenarios.theory.bounds import all_bounds, binding
 
 AXES: dict[str, Callable[[Scenario], float]] = {
     "items": lambda setting: float(setting.items or 0),

@@ -10,14 +10,14 @@ from coordinator.server.design import EmulatedDesign
 from coordinator.server.rounds.query_rounds import Outcome, conduct
 from coordinator.server.rounds.state import Ask
 from coordinator.server.statistics.scores import ScoreStatistic
-from scenarios.config import Scenario
-from scenarios.emulation import Emulated
-from scenarios.experiment import learner_of
-from scenarios.metrics import ClusteringScores, clustering_scores
+from scenarios.data.metrics import ClusteringScores, clustering_scores
+from scenarios.data.populations import Population, class_shares, populate
+from scenarios.given.config import Scenario
+from scenarios.given.policies import asked_epsilon, policy_of
 from scenarios.places.worker_threads import stop_if_abandoned
-from scenarios.policies import asked_epsilon, policy_of
-from scenarios.populations import Population, class_shares, populate
+from scenarios.run.experiment import learner_of
 from scenarios.store.round_store import KeptRounds, Nowhere
+from scenarios.sweep.emulation import Emulated
 from scenarios.sweep.prefixes import learned, only_query
 
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from coordinator.protocol.errors import InputError
-from scenarios.files import write_figure, write_table
 from scenarios.places.session import Session
-from scenarios.records import write_result
+from scenarios.report.records import write_result
+from scenarios.store.files import write_figure, write_table
 from scenarios.store.holding import held_in
 from scenarios.store.mark import SWEEP, Mark
 from scenarios.store.taking import take

@@ -12,10 +12,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from coordinator.protocol.budget import as_json
 from coordinator.protocol.errors import InputError
-from scenarios.config import MOST_USERS, Scenario, load_scenario
-from scenarios.populations import cluster_sizes, populate
+from scenarios.data.populations import cluster_sizes, populate
+from scenarios.given.config import MOST_USERS, Scenario, load_scenario
+from scenarios.given.validation import first_line
 from scenarios.sweep.axes import LABELS, TOP, Criterion, Fit, check_fit, variant
-from scenarios.validation import first_line
 
 BUILT_IN = Path(__file__).parent / "grids"
 SHARE = "rated_share"
@@ -52,7 +52,7 @@ class GridFile(BaseModel):
     decoders : list of str
         Read from the same releases, so that they are paired; default: the one that each setting has by itself.
     base : dict
-        Keys of `scenarios.config.Scenario` that all settings have.
+        Keys of `scenarios.given.config.Scenario` that all settings have.
     grid : list of dict
         Keys of a scenario; the lists of one table expand as a cartesian product. ``rated_share`` stands for ``rated``.
     fit : list of Fit

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from coordinator.protocol.errors import InputError
-from scenarios.given import brief, read_toml
+from scenarios.given.values import brief, read_toml
 from scenarios.sweep.adaptive import ADAPTIVE
 from scenarios.sweep.grid import BUILT_IN, built_in_grids
 from scenarios.sweep.kind import Kind, Sweep

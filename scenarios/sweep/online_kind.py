@@ -10,7 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from coordinator.protocol.errors import InputError
 from coordinator.server.online.recommenders import compared_in, found, recommender_of, still_names
-from scenarios.given import file_sha256, three_columns
+from scenarios.given.validation import validated
+from scenarios.given.values import file_sha256, three_columns
 from scenarios.online.adversaries import halving_world
 from scenarios.online.config import OnlineScenario
 from scenarios.online.privacy_bounds import epsilon_proved
@@ -19,7 +20,6 @@ from scenarios.sweep.online import OnlineSweep, RatingsSweep
 from scenarios.sweep.online_axes import HALVING, OnlineSetting, parse_axes
 from scenarios.sweep.online_ratings import RATINGS, RatingsGrid, check_file
 from scenarios.sweep.online_settings import OnlineGrid, Point
-from scenarios.validation import validated
 
 SEEDS = 60
 CLIENTS = 50

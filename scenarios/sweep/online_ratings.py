@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from coordinator.server.online.recommenders import compared_in, recommender_of
+from scenarios.given.validation import validated
 from scenarios.online.config import REFERENCE, OnlineScenario
 from scenarios.online.results import client_record
 from scenarios.online.run import build_world, proved, run_online
 from scenarios.online.worlds import World
 from scenarios.places.in_process import InProcess
 from scenarios.places.worker_threads import stop_if_abandoned
-from scenarios.validation import validated
 
 RATINGS = "ratings"
 """What recommenders that are compared on ratings files say in `NamedRecommender.compared`."""

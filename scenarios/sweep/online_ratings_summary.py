@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from scenarios.intervals import CONFIDENCE, mean_interval, named, standard_error
+from scenarios.report.intervals import CONFIDENCE, mean_interval, named, standard_error
 from scenarios.sweep.online_ratings import Key, Measured, RatingsGrid, clients_table
 from scenarios.sweep.online_summary import rows_table, told
 

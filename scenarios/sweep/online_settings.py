@@ -8,9 +8,9 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from coordinator.server.online.recommenders import compared_in, recommender_of
+from scenarios.given.validation import validated
 from scenarios.online.config import OnlineScenario
 from scenarios.sweep.online_axes import AXES, HALVING, OnlineSetting, compared_on
-from scenarios.validation import validated
 
 THEOREM_6 = "theorem-6"
 """Recommenders that say they are compared there meet the halving adversary on axes that are halved."""

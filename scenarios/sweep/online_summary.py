@@ -11,13 +11,13 @@ import numpy as np
 import pandas as pd
 
 from coordinator.server.online.recommenders import recommender_of
-from scenarios.intervals import CONFIDENCE, mean_interval, named, standard_error
 from scenarios.online.constructive import attack
 from scenarios.online.exact import epsilon_exact
 from scenarios.online.loss_bounds import loss_bound, loss_lower_bound
 from scenarios.online.loss_worst_case import worst_loss_sim
 from scenarios.online.privacy_bounds import epsilon_proved
 from scenarios.online.privacy_lower_bounds import epsilon_needed, own_lower_bound
+from scenarios.report.intervals import CONFIDENCE, mean_interval, named, standard_error
 from scenarios.sweep.online_axes import HALVING, RANDOM, OnlineSetting
 from scenarios.sweep.online_settings import OnlineGrid, Point
 from scenarios.sweep.online_units import Key, Measured

@@ -8,8 +8,8 @@ from typing import Any
 from rich.console import Console
 
 from coordinator.server.online.recommenders import still_names
+from scenarios.report.tables import interval_of, number, percent, remark, show_table
 from scenarios.sweep.online_axes import AXES, OnlineSetting
-from scenarios.tables import interval_of, number, percent, remark, show_table
 
 Row = Mapping[str, Any]
 _COLUMNS: tuple[str, ...] = ("loss", "s.e.", "95 %", "bound (L)", "Thm 6", "epsilon", "exact", "at least")

@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaincinv
 
-from scenarios.block_world import settle
-from scenarios.config import Scenario
-from scenarios.intervals import standard_error
+from scenarios.data.block_world import settle
+from scenarios.given.config import Scenario
 from scenarios.planner.needs import Target
-from scenarios.predictors import predictor
+from scenarios.report.intervals import standard_error
 from scenarios.sweep.axes import LABELS, TOP, Fit, divisor, value
 from scenarios.sweep.fitting import slope
 from scenarios.sweep.grid import Grid, fields_of
 from scenarios.sweep.threshold import Key, Measured, adapts, predicted_users
+from scenarios.theory.predictors import predictor
 
 Predictions = dict[tuple[int, str, str], float | None]
 """Users by setting, decoder and criterion; None where nothing is predicted."""

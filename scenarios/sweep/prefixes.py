@@ -16,14 +16,14 @@ from coordinator.server.fleet.layout import cut
 from coordinator.server.rounds.query_rounds import Learner
 from coordinator.server.rounds.state import Ask, ServerState
 from coordinator.server.statistics.statistic import Statistic, merge
-from scenarios.block_world import settled
-from scenarios.config import Scenario
-from scenarios.experiment import learner_of, own_of
-from scenarios.metrics import ClusteringScores, clustering_scores
+from scenarios.data.block_world import settled
+from scenarios.data.metrics import ClusteringScores, clustering_scores
+from scenarios.data.populations import populate
+from scenarios.given.config import Scenario
+from scenarios.given.policies import asked_epsilon, policy_of
 from scenarios.places.worker_threads import stop_if_abandoned
-from scenarios.policies import asked_epsilon, policy_of
-from scenarios.popularity import liked_share, top_share
-from scenarios.populations import populate
+from scenarios.run.experiment import learner_of, own_of
+from scenarios.run.popularity import liked_share, top_share
 
 BLOCK = 1 << 15
 """Devices that one call asks."""

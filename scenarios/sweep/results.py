@@ -15,15 +15,15 @@ from rich.console import Console
 
 from coordinator.protocol.errors import InputError
 from scenarios.app.experiment import Experiment, Running
-from scenarios.columns import Average, Column, mean_of
 from scenarios.experiments import EXPERIMENTS
-from scenarios.given import brief
-from scenarios.intervals import CONFIDENCE, named
+from scenarios.given.validation import validated
+from scenarios.given.values import brief
 from scenarios.places.in_process import InProcess
+from scenarios.report.columns import Average, Column, mean_of
+from scenarios.report.intervals import CONFIDENCE, named
+from scenarios.report.tables import interval_of, number, remark, show_table
 from scenarios.sweep.grid import expand, told_of
 from scenarios.sweep.kind import Figures, Kind, Sweep
-from scenarios.tables import interval_of, number, remark, show_table
-from scenarios.validation import validated
 
 HELP = """Measure any column of any experiment over any of its fields; a file with experiment, [base] and [[grid]]."""
 MEASURED = (Average.MEAN, Average.COUNT, Average.SHARE)

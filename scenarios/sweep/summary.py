@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 
 from coordinator.protocol.arrays import Floats
-from scenarios.block_world import settle
-from scenarios.config import Scenario
-from scenarios.experiment import own_of
-from scenarios.intervals import CONFIDENCE, median_interval, paired_ratio
+from scenarios.data.block_world import settle
+from scenarios.given.config import Scenario
+from scenarios.report.intervals import CONFIDENCE, median_interval, paired_ratio
+from scenarios.run.experiment import own_of
 from scenarios.sweep.fitting import fit_rows
 from scenarios.sweep.grid import Grid, fields_of
 from scenarios.sweep.threshold import Key, Measured

@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.console import Console
 
-from scenarios.tables import interval_of, ratio, remark, show_table, whole
+from scenarios.report.tables import interval_of, ratio, remark, show_table, whole
 
 _SETTING = ("design", "items", "rated", "epsilon", "clusters", "theta", "like")
 _ALWAYS = ("items", "rated", "epsilon")

@@ -12,19 +12,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from scenarios.block_world import block_parameters, settle
-from scenarios.config import Scenario
-from scenarios.experiment import Run, run
-from scenarios.metrics import ClusteringScores, clustering_scores
+from scenarios.data.block_world import block_parameters, settle
+from scenarios.data.metrics import ClusteringScores, clustering_scores
+from scenarios.given.config import Scenario
 from scenarios.places.in_process import InProcess
 from scenarios.planner.needs import Target
 from scenarios.planner.needs import predicted_users as needed_users
-from scenarios.popularity import liked_share, top_share
-from scenarios.predictors import predictor
-from scenarios.separability import inseparable
+from scenarios.run.experiment import Run, run
+from scenarios.run.popularity import liked_share, top_share
 from scenarios.sweep.axes import LABELS, TOP, Criterion
 from scenarios.sweep.prefixes import Prefixes
-from scenarios.toy_prediction import query_users
+from scenarios.theory.predictors import predictor
+from scenarios.theory.separability import inseparable
+from scenarios.theory.toy_prediction import query_users
 
 STEP = math.sqrt(2)
 """Factor between populations while a bracket is sought: overshooting costs devices, evaluations cost little."""

@@ -13,17 +13,17 @@ from pydantic import BaseModel, ConfigDict, Field
 from rich.console import Console
 
 from coordinator.protocol.errors import InputError
-from scenarios.given import three_columns
-from scenarios.records import versions
+from scenarios.given.validation import validated
+from scenarios.given.values import three_columns
+from scenarios.report.records import versions
+from scenarios.report.tables import interval, show_table
 from scenarios.sweep.attack_tables import attack_table, show_attack
 from scenarios.sweep.kind import Figures, Kind, Sweep
 from scenarios.sweep.two_tier_plan import ASKED, SweepPlan, read_curve
 from scenarios.sweep.two_tier_summary import points_of, summary_of
 from scenarios.sweep.two_tier_units import FIGURES, SECOND, SETTINGS, Key, Measured, Unit, measure
-from scenarios.tables import interval, show_table
 from scenarios.two_tier.config import GUARANTEES, NONE, TwoTier, needs_scale, takes_epsilon
 from scenarios.two_tier.experiment import read_table, world_of
-from scenarios.validation import validated
 
 HELP = """Draw the paper's figures over seeds: errors against public users, and against private devices that answer.
 

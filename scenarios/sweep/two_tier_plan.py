@@ -8,9 +8,9 @@ from typing import Any
 
 from coordinator.protocol import second_order_mechanisms as public
 from coordinator.server.completion import mechanisms as server
+from scenarios.given.validation import validated
 from scenarios.sweep.two_tier_units import ATTACK, LEFT, RIGHT, SECOND, SETTINGS, Key, Measured, Unit
 from scenarios.two_tier.config import FULL, NONE, TwoTier
-from scenarios.validation import validated
 
 FIRST_PUBLIC = 15
 SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.4)

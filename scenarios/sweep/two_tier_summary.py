@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from scenarios.intervals import mean_interval
+from scenarios.report.intervals import mean_interval
 from scenarios.sweep.two_tier_units import ATTACK, SECOND, SETTINGS, Key, Measured
 
 BASELINE = "items' means"

@@ -10,7 +10,7 @@ import numpy as np
 
 from coordinator.server.completion.course import Course
 from coordinator.server.completion.predicting import baseline_errors, rmse
-from scenarios.datasets import RatingTable
+from scenarios.data.datasets import RatingTable
 from scenarios.places.in_process import InProcess
 from scenarios.two_tier.config import NONE, TwoTier, needs_scale
 from scenarios.two_tier.course import CoursePlan, follow, points_of

@@ -11,7 +11,7 @@ from coordinator.protocol.arrays import Bools, Indices2, Ints
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import ItemFeatures
 from coordinator.protocol.rows import Rows
-from scenarios.metrics import ranking_scores
+from scenarios.data.metrics import ranking_scores
 
 TOP = 10
 MOST_DEVICES = 2000

@@ -13,8 +13,8 @@ from coordinator.protocol.second_order_mechanisms import check_mechanism, found,
 from coordinator.protocol.second_order_public import A_RELEASE
 from coordinator.server.completion import mechanisms
 from coordinator.server.completion.reading import HALF
-from scenarios.given import Exact, GivenColumns, GivenPath, brief
-from scenarios.settings import COLUMNS, SEED, ExperimentScenario, Seed
+from scenarios.given.settings import COLUMNS, SEED, ExperimentScenario, Seed
+from scenarios.given.values import Exact, GivenColumns, GivenPath, brief
 from scenarios.two_tier.scale import read_scale
 
 if TYPE_CHECKING:

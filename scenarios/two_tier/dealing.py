@@ -10,7 +10,7 @@ from coordinator.protocol.errors import InputError
 from coordinator.protocol.rows import Rows
 from coordinator.server.completion.fitting import Fitting
 from coordinator.server.completion.weighing import Fold, Weighing
-from scenarios.rating_split import draw_ratings
+from scenarios.data.rating_split import draw_ratings
 
 OBSERVED = 60
 """Ratings that a held-out user shows at most, and never more than half of its own."""

@@ -20,7 +20,7 @@ from coordinator.server.completion.course import Course
 from coordinator.server.completion.fitting import Fitting
 from coordinator.server.completion.predicting import baseline_errors, rmse, squared_errors
 from coordinator.server.completion.weighing import Fold
-from scenarios.datasets import RatingTable, read_ratings
+from scenarios.data.datasets import RatingTable, read_ratings
 from scenarios.places.session import Progress, Session, silent
 from scenarios.two_tier.advice import MOST_DEVICES, advice_scores
 from scenarios.two_tier.config import FULL, GUARANTEES, NONE, RIVALS, TwoTier, needs_scale

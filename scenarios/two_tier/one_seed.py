@@ -6,8 +6,8 @@ from functools import lru_cache, partial
 from typing import Any
 
 from scenarios.app.experiment import Ended, Running
-from scenarios.datasets import RatingTable
-from scenarios.report import progress
+from scenarios.data.datasets import RatingTable
+from scenarios.report.printing import progress
 from scenarios.two_tier.config import TwoTier
 from scenarios.two_tier.experiment import read_table, run
 from scenarios.two_tier.kept_batches import KeptBatches

@@ -11,7 +11,7 @@ from coordinator.protocol.coins import as_words, derive
 from coordinator.protocol.compiled import compiled
 from coordinator.protocol.hashing import draw, siphash1
 from coordinator.protocol.rows import starts_of
-from scenarios.datasets import RatingTable
+from scenarios.data.datasets import RatingTable
 
 FEWEST = 20
 """Ratings of the least active user, as in MovieLens."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from scenarios.columns import Average, Column
+from scenarios.report.columns import Average, Column
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,10 +10,10 @@ import numpy as np
 
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.errors import InputError
-from scenarios.given import brief
+from scenarios.given.values import brief
 
 if TYPE_CHECKING:
-    from scenarios.datasets import RatingTable
+    from scenarios.data.datasets import RatingTable
 
 MOST_UNDECLARED = 32
 """More different ratings than this are no scale that was meant as one."""

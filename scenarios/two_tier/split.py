@@ -10,8 +10,8 @@ from coordinator.protocol.arrays import Ints
 from coordinator.protocol.coins import as_words, derive
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.rows import Rows
-from scenarios.datasets import RatingTable
-from scenarios.rating_split import draw_ratings
+from scenarios.data.datasets import RatingTable
+from scenarios.data.rating_split import draw_ratings
 from scenarios.two_tier.config import PRIVATE
 
 TEST = "two-tier test ratings"

@@ -17,7 +17,7 @@ from actors.keeper import Keeper
 from actors.ledger import Ledger
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.messages import Query
-from scenarios.spending import spent_by, sums
+from scenarios.places.spending import spent_by, sums
 
 USERS = 12
 COSTS: list[Epsilon] = [Fraction(1, 3), Fraction(1, 2), Fraction(1), Fraction(2, 7), None]

@@ -215,7 +215,7 @@ def test_a_sweep_that_was_stopped_tells_what_it_keeps(tmp_path: Path, monkeypatc
 
 
 def test_progress_can_be_left_out(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scenarios.report.EVERY", 0.0)
+    monkeypatch.setattr("scenarios.report.printing.EVERY", 0.0)
     blindrec.run(SMALL, HERE, progress=False)
     assert capsys.readouterr() == ("", "")
     blindrec.run(SMALL, HERE)

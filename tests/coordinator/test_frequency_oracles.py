@@ -27,7 +27,7 @@ from coordinator.server.design import PoolDesign, World
 from coordinator.server.frequency import FrequencyDesign, FrequencyHalf, FrequencySettings
 from coordinator.server.mechanisms import found
 from coordinator.server.statistics.counts import CountStatistic
-from scenarios.results import record
+from scenarios.run.results import record
 
 ORACLES = {
     name: half

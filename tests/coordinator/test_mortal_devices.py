@@ -26,7 +26,7 @@ from coordinator.server.rounds.query_plan import QueryPlan
 from coordinator.server.rounds.query_rounds import Learner, Outcome, Round
 from coordinator.server.rounds.state import Ask, ServerState
 from coordinator.server.server_half import POSTERIOR
-from scenarios.spending import spent_by
+from scenarios.places.spending import spent_by
 
 ITEMS, USERS, EACH, BUDGET = 20, 320, 40, Fraction(2)
 SIGN = SignSensing(items=ITEMS, rated=5)

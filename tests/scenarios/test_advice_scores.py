@@ -11,9 +11,9 @@ from runs import split_of
 
 from actors.ratings import StoredRatings
 from coordinator.protocol.arrays import Indices
-from scenarios.advice_scores import ADVICE, score_advice
-from scenarios.metrics import ranking_scores
-from scenarios.rating_split import Split
+from scenarios.data.advice_scores import ADVICE, score_advice
+from scenarios.data.metrics import ranking_scores
+from scenarios.data.rating_split import Split
 
 ITEMS, K, COPIES = 20, 10, 20_000
 LIKED = {0: [0, 1, 2], 1: [*range(0, 17, 2)], 2: [3]}

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coordinator.protocol.errors import InputError
-from scenarios.bounds import Bound, all_bounds, binding, bounds_table
 from scenarios.theory import information, lower_bounds, scarce_bounds
+from scenarios.theory.bounds import Bound, all_bounds, binding, bounds_table
 from scenarios.theory.hypotheses import LearningProblem
 
 

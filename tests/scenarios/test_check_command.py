@@ -10,7 +10,7 @@ from runs import Command, refused
 from scenarios.conformance.checks import CHECKS, check
 from scenarios.conformance.finding import choices, skipped, subjects
 from scenarios.conformance.verdicts import FAILED, UNCHECKED, Conformance
-from scenarios.mechanisms import server_half
+from scenarios.given.mechanisms import server_half
 
 HALVED = """
 from foreign_mechanisms import OUE

@@ -13,8 +13,8 @@ import pytest
 from runs import Command, Rating, here, planted_ratings, small, write_movielens
 
 from scenarios import cli
-from scenarios.config import Scenario
-from scenarios.experiment import Run, run
+from scenarios.given.config import Scenario
+from scenarios.run.experiment import Run, run
 
 SMALL = ["--backend", "inprocess", "--workers", "1", "--users", "2000", "--items", "40", "--rated", "5"]
 ROWS = planted_ratings(users=25, items=12, each=6)
@@ -86,7 +86,7 @@ def test_repeats_report_means_and_intervals(blindrec: Command) -> None:
 
 
 def test_progress_goes_to_standard_error(blindrec: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scenarios.report.EVERY", 0.0)
+    monkeypatch.setattr("scenarios.report.printing.EVERY", 0.0)
     told = blindrec("run", *SMALL, "--repeat", 2, "--json", "-")
     assert told.err.splitlines() == [f"seed {seed}: 2,000 of 2,000 devices answered" for seed in (0, 1)]
     assert told.result["repeat"] == 2
@@ -111,7 +111,7 @@ def test_on_a_file_every_run_is_held_against_one_without_noise(
         seen.append(scenario)
         return run(scenario, *more, **named)
 
-    monkeypatch.setattr("scenarios.one_seed.run", watched)
+    monkeypatch.setattr("scenarios.run.one_seed.run", watched)
     file = write_movielens(tmp_path / "ratings.csv", ROWS)
     command = ["run", "--backend", "inprocess", "--ratings", file, "--json", "-"]
     assert 0 <= abs(blindrec(*command).result["noiseless_ari"]) <= 1

@@ -24,7 +24,7 @@ BUILT_IN = ["one-round", "fixed", "eliminate", "item-by-item"]
 @pytest.fixture(autouse=True)
 def no_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     """Standard error is for complaints here, however slow the machine is."""
-    monkeypatch.setattr("scenarios.report.EVERY", 1e9)
+    monkeypatch.setattr("scenarios.report.printing.EVERY", 1e9)
 
 
 @pytest.mark.parametrize("design", ["maxsense", "sign"])
@@ -61,7 +61,7 @@ def test_the_table_tells_policy_rounds_and_what_is_undecided(blindrec: Command) 
 
 
 def test_progress_counts_answers_not_beyond_all_there_are(blindrec: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scenarios.report.EVERY", 0.0)
+    monkeypatch.setattr("scenarios.report.printing.EVERY", 0.0)
     flags = ["--policy", "fixed", "--answers-per-device", 2, "--users", 300, "--json", "-"]
     for line in blindrec(*HERE, *flags).err.splitlines():
         done, all_of_them = (

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from scenarios.columns import Average, Column, mean_of
+from scenarios.report.columns import Average, Column, mean_of
 
 COLUMNS = [Column(name=one.name.lower(), words=one.name, average=one) for one in Average]
 

@@ -12,9 +12,9 @@ from statistical import binomial_bounds
 from coordinator.protocol.arrays import Floats, Floats2, Indices
 from coordinator.server.decoding import posterior
 from coordinator.server.decoding.mixture import Mixture
-from scenarios.config import Scenario
-from scenarios.metrics import clustering_scores
-from scenarios.populations import populate
+from scenarios.data.metrics import clustering_scores
+from scenarios.data.populations import populate
+from scenarios.given.config import Scenario
 from scenarios.sweep.emulated import emulate
 
 CONFIDENCE, RUNS = 0.9, 500

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from coordinator.protocol.errors import InputError
 from coordinator.server.mechanisms import found as mechanisms
-from scenarios.config import Scenario, load_scenario
+from scenarios.given.config import Scenario, load_scenario
 
 FULL = """
 design = "maxsense"

@@ -17,10 +17,10 @@ from coordinator.protocol.errors import InputError
 from coordinator.server.decoding.curator import noisy_totals
 from coordinator.server.decoding.line import kmeans_on_line
 from coordinator.server.moments.blocks import BlockParameters
-from scenarios import curator_prediction
-from scenarios.curator_prediction import curator_accuracy, curator_exact, normal_laplace_tail
-from scenarios.line_clusters import LineLaw, kmeans_cuts, line_accuracy, line_exact
-from scenarios.metrics import clustering_scores
+from scenarios.data.metrics import clustering_scores
+from scenarios.theory import curator_prediction
+from scenarios.theory.curator_prediction import curator_accuracy, curator_exact, normal_laplace_tail
+from scenarios.theory.line_clusters import LineLaw, kmeans_cuts, line_accuracy, line_exact
 
 
 def model(like: list[list[float]], sizes: list[int], rated: int) -> BlockParameters:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coordinator.protocol.errors import InputError
-from scenarios.datasets import RatingTable, read_ratings
+from scenarios.data.datasets import RatingTable, read_ratings
 
 HEADER = "userId,movieId,rating,timestamp\n"
 Triple = tuple[str, str, float]

@@ -13,16 +13,17 @@ import pytest
 from rich.console import Console
 from runs import Command, planted_ratings, write_movielens
 
-from scenarios import check_command, report
-from scenarios.bounds import all_bounds, bounds_table
-from scenarios.bounds_tables import show_bounds
-from scenarios.config import Scenario
+from scenarios.conformance import check_command
 from scenarios.conformance.verdicts import FAILED, HELD, Conformance, Row
+from scenarios.given.config import Scenario
 from scenarios.online.report import show_rows
 from scenarios.planner import tables
 from scenarios.planner.candidates import Candidate
 from scenarios.planner.needs import Target
 from scenarios.planner.plan import DesignPlan, plan
+from scenarios.report import printing as report
+from scenarios.theory.bounds import all_bounds, bounds_table
+from scenarios.theory.bounds_tables import show_bounds
 
 Show = Callable[[Console], None]
 TITLE = "blindrec plan: all items right with probability 0.95 and a share of 0.99 of the items right"

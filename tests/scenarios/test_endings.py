@@ -16,7 +16,7 @@ from runs import Command, holds_within, planted_ratings, write_movielens
 from actors import durable
 from actors.durable import PART
 from coordinator.protocol.errors import InputError, LostError
-from scenarios.endings import BAD_INPUT, RESUMABLE, ended_by_signals, ending, kept, same_handlers
+from scenarios.given.endings import BAD_INPUT, RESUMABLE, ended_by_signals, ending, kept, same_handlers
 from scenarios.store.chain import kept_records
 
 HERE = ["--backend", "inprocess"]
@@ -24,7 +24,7 @@ RUN = ["run", "--items", "40", "--rated", "5", "--users", "500", "--design", "si
 RUN += ["--rounds", "4", "--json", "-"]
 WAITING = """
 import sys, time
-from scenarios import endings
+from scenarios.given import endings
 from scenarios.store import journal
 from scenarios.cli import main
 keep, stubborn = journal.Journal.keep, sys.argv.pop(1) == "stubborn"
@@ -167,7 +167,7 @@ TOLD |= {"votes": "units are kept in", "tiers": "units are kept in"}
 def test_a_full_disk_is_one_line_and_the_same_command_goes_on(
     name: str, blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("scenarios.report.EVERY", 1e9)  # no progress is told, however slow the machine is
+    monkeypatch.setattr("scenarios.report.printing.EVERY", 1e9)  # no progress is told, however slow the machine is
     monkeypatch.setattr("scenarios.cli.learnable_of", lambda *_: [])  # which takes long, and writes nothing
 
     def command(folder: str, disk: Filling) -> tuple[int, str]:

@@ -16,9 +16,9 @@ from coordinator.server.rounds.query_rounds import Learner
 from coordinator.server.rounds.schedules import Fixed
 from coordinator.server.rounds.setting import Setting
 from coordinator.server.server_half import POSTERIOR
-from scenarios.job import Job, Ran, run_job
 from scenarios.places.in_process import InProcess
 from scenarios.places.on_ray import OnRay
+from scenarios.run.job import Job, Ran, run_job
 
 pytestmark = pytest.mark.cluster
 USERS, DESIGN = 600_000, SignSensing(items=300, rated=40)

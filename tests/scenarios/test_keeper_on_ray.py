@@ -21,7 +21,7 @@ from benchmarks.victims import below
 from coordinator.protocol.errors import LedgerError, LostError
 from coordinator.protocol.messages import Query, Release
 from scenarios.places.on_ray import OnRay
-from scenarios.spending import require_there, spent_by
+from scenarios.places.spending import require_there, spent_by
 
 pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("ray_session")]
 WORLD = worlds.world(items=20, rated=4)

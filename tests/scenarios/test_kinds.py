@@ -22,11 +22,11 @@ from coordinator.server.mechanisms.pairwise import Pairwise
 from coordinator.server.mechanisms.reveal import Reveal
 from coordinator.server.mechanisms.sign import SignSensing
 from coordinator.server.rounds.schedules import OneRound, UntilLearned
-from scenarios.block_world import settle
-from scenarios.config import Scenario, load_scenario
 from scenarios.conformance.finding import alternatives
-from scenarios.experiment import learner_of
-from scenarios.policies import asked_epsilon, policy_of
+from scenarios.data.block_world import settle
+from scenarios.given.config import Scenario, load_scenario
+from scenarios.given.policies import asked_epsilon, policy_of
+from scenarios.run.experiment import learner_of
 
 NAMES = list(found())
 OPEN = ["item-query", "full-reveal"]

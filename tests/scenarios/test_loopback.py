@@ -25,7 +25,7 @@ def seen() -> dict[str, str | None]:
 LOCAL_RUN = """
 import json, os, signal, time, psutil, ray
 from scenarios.places.cluster import on_ray
-from scenarios.endings import ended_by_signals
+from scenarios.given.endings import ended_by_signals
 names = %r
 
 def listening():

@@ -14,7 +14,7 @@ from sklearn.metrics import ndcg_score
 from coordinator.protocol.arrays import Ints
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.rows import Held, RowTable
-from scenarios.metrics import clustering_scores, ranking_scores
+from scenarios.data.metrics import clustering_scores, ranking_scores
 
 LABELS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=12)
 

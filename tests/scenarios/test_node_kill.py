@@ -16,8 +16,8 @@ import json, sys
 from pathlib import Path
 from ray.cluster_utils import Cluster
 from scenarios.places.cluster import on_ray
-from scenarios.config import Scenario
-from scenarios.experiment import run
+from scenarios.given.config import Scenario
+from scenarios.run.experiment import run
 
 if __name__ == "__main__":
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 2, "include_dashboard": False})

@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from runs import here, small
 
 from benchmarks.pair_predictions import ISSUE, STRETCH, draw_settings, measured, rises
-from scenarios import pair_curve
-from scenarios.block_world import block_parameters
-from scenarios.config import Scenario
-from scenarios.pair_curve import LOST, pair_share, rising
-from scenarios.predictors import Predictor, predictor
-from scenarios.results import predict
-from scenarios.spectral_prediction import spectral_accuracy
+from scenarios.data.block_world import block_parameters
+from scenarios.given.config import Scenario
+from scenarios.run.results import predict
+from scenarios.theory import pair_curve
+from scenarios.theory.pair_curve import LOST, pair_share, rising
+from scenarios.theory.predictors import Predictor, predictor
+from scenarios.theory.spectral_prediction import spectral_accuracy
 
 FALLING = {
     "items": 77,

@@ -16,9 +16,9 @@ from coordinator.protocol.arrays import Floats, Ints
 from coordinator.server.decoding.spectral import decode_affinity, decode_pairs
 from coordinator.server.moments.pairs import pair_signal
 from coordinator.server.statistics.pairs import PairStatistic
-from scenarios import pair_emulation
-from scenarios.metrics import clustering_scores
-from scenarios.pair_emulation import best_partition, emulated_shares, leading_vectors, trials
+from scenarios.data.metrics import clustering_scores
+from scenarios.theory import pair_emulation
+from scenarios.theory.pair_emulation import best_partition, emulated_shares, leading_vectors, trials
 
 RATES = np.array([[0.7, 0.4], [0.4, 0.6]])
 SIZES = np.array([14, 26])

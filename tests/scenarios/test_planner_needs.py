@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from coordinator.protocol.errors import InputError
-from scenarios.config import Scenario
+from scenarios.given.config import Scenario
 from scenarios.planner.candidates import Candidate
 from scenarios.planner.needs import MOST_USERS, Target, epsilon_needed, predicted_users, users_needed
-from scenarios.predictors import Predictor, predictor
+from scenarios.theory.predictors import Predictor, predictor
 
 STANDARD = Scenario(items=1000, rated=30)
 HALF = Target(success=None, accuracy=0.9)

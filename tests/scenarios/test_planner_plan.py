@@ -10,12 +10,12 @@ import pytest
 from coordinator.protocol.budget import parse_epsilon
 from coordinator.server.mechanisms import found
 from coordinator.server.server_half import POSTERIOR, TRUST_LOCAL
-from scenarios.config import Scenario
+from scenarios.given.config import Scenario
 from scenarios.planner import plan as planning
 from scenarios.planner.candidates import Candidate, candidates
 from scenarios.planner.needs import Target
 from scenarios.planner.plan import TOO_MANY, DesignPlan, in_words, plan, quick_best
-from scenarios.predictors import predictor
+from scenarios.theory.predictors import predictor
 
 SURE = Target(success=0.95, accuracy=None)
 HALF = Target(success=None, accuracy=0.9)

@@ -10,7 +10,7 @@ from runs import planted_ratings, write_movielens
 
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.rows import starts_of
-from scenarios.datasets import RatingTable, read_ratings
+from scenarios.data.datasets import RatingTable, read_ratings
 from scenarios.planner.needs import Target
 from scenarios.planner.plan import in_words
 from scenarios.planner.shape import EPSILONS, NOT_THE_FILE, learnable, learnable_of, shape_of

@@ -13,14 +13,14 @@ from scipy.stats import spearmanr
 
 from actors.ratings import StoredRatings
 from coordinator.protocol.coins import as_words, derive
-from scenarios import report
-from scenarios.columns import mean_of
+from scenarios.data.populations import populate
 from scenarios.from_python import run as run_scenario
 from scenarios.from_python import sweep
-from scenarios.popularity import liked_share, rank_correlation, ranks, top_share
-from scenarios.populations import populate
-from scenarios.results import record
-from scenarios.run_columns import COLUMNS
+from scenarios.report import printing as report
+from scenarios.report.columns import mean_of
+from scenarios.run.columns import COLUMNS
+from scenarios.run.popularity import liked_share, rank_correlation, ranks, top_share
+from scenarios.run.results import record
 
 RANKING = ["maxsense", "multi-maxsense", "sign", "grr", "oue", "olh", "hadamard", "subset", "set"]
 

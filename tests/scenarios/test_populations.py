@@ -16,8 +16,8 @@ from actors.ratings import BlockRatings, StoredRatings
 from coordinator.protocol.arrays import Words
 from coordinator.protocol.coins import as_words, derive
 from coordinator.protocol.errors import InputError
-from scenarios.config import Scenario
-from scenarios.populations import Population, class_shares, cluster_sizes, exact_sizes, populate
+from scenarios.data.populations import Population, class_shares, cluster_sizes, exact_sizes, populate
+from scenarios.given.config import Scenario
 
 USERS, ITEMS, EACH = 30, 16, 6
 NO_SECRET: Words = np.zeros(2, np.uint64)

@@ -12,8 +12,8 @@ from sklearn.cluster import KMeans
 from coordinator.protocol.arrays import Ints
 from coordinator.protocol.errors import InputError
 from coordinator.server.moments.blocks import BlockParameters, SketchMoments, maxsense_moments
-from scenarios.metrics import clustering_scores
-from scenarios.prediction import predicted_accuracy, predicted_exact
+from scenarios.data.metrics import clustering_scores
+from scenarios.theory.prediction import predicted_accuracy, predicted_exact
 
 EQUAL = np.array([500, 500])
 MANY = 1_000_000

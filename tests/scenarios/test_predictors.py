@@ -12,10 +12,10 @@ from runs import here, small
 from coordinator.server.mechanisms import found
 from coordinator.server.mechanisms.multi_maxsense import MultiMaxSenseSettings
 from coordinator.server.server_half import ServerHalf
-from scenarios.block_world import known_world, settle
-from scenarios.config import Scenario
-from scenarios.predictors import Predictor, predictor
-from scenarios.results import record
+from scenarios.data.block_world import known_world, settle
+from scenarios.given.config import Scenario
+from scenarios.run.results import record
+from scenarios.theory.predictors import Predictor, predictor
 
 
 def predicted(**settings: Any) -> Predictor:

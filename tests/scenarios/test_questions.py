@@ -13,9 +13,9 @@ from coordinator.protocol.errors import InputError
 from coordinator.server.mechanisms.multi_maxsense import MultiMaxSense, MultiMaxSenseSettings
 from coordinator.server.moments.blocks import BlockParameters
 from coordinator.server.moments.partitions import multi_maxsense_moments
-from scenarios.block_world import block_parameters, known_world, settle, settled
-from scenarios.config import Scenario, load_scenario
-from scenarios.populations import populate
+from scenarios.data.block_world import block_parameters, known_world, settle, settled
+from scenarios.data.populations import populate
+from scenarios.given.config import Scenario, load_scenario
 
 
 def auto(**changes: Any) -> Scenario:

@@ -13,8 +13,8 @@ from scipy import stats
 
 from coordinator.protocol.arrays import Ints
 from coordinator.protocol.errors import InputError
-from scenarios.datasets import RatingTable
-from scenarios.rating_split import Split, describe, hold_out, judge_likes
+from scenarios.data.datasets import RatingTable
+from scenarios.data.rating_split import Split, describe, hold_out, judge_likes
 
 ALARM = 1e-6  # false-alarm probability of every statistical test here
 Rows = list[dict[int, float]]

@@ -24,15 +24,15 @@ from coordinator.server.fleet.layout import plan_layout
 from coordinator.server.rounds.query_rounds import Learner
 from coordinator.server.rounds.schedules import OneRound
 from coordinator.server.rounds.state import Ask, ServerState
-from scenarios.experiment import Run, run
-from scenarios.job import Job, Ran, run_job
+from scenarios.data.populations import populate
 from scenarios.places import on_ray as place
 from scenarios.places.cluster import on_ray
 from scenarios.places.in_process import InProcess
 from scenarios.places.on_ray import OnRay
 from scenarios.places.session import silent
 from scenarios.places.supervising import room_for
-from scenarios.populations import populate
+from scenarios.run.experiment import Run, run
+from scenarios.run.job import Job, Ran, run_job
 
 pytestmark = pytest.mark.cluster
 SCENARIO = small(users=30_001, like="0.9,0.1;0.3,0.6", class_shares="0.3,0.7", seed=SEED)

@@ -12,10 +12,10 @@ import pytest
 from runs import here, of_file, planted_ratings, small, write_movielens, write_run
 
 from coordinator.protocol.errors import InputError
-from scenarios.files import to_json, try_folder, write_json
-from scenarios.records import check_target, deliver, versions
-from scenarios.results import record
-from scenarios.run_tables import items_table, rounds_table
+from scenarios.report.records import check_target, deliver, versions
+from scenarios.run.results import record
+from scenarios.run.tables import items_table, rounds_table
+from scenarios.store.files import to_json, try_folder, write_json
 
 COLUMNS = ["item", "score", "standard_error", "cluster"]
 

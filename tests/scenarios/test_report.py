@@ -8,10 +8,10 @@ import pytest
 from rich.console import Console
 from runs import here, small
 
-from scenarios import report
-from scenarios.columns import mean_of
-from scenarios.results import record
-from scenarios.run_columns import COLUMNS
+from scenarios.report import printing as report
+from scenarios.report.columns import mean_of
+from scenarios.run.columns import COLUMNS
+from scenarios.run.results import record
 
 
 def paper(*, terminal: bool = False) -> tuple[Console, io.StringIO]:
@@ -76,7 +76,7 @@ def test_a_description_shows_every_number() -> None:
 
 def test_progress_is_plain_lines_now_and_then_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter([0.0, 1.0, 6.0, 6.0, 7.0, 12.5, 12.5])
-    monkeypatch.setattr("scenarios.report.time.monotonic", lambda: next(clock))
+    monkeypatch.setattr("scenarios.report.printing.time.monotonic", lambda: next(clock))
     console, sheet = paper()
     with report.progress(console, 4000, "seed 3") as tell:
         for answers in (1000, 2000, 3000, 4000):

@@ -16,11 +16,11 @@ from runs import here, of_file, planted_ratings, small, write_movielens
 from actors.ratings import BlockRatings
 from coordinator.protocol.coins import derive
 from coordinator.server.mechanisms import found as server_halves
-from scenarios.columns import mean_of
-from scenarios.files import to_json
-from scenarios.populations import populate
-from scenarios.results import predict, record
-from scenarios.run_columns import COLUMNS
+from scenarios.data.populations import populate
+from scenarios.report.columns import mean_of
+from scenarios.run.columns import COLUMNS
+from scenarios.run.results import predict, record
+from scenarios.store.files import to_json
 
 PROMISED = {
     *("design", "decoder", "items", "rated", "users", "clusters", "epsilon", "seed", "trust_model"),

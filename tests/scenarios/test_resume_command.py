@@ -10,8 +10,8 @@ import pytest
 from runs import Command, claim, refused, small, tree
 
 from actors.keeper import owner_of, read_book
-from scenarios.experiment import run
 from scenarios.places.in_process import InProcess
+from scenarios.run.experiment import run
 from scenarios.store.journal import Journal
 from scenarios.store.mark import FOLDER
 

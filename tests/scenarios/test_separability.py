@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from scenarios.config import Scenario
-from scenarios.separability import inseparable, warning
+from scenarios.given.config import Scenario
+from scenarios.theory.separability import inseparable, warning
 
 CROSSED = ((0.9, 0.1), (0.1, 0.9))
 

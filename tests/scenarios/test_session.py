@@ -24,14 +24,14 @@ from coordinator.server.rounds.query_rounds import Learner
 from coordinator.server.rounds.schedules import OneRound
 from coordinator.server.rounds.state import Ask, ServerState
 from coordinator.server.server_half import ONE_ROUND
-from scenarios.config import Scenario
-from scenarios.experiment import Run
-from scenarios.job import Job, run_job
+from scenarios.data.populations import populate
+from scenarios.given.config import Scenario
+from scenarios.given.policies import asked_epsilon
 from scenarios.places.in_process import InProcess
 from scenarios.places.session import silent
 from scenarios.places.worker_threads import stop_if_abandoned
-from scenarios.policies import asked_epsilon
-from scenarios.populations import populate
+from scenarios.run.experiment import Run
+from scenarios.run.job import Job, run_job
 from scenarios.store.round_store import Held
 
 TWO_CLASSES = small(like="0.9,0.1;0.3,0.6", class_shares="0.3,0.7", users=1201, seed=11)

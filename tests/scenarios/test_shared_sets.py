@@ -14,7 +14,7 @@ from actors.device import Cohort
 from actors.ratings import Ratings
 from coordinator.protocol.messages import Query, Release
 from coordinator.server.aggregation import aggregate
-from scenarios import shared_sets
+from scenarios.places import shared_sets
 
 WORLDS = {
     "few rated": worlds.world(items=61, rated=3),

@@ -11,11 +11,11 @@ from statistical import binomial_bounds, clopper_pearson, normal_radius, rate_fi
 
 from coordinator.protocol.arrays import Floats
 from coordinator.server.moments.blocks import BlockParameters
-from scenarios.config import Scenario
-from scenarios.metrics import clustering_scores
-from scenarios.predictors import predictor
-from scenarios.results import predict
-from scenarios.sign_prediction import mistakes, sign_accuracy, sign_exact
+from scenarios.data.metrics import clustering_scores
+from scenarios.given.config import Scenario
+from scenarios.run.results import predict
+from scenarios.theory.predictors import predictor
+from scenarios.theory.sign_prediction import mistakes, sign_accuracy, sign_exact
 
 DRAWS = 200_000
 CONTRAST = 0.05
@@ -140,7 +140,7 @@ def test_nothing_is_decided_where_clusters_cannot_be_told_apart(
     policy: str, blindrec: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Deciding anything is the false alarm, 1e-6 a run. The twin: clusters that differ a little are decided."""
-    monkeypatch.setattr("scenarios.report.EVERY", 1e9)
+    monkeypatch.setattr("scenarios.report.printing.EVERY", 1e9)
     flags = [*FLAGS, "--policy", policy, "--repeat", 2]
     told = blindrec(*flags)
     assert (told.code, told.err.strip().partition(";")[0]) == (0, WARNING)

@@ -15,8 +15,8 @@ from coordinator.server.decoding.spectral import decode_pairs
 from coordinator.server.moments.blocks import BlockParameters
 from coordinator.server.moments.pairs import BlockSignal, curator_signal, pair_agreement
 from coordinator.server.statistics.pairs import PairStatistic
-from scenarios.metrics import clustering_scores
-from scenarios.spectral_prediction import signal_accuracy, signal_exact, spectral_accuracy, spectral_exact
+from scenarios.data.metrics import clustering_scores
+from scenarios.theory.spectral_prediction import signal_accuracy, signal_exact, spectral_accuracy, spectral_exact
 
 
 def rates(

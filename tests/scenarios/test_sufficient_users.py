@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from coordinator.protocol.errors import InputError
-from scenarios.bounds import all_bounds
+from scenarios.theory.bounds import all_bounds
 from scenarios.theory.sufficient_users import delta_min, sufficient_users
 
 

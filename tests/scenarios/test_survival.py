@@ -10,8 +10,8 @@ import pytest
 from runs import here, small
 
 from benchmarks.victims import actors_below
-from scenarios.experiment import Run, run
 from scenarios.places.on_ray import OnRay
+from scenarios.run.experiment import Run, run
 
 pytestmark = pytest.mark.cluster
 SCENARIO = small(items=300, rated=40, users=2_000_000, design="sign", policy="fixed", rounds=2, seed=11)

@@ -15,9 +15,9 @@ import pytest
 from runs import Command, Ended, here, refused
 
 from scenarios import cli
-from scenarios.config import Scenario
-from scenarios.experiment import Run
-from scenarios.metrics import clustering_scores
+from scenarios.data.metrics import clustering_scores
+from scenarios.given.config import Scenario
+from scenarios.run.experiment import Run
 from scenarios.store.mark import FOLDER
 from scenarios.sweep.schemes import DESIGNS, SCHEMES
 
@@ -31,7 +31,7 @@ WRITTEN |= {"users.png", "users.csv", "trajectory.png", "trajectory.csv"}
 @pytest.fixture
 def swept(blindrec: Command, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ended]:
     """`blindrec sweep adaptive` on one small catalogue, without figures and progress."""
-    monkeypatch.setattr("scenarios.report.EVERY", math.inf)
+    monkeypatch.setattr("scenarios.report.printing.EVERY", math.inf)
     monkeypatch.setattr("scenarios.sweep.folder.draw", lambda *_: None)
 
     def command(*more: object) -> Ended:

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from scenarios.bounds import all_bounds, binding
 from scenarios.sweep.curves import curves, varied
 from scenarios.sweep.grid import Grid, read_grid
+from scenarios.theory.bounds import all_bounds, binding
 
 
 def grid(*tables: dict[str, Any], **base: Any) -> Grid:

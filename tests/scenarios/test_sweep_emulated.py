@@ -26,11 +26,11 @@ from coordinator.server.moments.emulation import Crowd, given_sensed
 from coordinator.server.rounds.state import Ask, total
 from coordinator.server.rounds.transcript import digest
 from coordinator.server.statistics.scores import ScoreStatistic
-from scenarios.config import Scenario
-from scenarios.emulation import Emulated
-from scenarios.metrics import clustering_scores
-from scenarios.populations import populate
+from scenarios.data.metrics import clustering_scores
+from scenarios.data.populations import populate
+from scenarios.given.config import Scenario
 from scenarios.sweep.emulated import EmulatedPrefixes, emulate, emulated_devices
+from scenarios.sweep.emulation import Emulated
 from scenarios.sweep.prefixes import Prefixes
 from scenarios.sweep.threshold import predicted_users
 

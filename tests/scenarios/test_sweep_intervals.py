@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from statistical import clopper_pearson, rate_fits
 
-from scenarios.intervals import mean_interval, quantile_interval, quantile_ranks, ratio_interval, share_interval
+from scenarios.report.intervals import mean_interval, quantile_interval, quantile_ranks, ratio_interval, share_interval
 
 
 def at_most(count: int, share: float) -> list[float]:

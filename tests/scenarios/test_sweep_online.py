@@ -48,7 +48,7 @@ COLUMNS.add("peers_kicked")
 @pytest.fixture
 def swept(blindrec: Command, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ended]:
     """`blindrec sweep online` in this process, without figures and progress."""
-    monkeypatch.setattr("scenarios.report.EVERY", math.inf)
+    monkeypatch.setattr("scenarios.report.printing.EVERY", math.inf)
     monkeypatch.setattr("scenarios.sweep.folder.draw", lambda *_: None)
 
     def command(*more: object) -> Ended:

@@ -12,11 +12,11 @@ from runs import Command
 
 from scenarios.planner.candidates import Candidate
 from scenarios.planner.needs import Target, users_needed
-from scenarios.predictors import Predictor
 from scenarios.sweep.grid import Grid, read_grid
 from scenarios.sweep.planned import add_plans, predictions, probe_rows, probes_of
 from scenarios.sweep.summary import summarize, thresholds
 from scenarios.sweep.threshold import Key, Measured, Threshold
+from scenarios.theory.predictors import Predictor
 
 
 def grid(**more: Any) -> Grid:

@@ -138,7 +138,7 @@ def test_a_folder_is_held_until_all_is_written(
 def test_progress_is_told_in_lines(
     swept: Callable[..., Ended], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("scenarios.report.EVERY", 0.0)
+    monkeypatch.setattr("scenarios.report.printing.EVERY", 0.0)
     said = swept("--out", tmp_path / "sweep", "--seeds", 1).err.splitlines()
     assert said[0].startswith("1 of 2 units done, about ")
     assert said[1] == "2 of 2 units done, about 0 s left"

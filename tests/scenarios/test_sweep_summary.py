@@ -11,7 +11,7 @@ from scipy import stats
 from statistical import FALSE_ALARM, clopper_pearson
 
 from coordinator.protocol.arrays import Floats
-from scenarios.intervals import median_interval, median_ranks, paired_ratio
+from scenarios.report.intervals import median_interval, median_ranks, paired_ratio
 from scenarios.sweep.fitting import bootstrap, slope
 from scenarios.sweep.grid import Grid, read_grid
 from scenarios.sweep.summary import settings_table, summarize, thresholds

@@ -15,7 +15,7 @@ from rich.console import Console
 from runs import Command, lines_of_units
 
 from coordinator.protocol.errors import InputError
-from scenarios.endings import InterruptedRunError
+from scenarios.given.endings import InterruptedRunError
 from scenarios.places.backends import opened
 from scenarios.places.in_process import InProcess
 from scenarios.places.on_ray import OnRay

@@ -15,8 +15,8 @@ from coordinator.protocol.errors import InputError
 from coordinator.server.decoding.line import kmeans_on_line
 from coordinator.server.moments.blocks import BlockParameters
 from coordinator.server.rounds.schedules import round_users
-from scenarios.metrics import clustering_scores
-from scenarios.toy_prediction import (
+from scenarios.data.metrics import clustering_scores
+from scenarios.theory.toy_prediction import (
     answers_for,
     query_accuracy,
     query_exact,

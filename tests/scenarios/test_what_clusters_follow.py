@@ -12,8 +12,16 @@ from runs import split_of
 from scipy import stats
 
 from coordinator.protocol.arrays import Floats
-from scenarios.advice_scores import CHANCE, LEAST, SHUFFLES, Following, chance_of, share_between, what_clusters_follow
-from scenarios.rating_split import Split
+from scenarios.data.advice_scores import (
+    CHANCE,
+    LEAST,
+    SHUFFLES,
+    Following,
+    chance_of,
+    share_between,
+    what_clusters_follow,
+)
+from scenarios.data.rating_split import Split
 
 POPULARITY = np.repeat([0, 1], 20).astype(np.int32)
 TASTE = np.tile([0, 1], 20).astype(np.int32)

@@ -1,4 +1,4 @@
-"""What is predicted of ratings told in the open follows from these numbers; see `scenarios.predictors`."""
+"""What is predicted of ratings told in the open follows from these numbers; see `scenarios.theory.predictors`."""
 
 from __future__ import annotations
 

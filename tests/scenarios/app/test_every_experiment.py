@@ -11,9 +11,9 @@ import pytest
 from golden.comparing import differences, kept
 from runs import Command, planted_ratings, refused, tree, write_movielens
 
-from scenarios.columns import Average
 from scenarios.experiments import EXPERIMENTS
-from scenarios.mechanisms import all_settings
+from scenarios.given.mechanisms import all_settings
+from scenarios.report.columns import Average
 
 NAMES = list(EXPERIMENTS)
 SMALL: dict[str, dict[str, Any]] = {

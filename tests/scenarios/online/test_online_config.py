@@ -11,8 +11,8 @@ from pydantic import ValidationError
 
 from coordinator.protocol.errors import InputError
 from coordinator.server.online.recommenders import found
+from scenarios.given.validation import validated
 from scenarios.online.config import OnlineScenario
-from scenarios.validation import validated
 
 
 def told(scenario: OnlineScenario) -> tuple[int | None, ...]:

@@ -12,8 +12,6 @@ import pytest
 from scipy import stats
 
 from coordinator.server.online.recommenders import found
-from scenarios.columns import Average, mean_of
-from scenarios.files import to_json
 from scenarios.online.columns import COLUMNS
 from scenarios.online.config import OnlineScenario
 from scenarios.online.loss_bounds import loss_bound
@@ -26,6 +24,8 @@ from scenarios.online.results import (
 )
 from scenarios.online.run import OnlineRun, privacy_losses, run_online
 from scenarios.places.in_process import InProcess
+from scenarios.report.columns import Average, mean_of
+from scenarios.store.files import to_json
 
 MEASURED = {column.name for column in COLUMNS if column.average is Average.MEAN}
 WORST = {column.name for column in COLUMNS if column.average is Average.WORST}

@@ -17,7 +17,7 @@ from coordinator.server.online import serving
 from coordinator.server.online.service import Served, serve
 from coordinator.server.online.serving import Line
 from scenarios.online.kept_clients import KeptClients
-from scenarios.spending import spent_by
+from scenarios.places.spending import spent_by
 from scenarios.store.chain import kept_records
 from scenarios.store.mark import FOLDER, MARK
 

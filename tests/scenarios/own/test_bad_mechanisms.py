@@ -13,9 +13,9 @@ from foreign_jobs import EPSILON, WORLD, job
 
 from coordinator.protocol.errors import InputError, PolicyError
 from coordinator.protocol.own import Mechanism, MechanismError
-from scenarios.job import Ran, run_job
 from scenarios.own.admitting import admitted_for
 from scenarios.places.in_process import InProcess
+from scenarios.run.job import Ran, run_job
 
 DEVICES = {
     bad.Raises: r"method sketch, round 0: it raised ValueError in line \d+; its text stays on the device",

@@ -23,10 +23,10 @@ from coordinator.protocol.messages import Query
 from coordinator.protocol.own import Mechanism, MechanismError
 from coordinator.protocol.questions import check_question
 from coordinator.server.own import OwnDesign
-from scenarios.job import run_job
 from scenarios.own.admitting import admitted_for
 from scenarios.own.checking import FOR_SOME, MOST_SAMPLED
 from scenarios.places.in_process import InProcess
+from scenarios.run.job import run_job
 
 IN_CLEAR = "one release gives away inf nats, above the question's epsilon 2; add noise"
 

@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 from runs import Command, refused
 
-from scenarios.config import Scenario
-from scenarios.experiment import run
+from scenarios.given.config import Scenario
 from scenarios.places.in_process import InProcess
 from scenarios.planner.simulated import simulated
-from scenarios.results import record
+from scenarios.run.experiment import run
+from scenarios.run.results import record
 
 WORLD = ("--items", 20, "--rated", 5, "--users", 4000, "--epsilon", 2, "--backend", "inprocess")
 LATER = ("--policy", "fixed", "--rounds", 4)

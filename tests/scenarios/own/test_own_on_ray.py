@@ -19,11 +19,11 @@ from benchmarks.victims import below
 from coordinator.protocol.own import Mechanism, MechanismError
 from coordinator.server.fleet.coordinator import start_coordinator
 from coordinator.server.rounds.query_rounds import Outcome, Round
-from scenarios.job import Job, _packages, run_job
 from scenarios.places import on_ray as place
 from scenarios.places.cluster import on_ray
 from scenarios.places.in_process import InProcess
 from scenarios.places.on_ray import OnRay
+from scenarios.run.job import Job, _packages, run_job
 from scenarios.store.journal import Journal
 from scenarios.store.round_store import Held
 

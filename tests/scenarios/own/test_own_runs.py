@@ -11,8 +11,8 @@ from foreign_jobs import TRUE, job
 
 from coordinator.protocol.own import Mechanism
 from coordinator.server.rounds.query_rounds import Outcome
-from scenarios.job import Job, run_job
 from scenarios.places.in_process import InProcess
+from scenarios.run.job import Job, run_job
 from scenarios.store.chain import from_bytes, to_bytes
 from scenarios.store.journal import ROUNDS
 from scenarios.store.round_store import Held

@@ -37,9 +37,9 @@ import json
 {source}
 if __name__ == "__main__":
     from scenarios.places.cluster import on_ray
-    from scenarios.config import Scenario
-    from scenarios.experiment import run
-    from scenarios.results import record
+    from scenarios.given.config import Scenario
+    from scenarios.run.experiment import run
+    from scenarios.run.results import record
     from scenarios.places.in_process import InProcess
 
     wanted = Scenario(design=GRR(shift=3), items=20, rated=5, users=20_000, epsilon=2)

@@ -24,8 +24,8 @@ from coordinator.server.mechanisms import found
 from coordinator.server.rounds.query_rounds import Round
 from coordinator.server.rounds.state import Ask
 from coordinator.server.statistics.statistic import Statistic
-from scenarios.experiment import run
 from scenarios.places.in_process import InProcess
+from scenarios.run.experiment import run
 from scenarios.store.chain import from_bytes, kept_records, to_bytes
 from scenarios.store.journal import ROUNDS, Journal
 from scenarios.store.round_store import Held

@@ -15,8 +15,8 @@ from runs import Command, claim, refused, small, tree
 
 from actors.keeper import LEDGER
 from actors.log import files_of
-from scenarios.experiment import run
 from scenarios.places.in_process import InProcess
+from scenarios.run.experiment import run
 from scenarios.store.chain import kept_records, to_bytes
 from scenarios.store.journal import ROUNDS, Journal
 from scenarios.store.mark import FOLDER, MARK, digest, read_mark

@@ -19,8 +19,8 @@ from actors import durable
 from actors.durable import make_folder
 from actors.keeper import Keeper
 from coordinator.protocol.errors import InputError
-from scenarios import files, records
-from scenarios.store import mark
+from scenarios.report import records
+from scenarios.store import files, mark
 from scenarios.store.chain import kept_records
 from scenarios.store.journal import Journal
 from scenarios.store.locking import sole

@@ -18,7 +18,7 @@ from squares import Squares
 
 from actors import durable
 from coordinator.protocol.errors import BlindrecError, InputError
-from scenarios.endings import RESUMABLE, ending, kept
+from scenarios.given.endings import RESUMABLE, ending, kept
 from scenarios.places.in_process import InProcess
 from scenarios.store.chain import kept_records
 from scenarios.store.locking import sole

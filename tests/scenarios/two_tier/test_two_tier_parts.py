@@ -13,9 +13,9 @@ from coordinator.protocol.errors import InputError
 from coordinator.protocol.rows import Rows, stacked
 from coordinator.server.completion.fitting import Fitting
 from coordinator.server.completion.predicting import baseline_errors, squared_errors
-from scenarios.datasets import RatingTable
+from scenarios.data.datasets import RatingTable
+from scenarios.data.rating_split import draw_ratings
 from scenarios.places.in_process import InProcess
-from scenarios.rating_split import draw_ratings
 from scenarios.two_tier.advice import advice_scores, liked
 from scenarios.two_tier.planted import Shape, planted_ratings
 from scenarios.two_tier.scale import Scale, onto_scale, read_scale, scale_of

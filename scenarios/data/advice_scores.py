@@ -1,0 +1,168 @@
+"""Real catalogues: what clusters of real items follow, and what advice from them is worth."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import gammaln
+
+from actors.advice import recommend
+from actors.ratings import StoredRatings
+from coordinator.protocol.arrays import Floats, Indices, Ints
+from coordinator.protocol.messages import Model
+from scenarios.data.metrics import RankingScores, ranking_scores
+from scenarios.data.rating_split import Split
+
+ADVICE = (
+    "hit_rate",
+    "hit_rate_error",
+    "ndcg",
+    "ndcg_error",
+    "popularity_hit_rate",
+    "popularity_ndcg",
+    "random_hit_rate",
+    "random_ndcg",
+)
+"""What advice is scored by."""
+FEWEST_RATERS = 5
+"""Items with fewer ratings say too little of taste to be counted."""
+NOISE = 0.05
+"""Clusters that agree less than this with those of the run without noise (adjusted Rand index) are noise."""
+CHANCE, SHUFFLES = 0.001, 1999
+"""What clusters explain counts where shuffled labels explain as much with at most this probability; their number."""
+LEAST = 0.05
+"""What clusters explain counts from this share of the variance on: among many items chance alone explains far less."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Following:
+    """What item clusters follow.
+
+    Attributes
+    ----------
+    popularity : float
+        Share of the variance of the items' numbers of ratings that lies between clusters, 0 to 1.
+    taste : float
+        The same for the share of likes among an item's ratings, items with five ratings or more.
+    noiseless_ari : float
+        Adjusted Rand index with the clusters of the same run at epsilon infinity.
+    by_chance : tuple of float
+        Probability that shuffled labels explain as much of popularity, and of taste.
+    """
+
+    popularity: float
+    taste: float
+    noiseless_ari: float
+    by_chance: tuple[float, float]
+
+    @property
+    def verdict(self) -> str:
+        """``"noise"``, ``"popularity"`` or ``"taste"``: what they explain most of, if it counts."""
+        shares = {"taste": self.taste, "popularity": self.popularity}
+        chances = {"taste": self.by_chance[1], "popularity": self.by_chance[0]}
+        told = [name for name in shares if shares[name] >= LEAST and chances[name] <= CHANCE]
+        return max(told, key=shares.__getitem__) if told and self.noiseless_ari >= NOISE else "noise"
+
+
+def share_between(values: Floats, cluster: Indices) -> float:
+    """Return the share of the values' variance that lies between clusters (eta squared); 0 where there is none."""
+    if values.size == 0 or (spread := values.var()) == 0:
+        return 0.0
+    sizes = np.bincount(cluster)
+    means = np.bincount(cluster, weights=values) / np.maximum(sizes, 1)
+    return float((sizes * (means - values.mean()) ** 2).sum() / values.size / spread)
+
+
+def chance_of(values: Floats, cluster: Indices) -> float:
+    """Return the probability that shuffled labels explain as much of the values' variance, by a permutation test.
+
+    Popularity has a long tail, so that a small cluster of chance explains more of it than an F test allows. The
+    shuffles are `SHUFFLES`, of a fixed seed; the labels themselves count as one more, so that the test is valid.
+    """
+    found, generator = share_between(values, cluster), np.random.default_rng(0)
+    shuffled = (share_between(values, generator.permutation(cluster)) for _ in range(SHUFFLES))
+    return (1 + sum(share >= found * (1 - 1e-9) for share in shuffled)) / (1 + SHUFFLES)
+
+
+def what_clusters_follow(cluster: Indices, noiseless: Indices, split: Split) -> Following:
+    """Say whether clusters follow popularity or taste, against the same run without noise."""
+    from sklearn.metrics import adjusted_rand_score  # noqa: PLC0415 (takes a second; only where clusters are compared)
+
+    many = split.train.count
+    likes = np.bincount(split.train.items[split.likes], minlength=many)
+    raters = split.train.raters
+    known = raters >= FEWEST_RATERS
+    popularity = raters.astype(float), cluster
+    taste = (likes / np.maximum(raters, 1))[known], cluster[known]
+    return Following(
+        popularity=share_between(*popularity),
+        taste=share_between(*taste),
+        noiseless_ari=float(adjusted_rand_score(noiseless, cluster)),
+        by_chance=(chance_of(*popularity), chance_of(*taste)),
+    )
+
+
+def score_advice(advice: Indices, ratings: StoredRatings, split: Split) -> dict[str, Any]:
+    """Score the devices' own recommendations on held-out likes, beside popularity and chance.
+
+    Parameters
+    ----------
+    advice : ndarray of int32, shape (devices, k)
+        Recommendations of devices 0, 1, ...
+    ratings : StoredRatings
+        Which of the file's users each device stands for.
+    split : Split
+        The held-out likes.
+
+    Returns
+    -------
+    dict
+        ``hit_rate, hit_rate_error, ndcg, ndcg_error, evaluated`` of the advice, and hit rate and NDCG of recommending
+        what most users like (``popularity_*``, which knows all ratings) and of k unrated items at random
+        (``random_*``, exact expectation). All None where nobody has a held-out like.
+    """
+    devices, k = advice.shape
+    user = ratings.user[:devices]
+    held = split.held.of(user)
+    sizes = held.degrees
+    if not sizes.any():
+        return {**dict.fromkeys(ADVICE), "evaluated": 0}
+    popular = ranking_scores(_by_popularity(ratings, split, devices, k), held)
+    unrated = split.train.count - split.train.degrees[user]
+    hit_rate, ndcg = _by_chance(unrated[sizes > 0], sizes[sizes > 0], k)
+    return {
+        **_named("", ranking_scores(advice, held)),
+        "popularity_hit_rate": popular.hit_rate,
+        "popularity_ndcg": popular.ndcg,
+        "random_hit_rate": hit_rate,
+        "random_ndcg": ndcg,
+    }
+
+
+def _named(prefix: str, scores: RankingScores) -> dict[str, Any]:
+    names = ("hit_rate", "hit_rate_error", "ndcg", "ndcg_error", "evaluated")
+    return {prefix + name: getattr(scores, name) for name in names}
+
+
+def _by_popularity(ratings: StoredRatings, split: Split, devices: int, k: int) -> Indices:
+    many = split.train.count
+    likes = np.bincount(split.train.items[split.likes], minlength=many).astype(float)
+    one = Model(cluster=np.zeros(many, np.int32), score=likes, error=np.zeros(many), clusters=1)
+    return recommend(one, ratings.rated(np.zeros(2, np.uint64), 0, devices), k=k)
+
+
+def _by_chance(unrated: Ints, held: Ints, k: int) -> tuple[float, float]:
+    """Return expected hit rate and NDCG of k items at random out of each user's unrated ones."""
+    places = np.minimum(k, unrated)
+    missed = np.exp(_log_choose(unrated - held, places) - _log_choose(unrated, places))
+    gains = np.cumsum(1 / np.log2(np.arange(2, k + 2)))
+    best = gains[np.minimum(held, k) - 1]
+    return float(1 - missed.mean()), float((held / unrated * gains[places - 1] / best).mean())
+
+
+def _log_choose(total: Ints, chosen: Ints) -> Floats:
+    known = np.maximum(total, chosen)
+    choose: Floats = gammaln(known + 1) - gammaln(chosen + 1) - gammaln(known - chosen + 1)
+    return np.where(total >= chosen, choose, -np.inf)

@@ -1,0 +1,136 @@
+"""Opening a rating file: plain or inside a zip archive, with what its first bytes and line tell."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+import zlib
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import BinaryIO, cast
+
+from coordinator.protocol.errors import InputError
+from scenarios.given.values import a_file, nameable
+
+_USABLE = {".csv", ".dat", ".data", ".tsv", ".parquet"}
+_RATING_FILES = {"ratings.csv", "ratings.dat", "u.data", "ratings.parquet"}
+_SAMPLE = 1 << 16
+UNREADABLE = (zipfile.BadZipFile, zlib.error, EOFError, OSError)  # a damaged archive, or no right to read
+_NO_ARCHIVE = (RuntimeError, NotImplementedError)  # what zipfile says of a password or an unknown compression
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RatingFile:
+    """A readable rating file.
+
+    Attributes
+    ----------
+    path : Path
+        The file, or the archive around it.
+    member : str or None
+        The name inside the archive; None for a plain file.
+    parquet : bool
+        Whether it is Apache Parquet; otherwise it is text.
+    first_line : str
+        The first line that is not empty, without its end; empty for Parquet.
+    """
+
+    path: Path
+    member: str | None
+    parquet: bool
+    first_line: str
+
+    @property
+    def name(self) -> str:
+        """The name that messages give the file."""
+        return f"'{self.path}'" if self.member is None else f"'{self.member}' in '{self.path}'"
+
+    def open(self) -> BinaryIO:
+        """Open for reading from the start."""
+        return _open(self.path, self.member)
+
+    def line_number(self, row: int) -> int:
+        """Return the physical line, from 1, of the ``row``-th line (from 1) that is not empty."""
+        filled = 0
+        with io.TextIOWrapper(self.open(), encoding="latin-1") as lines:
+            for number, line in enumerate(lines, start=1):
+                filled += line != "\n"
+                if filled == row:
+                    return number
+        return row
+
+
+def open_ratings(path: Path) -> RatingFile:
+    """Look at the file at ``path`` and say what it is.
+
+    Parameters
+    ----------
+    path : Path
+        A text or Parquet file, or a zip archive that holds one. Of several files in an archive the one called
+        ``ratings.csv``, ``ratings.dat``, ``ratings.parquet`` or ``u.data`` is taken.
+
+    Returns
+    -------
+    RatingFile
+        The file, not yet read.
+
+    Raises
+    ------
+    InputError
+        If there is no such file, it is a directory, is empty, cannot be opened, is not text, or is an archive
+        with no or several files that could be meant.
+    """
+    if nameable(path, "file").is_dir():
+        raise InputError(f"'{path}' is a directory: give the rating file inside it")
+    if not path.exists():
+        raise InputError(f"no file '{path}': check the path")
+    a_file(path, "file", "give a file of ratings")
+    try:
+        with path.open("rb") as file:
+            archive = file.read(4) in {b"PK\x03\x04", b"PK\x05\x06"}
+        member = _choose_member(path) if archive else None
+        with _open(path, member) as file:
+            head = file.read(_SAMPLE)
+    except (*UNREADABLE, *_NO_ARCHIVE) as error:
+        raise unreadable(f"'{path}'", error) from error
+    return _inspect(path, member, head)
+
+
+def unreadable(name: str, error: Exception) -> InputError:
+    """Say in one line why the file called ``name`` cannot be read."""
+    reason = (str(error) or type(error).__name__).splitlines()[0]
+    return InputError(f"{name} cannot be read ({reason}): give a readable, undamaged file")
+
+
+def _inspect(path: Path, member: str | None, head: bytes) -> RatingFile:
+    found = RatingFile(path=path, member=member, parquet=head.startswith(b"PAR1"), first_line="")
+    if found.parquet:
+        return found
+    if not head.strip():
+        raise InputError(f"{found.name} is empty: give a file with ratings")
+    if b"\0" in head:
+        raise InputError(f"{found.name} is neither text in UTF-8 nor Parquet: save it as CSV in UTF-8")
+    line = next(line for line in head.removeprefix(b"\xef\xbb\xbf").splitlines() if line)
+    return RatingFile(path=path, member=member, parquet=False, first_line=line.decode("utf-8", errors="replace"))
+
+
+def _choose_member(path: Path) -> str:
+    with zipfile.ZipFile(path) as archive:
+        names = [name for name in archive.namelist() if not name.startswith("__MACOSX/")]
+    usable = [name for name in names if PurePosixPath(name).suffix.lower() in _USABLE]
+    named = [name for name in usable if PurePosixPath(name).name.lower() in _RATING_FILES]
+    chosen = named or usable
+    if len(chosen) == 1:
+        return chosen[0]
+    if not chosen:
+        held = ", ".join(names[:5]) or "nothing"
+        raise InputError(f"no rating file in '{path}', which holds {held}: put a .csv, .dat or .parquet in it")
+    held = ", ".join(chosen[:5])
+    raise InputError(f"'{path}' holds {len(chosen)} files that may be meant ({held}): unpack it and give one")
+
+
+def _open(path: Path, member: str | None) -> BinaryIO:
+    if member is None:
+        return path.open("rb")
+    with zipfile.ZipFile(path) as archive:
+        return cast("BinaryIO", archive.open(member))

@@ -1,0 +1,160 @@
+"""The formats of rating files, recognised from the first line and the names of the columns."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from coordinator.protocol.errors import InputError
+from scenarios.data.formats.opening import RatingFile
+
+Columns = tuple[str, str, str]
+
+_NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)\s*")
+_MOVIELENS = ["userId", "movieId", "rating", "timestamp"]
+_DELIMITERS = {",": "CSV", "\t": "tab-separated", ";": "semicolon-separated"}
+_USUAL = {
+    "user": "user userid uid users username customer customerid reviewer reviewerid",
+    "item": "item itemid iid items movie movieid film filmid book bookid isbn product productid asin joke jokeid "
+    "song songid track trackid artist artistid",
+    "rating": "rating ratings score stars overall bookrating userrating",
+}
+_WIDEST = 1e9  # of a named column, whose scale nobody has stated
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RatingFormat:
+    """How to read a rating file.
+
+    Attributes
+    ----------
+    name : str
+        The format's name, as reports print it.
+    fields : tuple of str
+        The columns of the user, the item and the rating.
+    low, high : float
+        The range of a rating, both ends included.
+    delimiter : str
+        One character between columns; unused for Parquet.
+    names : tuple of str or None
+        The columns in their order, where the file does not name them; None where it does. A column with an
+        empty name holds nothing.
+    quoted : bool
+        Whether a value may stand in double quotes.
+    wide : bool
+        Whether a line holds all ratings of one user (Jester): first their number, then a column for every item.
+    """
+
+    name: str
+    fields: Columns
+    low: float = -_WIDEST
+    high: float = _WIDEST
+    delimiter: str = ","
+    names: tuple[str, ...] | None = None
+    quoted: bool = False
+    wide: bool = False
+
+
+def recognise_text(file: RatingFile, columns: Columns | None) -> RatingFormat:
+    """Recognise the format of a text file.
+
+    Parameters
+    ----------
+    file : RatingFile
+        An opened text file.
+    columns : tuple of str or None
+        The names of the user, item and rating columns; None to recognise them.
+
+    Returns
+    -------
+    RatingFormat
+        MovieLens (three forms), Jester, or a table with named columns.
+
+    Raises
+    ------
+    InputError
+        If the format is not known, or `columns` does not fit the file.
+    """
+    known = _nameless(file.first_line)
+    if known is not None:
+        if columns is not None:
+            raise InputError(f"{file.name} is {known.name}, which names no columns: leave out columns={columns}")
+        return known
+    delimiter, header = max(
+        ((mark, _split(file.first_line, mark)) for mark in _DELIMITERS), key=lambda choice: len(choice[1])
+    )
+    if len(header) < 3 or sum(map(_is_number, header)) * 2 > len(header):
+        start = file.first_line[:60]
+        raise InputError(
+            f"{file.name} is in no known format, its first line is {start!r}: give MovieLens, Jester, Parquet, or CSV "
+            "with a line of column names"
+        )
+    fields = choose_fields(header, columns, file.name)
+    if header == _MOVIELENS and fields == tuple(_MOVIELENS[:3]):
+        return RatingFormat(name="MovieLens CSV", fields=fields, low=0.5, high=5.0, quoted=True)
+    return RatingFormat(
+        name=f"{_DELIMITERS[delimiter]} with named columns", fields=fields, delimiter=delimiter, quoted=True
+    )
+
+
+def choose_fields(header: Sequence[str], columns: Columns | None, name: str) -> Columns:
+    """Choose the user, item and rating columns out of ``header``, by the names given or by the usual ones.
+
+    Raises
+    ------
+    InputError
+        If a column is missing, is meant twice, or cannot be told from another.
+    """
+    present = ", ".join(header[:20])
+    if columns is None:
+        user, item, rating = (_usual(what, header, name) for what in _USUAL)
+    else:
+        if len(set(columns)) != 3:
+            raise InputError(f"columns={columns}: give three different columns, of the user, item and rating")
+        user, item, rating = columns
+    for column in (user, item, rating):
+        if column not in header:
+            raise InputError(f"no column '{column}' in {name}: name three columns of {present}")
+        if header.count(column) > 1:
+            raise InputError(f"{header.count(column)} columns of {name} are called '{column}': rename all but one")
+    return user, item, rating
+
+
+def _usual(what: str, header: Sequence[str], name: str) -> str:
+    usual = _USUAL[what].split()
+    found = [column for column in header if re.sub(r"[^a-z]", "", column.lower()) in usual]
+    if len(set(found)) == 1:
+        return found[0]
+    present = ", ".join(header[:20])
+    if not found:
+        raise InputError(f"no column of {name} has a usual name for the {what}: name three columns of {present}")
+    several = ", ".join(found)
+    raise InputError(f"{name} may hold the {what} in {several}: name the three columns, user, item and rating")
+
+
+def _nameless(line: str) -> RatingFormat | None:
+    """Return the format without column names that ``line`` starts, if it is one."""
+    fields = ("user", "item", "rating")
+    parts = line.split("::")
+    if len(parts) in {3, 4} and not set(line) & set(_DELIMITERS):
+        names = ("user", "", "item", "", "rating", "", "timestamp")[: 2 * len(parts) - 1]
+        return RatingFormat(name="MovieLens ratings.dat", fields=fields, low=0.5, high=5.0, delimiter=":", names=names)
+    parts = line.split("\t")
+    if len(parts) in {3, 4} and _is_number(parts[0]) and _is_number(parts[1]):
+        names = (*fields, "timestamp")[: len(parts)]
+        return RatingFormat(name="MovieLens u.data", fields=fields, low=1.0, high=5.0, delimiter="\t", names=names)
+    parts = line.split(",")
+    if len(parts) >= 20 and sum(map(_is_number, parts)) * 2 > len(parts):
+        names = ("number of ratings", *(str(joke) for joke in range(1, 101)))
+        return RatingFormat(name="Jester", fields=fields, low=-10.0, high=10.0, names=names, wide=True)
+    return None
+
+
+def _is_number(text: str) -> bool:
+    return _NUMBER.fullmatch(text) is not None
+
+
+def _split(line: str, delimiter: str) -> list[str]:
+    return next(csv.reader([line], delimiter=delimiter), [])

@@ -1,0 +1,163 @@
+"""Populations: the devices of a run and, where the world was made up, the truth about its items."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+
+from actors.ratings import BlockRatings, Ratings, StoredRatings
+from coordinator.protocol.arrays import Floats, Indices, Ints
+from coordinator.protocol.budget import Epsilon
+from coordinator.protocol.coins import derive
+from coordinator.protocol.errors import InputError
+from scenarios.data.datasets import read_ratings
+from scenarios.data.rating_split import Split, hold_out
+from scenarios.given.config import Scenario
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Population:
+    """What the experimenter knows.
+
+    Attributes
+    ----------
+    scenario : Scenario
+        Filled in: items, rated, users and clusters are numbers.
+    ratings : Ratings
+        The devices' private data.
+    truth : ndarray of int32, shape (N,), or None
+        True cluster of every item; None with a ratings file.
+    split : Split or None
+        With a ratings file: what was held out.
+    item_labels : ndarray of str, shape (N,)
+        What the items are called.
+    copies_max : int
+        Most devices that one person stands behind.
+    people : int
+        With a ratings file: people among the devices; the first ones stand for one person each.
+    """
+
+    scenario: Scenario
+    ratings: Ratings = field(repr=False)
+    truth: Indices | None = field(repr=False)
+    split: Split | None = field(repr=False)
+    item_labels: np.ndarray[tuple[int], np.dtype[np.object_]] = field(repr=False)
+    copies_max: int = 1
+    people: int = 0
+
+    def with_scenario(self, scenario: Scenario) -> Population:
+        """Return the same devices under another scenario."""
+        return replace(self, scenario=scenario)
+
+    def person_epsilon(self) -> Epsilon:
+        """Return the privacy loss of one person: ``copies_max * epsilon`` [nats]."""
+        epsilon = self.scenario.epsilon
+        return None if epsilon is None else Fraction(self.copies_max) * epsilon
+
+
+def exact_sizes(shares: Floats, total: int) -> Ints:
+    """Return whole sizes that sum to ``total``, each within one of its share (largest remainders)."""
+    sizes = np.floor(shares * total).astype(np.int64)
+    order = np.argsort(sizes - shares * total, kind="stable")
+    sizes[order[: total - sizes.sum()]] += 1
+    return sizes
+
+
+def _shares(given: tuple[float, ...] | None, count: int) -> Floats:
+    shares = np.full(count, 1 / count) if given is None else np.array(given)
+    normed: Floats = shares / shares.sum()
+    return normed
+
+
+def cluster_sizes(scenario: Scenario) -> Ints:
+    """Return the number of items in each true cluster of a block model, int64, shape (L,).
+
+    Raises
+    ------
+    InputError
+        If a cluster would be empty.
+    """
+    items = scenario.complete().items or 0
+    sizes = exact_sizes(_shares(scenario.cluster_shares, len(scenario.like[0])), items)
+    if not sizes.all():
+        raise InputError(
+            f"cluster_shares is {scenario.cluster_shares or 'equal'}: cluster {sizes.argmin()} of {sizes.size} would "
+            f"hold none of {items} items; give it a larger share, or more items"
+        )
+    return sizes
+
+
+def class_shares(scenario: Scenario) -> Floats:
+    """Return the shares of the user classes, float64, shape (K,)."""
+    return _shares(scenario.class_shares, len(scenario.like))
+
+
+def block_model(scenario: Scenario) -> Population:
+    """Return a population of the bipartite block model; item clusters have exact sizes and a random order."""
+    filled = scenario.complete()
+    sizes = cluster_sizes(scenario)
+    world = np.random.default_rng(int.from_bytes(derive(scenario.seed, "world")))
+    truth = world.permutation(np.repeat(np.arange(sizes.size), sizes)).astype(np.int32)
+    ratings = BlockRatings(
+        users=filled.users or 0,
+        rated_items=filled.rated or 0,
+        like=np.array(scenario.like),
+        class_shares=class_shares(scenario),
+        clusters=truth,
+        rated_public=scenario.settings.rated_public,
+    )
+    labels = np.array([f"item {item}" for item in range(truth.size)], dtype=np.object_)
+    return Population(scenario=filled, ratings=ratings, truth=truth, split=None, item_labels=labels)
+
+
+def from_file(scenario: Scenario, path: Path) -> Population:
+    """Return a population of the users of the ratings file ``path``.
+
+    More users than the file has are drawn with replacement, fewer without; as many are all of them, in its order.
+    """
+    table = read_ratings(path, columns=scenario.columns)
+    split = hold_out(table, per_user=scenario.held_out, like_from=scenario.like_from, seed=scenario.seed)
+    typical = max(1, int(np.median(split.train.degrees)))
+    known = scenario.complete(items=table.count, rated=typical, users=table.users)
+    wanted = known.users or 0
+    world = np.random.default_rng(int.from_bytes(derive(scenario.seed, "world")))
+    user = np.arange(table.users)
+    if wanted != table.users:
+        user = _each_once_first(world.choice(table.users, size=wanted, replace=wanted > table.users))
+    ratings = StoredRatings(
+        rows=split.train.valued(split.likes),
+        user=user.astype(np.int32),
+        rated_public=scenario.settings.rated_public,
+    )
+    copies = np.bincount(user)
+    return Population(
+        scenario=known,
+        ratings=ratings,
+        truth=None,
+        split=split,
+        item_labels=table.item_labels,
+        copies_max=int(copies.max()),
+        people=int(np.count_nonzero(copies)),
+    )
+
+
+def _each_once_first(user: Ints) -> Ints:
+    """Return the draws with every person's first device in front, so that the first devices are all the people once."""
+    first = np.full(int(user.max()) + 1, -1)
+    first[user[::-1]] = np.arange(user.size)[::-1]  # of several the one that is written last stays: the first
+    firsts = np.sort(first[first >= 0])
+    return np.concatenate([user[firsts], np.delete(user, firsts)])
+
+
+def populate(scenario: Scenario) -> Population:
+    """Return the population of a scenario.
+
+    Raises
+    ------
+    InputError
+        If the ratings file cannot be used, or the scenario contradicts it.
+    """
+    return block_model(scenario) if scenario.ratings is None else from_file(scenario, scenario.ratings)

@@ -1,0 +1,201 @@
+"""Likes: ratings judged as liked or not, liked ratings held out for evaluation, and a description of a table."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from coordinator.protocol.arrays import Bools, Floats, Ints, Words
+from coordinator.protocol.coins import as_words, derive
+from coordinator.protocol.compiled import compiled
+from coordinator.protocol.errors import InputError
+from coordinator.protocol.hashing import draw, siphash1
+from coordinator.protocol.rows import Held, RowTable
+from scenarios.data.datasets import RatingTable
+
+_ROUNDING = 1e-9  # of the user's mean absolute rating; this close to the mean counts as equal to it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Split:
+    """Ratings to learn from, and liked items held out; its text form shows no rating and no id.
+
+    Attributes
+    ----------
+    train : RatingTable
+        The ratings that were not held out; users and items keep their numbers.
+    likes : Bools
+        bool[train.ratings], judged on `train` alone.
+    held : Held
+        Liked items, ascending within each user.
+    """
+
+    train: RatingTable
+    likes: Bools
+    held: Held
+
+    @property
+    def evaluated(self) -> Ints:
+        """The users with held-out items, int64, ascending."""
+        return np.flatnonzero(self.held.degrees)
+
+    def __repr__(self) -> str:
+        return f"Split(train={self.train!r}, evaluated={len(self.evaluated)}, held={self.held.items.size})"
+
+
+def judge_likes(table: RatingTable, like_from: float | None = None) -> Bools:
+    """Judge every rating as a like or not.
+
+    Parameters
+    ----------
+    table : RatingTable
+        The ratings.
+    like_from : float or None
+        A rating from this value on is a like. None: a rating above the mean of its own user's ratings in `table`, by
+        more than rounding (10^-9 of the mean absolute rating); so equal ratings are never likes.
+
+    Returns
+    -------
+    Bools
+        bool[ratings].
+
+    Raises
+    ------
+    InputError
+        If `like_from` is not finite.
+    """
+    if like_from is not None:
+        if not math.isfinite(like_from):
+            raise InputError(f"like_from={like_from}: give a finite rating, or none for each user's own mean")
+        return table.values >= like_from
+    owners = table.owners
+    sums = np.bincount(owners, weights=table.values, minlength=table.users)
+    sizes = np.bincount(owners, weights=np.abs(table.values), minlength=table.users)
+    counts = np.maximum(table.degrees, 1)
+    bars: Floats = (sums + _ROUNDING * sizes) / counts
+    return table.values > bars[owners]
+
+
+def hold_out(table: RatingTable, *, per_user: int, like_from: float | None, seed: int) -> Split:
+    """Hold out liked ratings of every user who has enough of them.
+
+    Parameters
+    ----------
+    table : RatingTable
+        All ratings.
+    per_user : int
+        How many likes to hold out of a user, 0 for none. Likes are judged on all of the user's ratings, and a user
+        with at most `per_user` of them keeps all and is not evaluated.
+    like_from : float or None
+        As in `judge_likes`.
+    seed : int
+        Any whole number. Which of a user's likes are drawn, uniformly without replacement, is a function of `seed`,
+        the user's number and the user's own likes.
+
+    Returns
+    -------
+    Split
+        The likes in it are judged anew, without the held-out ratings: a user's mean knows nothing of them.
+
+    Raises
+    ------
+    InputError
+        If `per_user` is negative or `like_from` is not finite.
+    """
+    if per_user < 0:
+        raise InputError(f"per_user={per_user}: hold out 0 or more likes of a user")
+    liked = judge_likes(table, like_from)
+    liked &= (np.bincount(table.owners[liked], minlength=table.users) > per_user)[table.owners]
+    drawn = draw_ratings(table.where(liked), np.full(table.users, per_user, np.int64), seed, "held-out likes")
+    held = np.zeros(table.ratings, np.bool_)
+    held[np.flatnonzero(liked)[drawn]] = True
+    train = table.where(~held)
+    return Split(train=train, likes=judge_likes(train, like_from), held=table.where(held).valued(None))
+
+
+def describe(table: RatingTable, like_from: float | None = None) -> dict[str, Any]:
+    """Describe a table in numbers that hold no rating of a single user.
+
+    Parameters
+    ----------
+    table : RatingTable
+        The ratings.
+    like_from : float or None
+        As in `judge_likes`.
+
+    Returns
+    -------
+    dict
+        JSON values: ``format``, ``users``, ``items``, ``ratings``, ``density``; ``ratings_per_user`` and
+        ``ratings_per_item`` (each ``min``, ``lower_quartile``, ``median``, ``mean``, ``upper_quartile``, ``max``);
+        ``rating`` (``min``, ``mean``, ``max``); ``like_from`` (None: each user's own mean), ``likes``,
+        ``share_of_likes`` (of the ratings) and ``users_without_like``.
+    """
+    likes = judge_likes(table, like_from)
+    likes_per_user = np.bincount(table.owners[likes], minlength=table.users)
+    return {
+        "format": table.source,
+        "users": table.users,
+        "items": table.count,
+        "ratings": table.ratings,
+        "density": table.density,
+        "ratings_per_user": _spread(table.degrees),
+        "ratings_per_item": _spread(table.raters),
+        "rating": {
+            "min": float(table.values.min()),
+            "mean": float(table.values.mean()),
+            "max": float(table.values.max()),
+        },
+        "like_from": like_from,
+        "likes": int(likes.sum()),
+        "share_of_likes": float(likes.mean()),
+        "users_without_like": int(np.count_nonzero(likes_per_user == 0)),
+    }
+
+
+def _spread(counts: Ints) -> dict[str, float]:
+    low, lower, median, upper, high = (float(part) for part in np.quantile(counts, [0, 0.25, 0.5, 0.75, 1]))
+    return {
+        "min": low,
+        "lower_quartile": lower,
+        "median": median,
+        "mean": float(counts.mean()),
+        "upper_quartile": upper,
+        "max": high,
+    }
+
+
+def draw_ratings(rows: RowTable[Any], takes: Ints, seed: int | bytes, purpose: str) -> Bools:
+    """Draw some ratings of every user, uniformly without replacement.
+
+    Parameters
+    ----------
+    rows : RowTable
+    takes : ndarray of int64, shape (users,)
+        How many of each.
+    seed : int or bytes
+        With the purpose, the user's number and the number of its ratings it settles which.
+    purpose : str
+
+    Returns
+    -------
+    ndarray of bool, shape (ratings,)
+    """
+    return _draw(as_words(derive(seed, purpose)), rows.starts, takes)
+
+
+@compiled
+def _draw(key: Words, starts: Ints, takes: Ints) -> Bools:
+    """Draw by Knuth's Algorithm S: a rating is taken with probability (still to take) / (ratings left)."""
+    drawn = np.zeros(starts[-1], np.bool_)
+    for user in range(starts.size - 1):
+        stream, missing = siphash1(key[0], key[1], np.uint64(user)), takes[user]
+        for place in range(starts[user], starts[user + 1]):
+            coin = (draw(stream, np.uint64(place - starts[user])) >> np.uint64(11)) * 2.0**-53
+            if (starts[user + 1] - place) * coin < missing:
+                drawn[place] = True
+                missing -= 1
+    return drawn

@@ -1,0 +1,1 @@
+"""What users give, as checked values: scenarios, policies, mechanisms, files of settings; and how commands end."""

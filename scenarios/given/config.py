@@ -1,0 +1,285 @@
+"""A scenario as a value: what `blindrec run` takes, from flags or a TOML file, checked before any device is asked."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+from pydantic import Field, SerializeAsAny, model_validator
+
+from actors.absence import Absence
+from coordinator.protocol.budget import Epsilon, as_float
+from coordinator.protocol.channels import bit_channel
+from coordinator.protocol.checked import MOST_ITEMS
+from coordinator.protocol.errors import InputError
+from coordinator.protocol.mechanisms import half_of
+from coordinator.protocol.own import Mechanism
+from coordinator.server.design import Design, World
+from coordinator.server.mechanisms import found
+from coordinator.server.server_half import FIXED, ONE_ROUND, POSTERIOR, TRUST_LOCAL, ServerHalf, Settings, check_shape
+from scenarios.given.mechanisms import all_settings, own_settings, server_half
+from scenarios.given.number_lists import Matrix, Row, check_shares
+from scenarios.given.policy_settings import PolicySettings
+from scenarios.given.settings import COLUMNS, LIKE_FROM, OWN, SEED, Seed
+from scenarios.given.validation import validated
+from scenarios.given.values import Exact, GivenColumns, GivenPath, brief
+from scenarios.own.halves import OwnSettings, half_of_class, settings_in
+
+NO_GUARANTEE = "none: epsilon is infinite, answers are not private"
+MOST_USERS = 10**12
+"""Far more than a machine can run; above them not even the layout fits into memory."""
+SMALLEST_EPSILON = Fraction(1, 10**9)
+"""Below it 10^18 users and more would have to answer."""
+
+
+class Scenario(PolicySettings):
+    """One run: the world, the mechanism and its privacy. Nothing here is about speed.
+
+    Values come flat, as in a TOML file; those that are a mechanism's own are gathered in ``settings``. `blindrec run
+    --help` tells of each.
+    """
+
+    brought: ClassVar[dict[str, tuple[str, ...]]] = {"ratings": ("items", "like", "class_shares", "cluster_shares")}
+
+    if TYPE_CHECKING:  # fields take more than they hold, epsilon=1 and like="0.9,0.1"; a mechanism's own come flat
+
+        def __init__(
+            self,
+            *,
+            design: str | Mechanism = ...,
+            decoder: str = ...,
+            policy: str = ...,
+            items: int | None = ...,
+            rated: int | None = ...,
+            users: int | None = ...,
+            clusters: int | None = ...,
+            epsilon: float | str | Fraction | None = ...,
+            like: str | Sequence[float] | Sequence[Sequence[float]] = ...,
+            class_shares: str | Sequence[float] | None = ...,
+            cluster_shares: str | Sequence[float] | None = ...,
+            seed: int = ...,
+            ratings: str | Path | None = ...,
+            **others: Any,
+        ) -> None: ...
+
+    design: str = Field(
+        default="maxsense", description=f"What is asked: {', '.join(found())}, or your own {OWN} [maxsense]."
+    )
+    settings: SerializeAsAny[Settings] = Settings()
+    decoder: str = Field(
+        default="centred", description="centred (ours), paper or posterior, where a design has several [its first]."
+    )
+    items: Annotated[int, Field(ge=2, le=MOST_ITEMS)] | None = Field(
+        default=None, description="Items N of the catalogue [200; of a file: its items]."
+    )
+    rated: Annotated[int, Field(ge=1)] | None = Field(
+        default=None, description="Items w that a user rated [20; of a file: the median]."
+    )
+    users: Annotated[int, Field(ge=1, le=MOST_USERS)] | None = Field(
+        default=None, description="Users, one device each [1000000; of a file: its users]."
+    )
+    clusters: Annotated[int, Field(ge=2)] | None = Field(
+        default=None, description="Item clusters L to look for [columns of --like, or 2]."
+    )
+    like: Matrix = Field(
+        default=((0.9, 0.1),), description="P(like), b: item clusters by ',', user classes by ';' [0.9,0.1]."
+    )
+    class_shares: Row | None = Field(default=None, description="Shares of user classes [equal].")
+    cluster_shares: Row | None = Field(default=None, description="Shares of item clusters [equal].")
+    epsilon: Exact = Field(
+        default=1,
+        validate_default=True,
+        description="Privacy of a device's whole answer in nats; inf for no noise [1; inf if nothing is private].",
+    )
+    seed: Seed = Field(default=0, description=SEED)
+    ratings: GivenPath | None = Field(default=None, description="A file of real ratings instead of the block model.")
+    columns: GivenColumns | None = Field(default=None, description=COLUMNS)
+    like_from: float | None = Field(default=None, description=LIKE_FROM)
+    held_out: Annotated[int, Field(ge=0)] = Field(default=1, description="Likes held out a user, to score advice [1].")
+    dropout: Annotated[float, Field(ge=0, lt=1)] = Field(
+        default=0.0, description="P(a device does not answer a query) [0]."
+    )
+    straggler_share: Annotated[float, Field(ge=0, le=1)] = Field(
+        default=0.0, description="P(one of the others is slow) [0]."
+    )
+    straggler_delay: Annotated[float, Field(gt=0, allow_inf_nan=False)] = Field(
+        default=60.0, description="Mean delay of a slow device, exponential, in simulated seconds [60]."
+    )
+    deadline: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
+        default=None, description="Answers that take longer are missing, in simulated seconds [all are waited for]."
+    )
+
+    @property
+    def absence(self) -> Absence:
+        """Which devices drop out, or answer too late."""
+        return Absence(
+            dropout=self.dropout,
+            stragglers=self.straggler_share,
+            delay=self.straggler_delay,
+            deadline=math.inf if self.deadline is None else self.deadline,
+        )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _gathered(cls, values: Any) -> Any:
+        """Gather the mechanism's own settings, and fill in what depends on it: policy, decoder, and no epsilon."""
+        if not isinstance(values, dict) or isinstance(values.get("settings"), Settings):
+            return values
+        half, rest = _half_in(values), dict(values)
+        if isinstance(gathered := rest.pop("settings", None), dict):  # as `model_dump` has them
+            rest = {**gathered, **rest}
+        if isinstance(design := values.get("design"), Mechanism):
+            rest |= {"design": half.name, **settings_in(design).values()}
+        settings = own_settings(half, rest)
+        if isinstance(settings, OwnSettings) and (strange := sorted(rest.keys() - cls.model_fields.keys())):
+            told = ", ".join(name for name in type(settings).model_fields if name != "helpers")
+            raise InputError(f"setting {strange[0]} is none of design {half.name} or of a scenario; it has {told}")
+        policy = values.get("policy", half.policies[0])
+        adapts = policy not in (ONE_ROUND, FIXED) and POSTERIOR in half.decoders
+        epsilon = {} if half.private else {"epsilon": "inf"}
+        decoder = POSTERIOR if adapts else half.decoders[0]
+        return {"decoder": decoder, "policy": policy, **epsilon, **rest, "settings": settings}
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Scenario:
+        self._check_design()
+        self.check_policy(self.half, self.settings, self.decoder)
+        theirs = self.model_fields_set & set(self.brought["ratings"])
+        if self.ratings is not None and theirs:
+            name = min(theirs)
+            raise ValueError(
+                f"{name} is {getattr(self, name)!r}, but {brief(str(self.ratings))} brings its own; give one of them"
+            )
+        about_files = ("columns", "like_from", "held_out")
+        files = [name for name in about_files if getattr(self, name) != type(self).model_fields[name].default]
+        if self.ratings is None and files:
+            name = files[0]
+            raise ValueError(f"{name} is {getattr(self, name)!r}, which is about ratings files; give --ratings too")
+        check_shares("class_shares", self.class_shares, len(self.like))
+        if len({len(row) for row in self.like}) != 1 or not self.like[0]:
+            raise ValueError(
+                f"like has rows of {', '.join(str(len(row)) for row in self.like)} numbers; give every user class one "
+                "number an item cluster"
+            )
+        check_shares("cluster_shares", self.cluster_shares, len(self.like[0]))
+        if self.half.trust == TRUST_LOCAL and not self.settings.splits:
+            _check_channel(self.epsilon)
+        if self.ratings is None:
+            self.complete()
+        return self
+
+    @property
+    def half(self) -> ServerHalf:
+        """The server's half of the mechanism."""
+        return self.settings.half if isinstance(self.settings, OwnSettings) else server_half(self.design)
+
+    @property
+    def world(self) -> World:
+        """What the mechanism is told of the world, once the scenario is filled in."""
+        return World(
+            items=self.items or 0,
+            rated=self.rated or 0,
+            users=self.users or 0,
+            clusters=self.clusters or 0,
+            epsilon=self.epsilon,
+            same_rated=self.ratings is None,
+        )
+
+    def asking(self) -> Design:
+        """Return what a filled-in and settled scenario asks.
+
+        Raises
+        ------
+        InputError
+            If its settings are outside their ranges.
+        """
+        return self.half.design(self.settings, self.world)
+
+    def guarantee(self) -> str:
+        """Return in words what the scenario promises its users."""
+        if self.half.private and self.epsilon is None:
+            return NO_GUARANTEE
+        return half_of(self.half.query_name(self.settings)).promise
+
+    def _check_design(self) -> None:
+        """Refuse a decoder that the mechanism does not have, and an epsilon where nothing is private."""
+        if self.decoder not in self.half.decoders:
+            told = ", ".join(self.half.decoders)
+            raise InputError(f"decoder is {self.decoder!r}; choose one of {told} for {self.design}")
+        if not self.half.private and self.epsilon is not None:
+            raise InputError(
+                f"epsilon is {as_float(self.epsilon):g}, but {self.design} is not private; say inf or leave it out"
+            )
+
+    def flat(self) -> dict[str, Any]:
+        """Return the scenario as flat JSON values, as `blindrec run` takes them."""
+        values = super().flat()
+        settings = values.pop("settings")
+        return {**values, **settings, "epsilon": "inf" if self.epsilon is None else str(self.epsilon)}
+
+    @classmethod
+    def flat_names(cls) -> list[str]:
+        """Return the names of all flat values, whatever the design."""
+        return [name for name in cls.model_fields if name != "settings"] + [*all_settings()]
+
+    def value(self, name: str) -> Any:
+        """Return a flat value by its name; what is about other designs has its default."""
+        for holder in (self, self.settings):
+            if name in type(holder).model_fields:
+                return getattr(holder, name)
+        return all_settings()[name].default
+
+    def given(self) -> set[str]:
+        """Return the names of the flat values that were given."""
+        return set(self.model_fields_set - {"settings"}) | set(self.settings.model_fields_set)
+
+    def complete(self, *, items: int = 200, rated: int = 20, users: int = 1_000_000) -> Scenario:
+        """Return the scenario with items, rated, users and clusters filled in, and their ranges checked.
+
+        Raises
+        ------
+        InputError
+            If they contradict each other.
+        """
+        items = self.items or items
+        clusters = self.clusters or (2 if self.ratings else len(self.like[0]))
+        full = {
+            "items": items,
+            "rated": self.rated or min(rated, items),
+            "users": self.users or users,
+            "clusters": clusters,
+        }
+        if clusters > items:
+            raise InputError(f"clusters is {clusters}; it must be at most the number of items, {items}")
+        if clusters < 2:
+            raise InputError(f"like has {clusters} numbers a user class; give one for each of at least 2 item clusters")
+        if self.half.paired and clusters == items:
+            raise InputError(f"clusters is {clusters}; {self.design} needs fewer clusters than items, {items}")
+        check_shape(items, full["rated"])
+        filled = self.model_copy(update=full)
+        if self.settings.settled:
+            filled.asking()
+        if self.settings.splits:
+            _check_channel(self.epsilon, self.settings.shares(filled.world))
+        return filled
+
+
+def _half_in(values: dict[str, Any]) -> ServerHalf:
+    """Return the half that a scenario's flat values name, or bring."""
+    design = values.get("design", "maxsense")
+    return half_of_class(type(design)) if isinstance(design, Mechanism) else server_half(str(design))
+
+
+def _check_channel(epsilon: Epsilon, questions: int = 1) -> None:
+    """Refuse a privacy parameter that coins cannot express, or under which they say next to nothing."""
+    if epsilon is not None and epsilon < SMALLEST_EPSILON:
+        raise InputError(f"epsilon is {as_float(epsilon):g}; give at least {as_float(SMALLEST_EPSILON):g}")
+    bit_channel(None if epsilon is None else epsilon / questions)
+
+
+def load_scenario(path: Path | None, flags: dict[str, Any]) -> Scenario:
+    """Read a scenario from a TOML file and flags; flags win. See `scenarios.given.validation.validated`."""
+    return validated(Scenario, path, flags)

@@ -1,0 +1,82 @@
+"""The server halves of mechanisms by name, and which of a scenario's flat values are their own settings."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic.fields import FieldInfo
+
+from coordinator.protocol.errors import InputError
+from coordinator.server.mechanisms import found
+from coordinator.server.server_half import ServerHalf, Settings
+from scenarios.given.validation import first_line
+from scenarios.own.halves import half_at
+
+_PATH = re.compile(r"[\w.]+:[\w.]+")
+"""An import path of one's own, ``package.module:Name``."""
+
+
+def server_half(design: str) -> ServerHalf:
+    """Return the server's half of a mechanism by its name, or of one's own by its import path.
+
+    Raises
+    ------
+    InputError
+        If there is none.
+    """
+    if _PATH.fullmatch(design):
+        return half_at(design)
+    if (half := found().get(design)) is None:
+        told = f"choose one of {', '.join(found())}, or your own, mypackage.mymodule:MyMechanism"
+        raise InputError(f"design is {design!r}; {told}")
+    return half
+
+
+def all_settings() -> dict[str, FieldInfo]:
+    """Return the settings of all mechanisms by their names; those that share a name share its field."""
+    return {name: field for half in found().values() for name, field in half.settings.model_fields.items()}
+
+
+def shared_settings() -> list[str]:
+    """Return the names of settings that several mechanisms share, which a plan compares them at."""
+    names = [name for half in found().values() for name in half.settings.model_fields]
+    return [name for name in all_settings() if names.count(name) > 1]
+
+
+def own_settings(half: ServerHalf, values: dict[str, Any]) -> Settings:
+    """Take a mechanism's settings out of a scenario's flat values, and refuse those that are about others.
+
+    Parameters
+    ----------
+    half : ServerHalf
+        The mechanism.
+    values : dict
+        Flat values; those that are settings of any mechanism are taken out.
+
+    Raises
+    ------
+    InputError
+        One line that names the key, its value and the remedy.
+    """
+    for name in sorted(all_settings().keys() & values.keys()):
+        if name not in half.settings.model_fields:
+            _require_default(half, name, values.pop(name))
+    own = {name: values.pop(name) for name in half.settings.model_fields if name in values}
+    try:
+        return half.settings.model_validate(own)
+    except ValidationError as error:
+        raise InputError(first_line(error, half.settings)) from None
+
+
+def _require_default(half: ServerHalf, name: str, value: Any) -> None:
+    owners = [other for other in found().values() if name in other.settings.model_fields]
+    default = owners[0].settings.model_fields[name].default
+    try:
+        value = getattr(owners[0].settings.model_validate({name: value}), name)
+    except ValidationError as error:
+        raise InputError(first_line(error, owners[0].settings)) from None
+    if value != default:
+        told = " and ".join(other.name for other in owners)
+        raise InputError(f"{name} is {value!r}, which is about {told}; the design is {half.name}, leave it out")

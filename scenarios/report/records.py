@@ -1,0 +1,54 @@
+"""Records: a run's folder and its JSON, written after the run, whole or not at all."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+import sys
+from pathlib import Path
+from typing import Any
+
+from coordinator.protocol.errors import InputError
+from scenarios.store.files import to_json, try_file, write_json
+
+STDOUT = "-"
+_PACKAGES = ("blindrec", "ray", "numpy", "numba", "scipy", "scikit-learn", "pandas", "pyarrow")
+
+
+def check_target(json_target: str | None) -> None:
+    """Make sure that a result can be written as JSON where it is wanted, before anything runs.
+
+    Raises
+    ------
+    InputError
+        If it cannot.
+    """
+    if json_target not in (None, STDOUT):
+        target = Path(str(json_target))
+        if target.is_dir():
+            raise InputError(f"json file {target} is a folder; name a file")
+        try_file(target, f"json file {target} cannot be written", "name a file in an existing folder")
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of Python and of the packages that results depend on."""
+    return {"python": platform.python_version(), **{name: importlib.metadata.version(name) for name in _PACKAGES}}
+
+
+def write_result(out: Path, result: dict[str, Any], scenario: dict[str, Any] | None = None) -> None:
+    """Write what every finished folder holds beside its tables: the scenario, the versions, and last the result."""
+    if scenario is not None:
+        write_json(out / "scenario.json", scenario)
+    write_json(out / "versions.json", versions())
+    write_json(out / "result.json", result)
+
+
+def deliver(json_target: str | None, result: dict[str, Any]) -> None:
+    """Print the result on standard output (``"-"``), write it to a file, or do nothing (None)."""
+    if json_target == STDOUT:
+        sys.stdout.write(to_json(result))
+    elif json_target is not None:
+        try:
+            write_json(Path(json_target), result)
+        except OSError as error:
+            raise InputError(f"json file {json_target} cannot be written ({error.strerror}); name another") from None

@@ -1,0 +1,1 @@
+"""The main job: devices that rated items answer queries, and an untrusted server learns from them."""

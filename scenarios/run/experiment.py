@@ -1,0 +1,174 @@
+"""The main job: a population answers, the untrusted server learns item clusters, devices take advice from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from coordinator.protocol.admitted import Own
+from coordinator.protocol.coins import derive
+from coordinator.server.decoding.told_ratings import Curator
+from coordinator.server.design import PoolDesign
+from coordinator.server.fleet.layout import plan_layout
+from coordinator.server.rounds.query_rounds import Learner, Outcome
+from coordinator.server.rounds.resuming import require_same
+from coordinator.server.rounds.state import total
+from coordinator.server.server_half import POSTERIOR, TRUST_CURATOR
+from coordinator.server.statistics.statistic import Statistic
+from scenarios.data.block_world import settled
+from scenarios.data.populations import Population, populate
+from scenarios.given.config import Scenario
+from scenarios.given.policies import asked_epsilon, policy_of
+from scenarios.own.admitting import of_run
+from scenarios.own.checking import Checked
+from scenarios.places.session import Progress, Session, silent
+from scenarios.run.job import Job, Ran, run_job
+from scenarios.store.round_store import KeptRounds, Nowhere
+
+TOP = 10
+"""Length of a device's recommendation."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One run, with everything that reports are made of.
+
+    Attributes
+    ----------
+    population : Population
+        The experimenter's knowledge.
+    ran : Ran
+        What the backend brought back.
+    backend : str
+        Where it ran.
+    workers, devices_per_actor : int
+        Its layout.
+    """
+
+    population: Population = field(repr=False)
+    ran: Ran = field(repr=False)
+    backend: str
+    workers: int
+    devices_per_actor: int
+
+    @property
+    def scenario(self) -> Scenario:
+        """The scenario, filled in."""
+        return self.population.scenario
+
+    @property
+    def outcome(self) -> Outcome:
+        """What the server learned."""
+        return self.ran.outcome
+
+    @property
+    def statistic(self) -> Statistic:
+        """Sums over all rounds."""
+        return total(self.outcome.state)
+
+
+def learner_of(scenario: Scenario) -> Learner:
+    """Return how the server of a filled-in scenario learns; a trusted curator has coins that nobody else knows."""
+    curator = None
+    if scenario.half.trust == TRUST_CURATOR:
+        seed = derive(scenario.seed, "curator")
+        curator = Curator(epsilon=scenario.epsilon, rated=scenario.rated or 0, seed=seed)
+    design = scenario.asking() if scenario.decoder == POSTERIOR else None
+    return Learner(
+        clusters=scenario.clusters or 0,
+        decoder=scenario.decoder,
+        curator=curator,
+        design=design if isinstance(design, PoolDesign) else None,
+        confidence=scenario.confidence,
+        own=own[0] if (own := own_of(scenario)) else None,
+    )
+
+
+def own_of(scenario: Scenario) -> tuple[Own, Checked] | None:
+    """Return the mechanism of one's own of a filled-in scenario, checked, and how; None where it is none.
+
+    Raises
+    ------
+    MechanismError
+        If its class asks nothing that can be asked, or its channel tells more than it claims.
+    """
+    epsilon = asked_epsilon(scenario)
+    answer = None if epsilon is None else epsilon / scenario.answers_per_device
+    return of_run(scenario.settings, scenario.world, answer)
+
+
+def run(
+    scenario: Scenario,
+    session: Session,
+    *,
+    devices_per_actor: int | None = None,
+    population: Population | None = None,
+    progress: Progress = silent,
+    rounds: KeptRounds | None = None,
+    ledger: Path | None = None,
+) -> Run:
+    """Run a scenario.
+
+    Parameters
+    ----------
+    scenario : Scenario
+        What is simulated, and under which privacy.
+    session : Session
+        Where: `scenarios.places.in_process.InProcess` or what `scenarios.places.cluster.on_ray` yields.
+    devices_per_actor : int, optional
+        Size of a cohort; default: one cohort a worker.
+    population : Population, optional
+        The scenario's population, where it was made already.
+    progress : callable, optional
+        Told how many answers are in.
+    rounds : KeptRounds, optional
+        What an interrupted run of the same scenario kept: these rounds are not asked again. Every new one is kept
+        there soon after it is over. Default: nowhere.
+    ledger : Path, optional
+        Folder in which the devices' keeper keeps what they have spent.
+
+    Returns
+    -------
+    Run
+
+    Raises
+    ------
+    InputError
+        If something in the scenario cannot be used; no device has been asked then.
+    PolicyError
+        If the policy went astray before anything was asked; after that the outcome tells the failure. If its code has
+        changed and it would ask the rounds that were kept otherwise.
+    """
+    population = settled(population or populate(scenario))
+    filled = population.scenario
+    layout = plan_layout(devices=population.ratings.users, workers=session.workers, devices_per_actor=devices_per_actor)
+    job = Job(
+        ratings=population.ratings,
+        secret=derive(filled.seed, "devices"),
+        budget=asked_epsilon(filled),
+        policy=policy_of(filled),
+        learner=learner_of(filled),
+        layout=layout,
+        most_rounds=filled.most_rounds,
+        rounds=rounds or Nowhere(),
+        ledger=ledger,
+        absence=filled.absence,
+    )
+    if not job.rounds.trusted:
+        require_same(job.policy, job.learner, job.rounds, devices=layout.devices, budget=job.budget)
+    advised = _advised(population)
+    import sklearn.cluster  # noqa: F401, PLC0415 (what decoding and scoring will load, before a clock runs)
+
+    ran = run_job(job, session, advised=advised, top=TOP, progress=progress)
+    return Run(
+        population=population,
+        ran=ran,
+        backend=session.name,
+        workers=session.workers,
+        devices_per_actor=layout.devices_per_actor,
+    )
+
+
+def _advised(population: Population) -> int:
+    """Return how many devices take advice: with a ratings file one for each person, else at most a thousand."""
+    return min(1000, population.ratings.users) if population.split is None else population.people

@@ -1,0 +1,165 @@
+"""The main job as work for a place: devices that rated items, and rounds of queries about them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from actors.absence import PRESENT, Absence
+from actors.device import Raters, Wish
+from actors.ratings import Ratings
+from coordinator.protocol.arrays import Indices2
+from coordinator.protocol.budget import Epsilon
+from coordinator.protocol.errors import InputError, PolicyError
+from coordinator.server.fleet.layout import Layout
+from coordinator.server.rounds.asking import whose
+from coordinator.server.rounds.query_plan import QueryPlan
+from coordinator.server.rounds.query_rounds import Learner, Outcome
+from coordinator.server.rounds.state import Policy, ServerState
+from coordinator.server.server_half import MOST_ROUNDS
+from scenarios.given.policies import packages_of_policy
+from scenarios.own.halves import packages_of
+from scenarios.places.session import Backstage, Crew, Progress, Session, Work
+from scenarios.places.spending import Spent, spent_by
+from scenarios.store.round_store import KeptRounds, Nowhere
+
+RATERS = "devices"
+"""The kind of devices of the main job."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One run: the private side's share, the server's share, and the layout.
+
+    Attributes
+    ----------
+    ratings : Ratings
+        Private: goes to devices only.
+    secret : bytes
+        Private: the population's master secret.
+    budget : Fraction or None
+        Each device's budget [nats].
+    policy, learner
+        The server's.
+    layout : Layout
+        Speed only.
+    most_rounds : int
+        A policy that goes on after so many rounds is stopped.
+    rounds : KeptRounds
+        Those that an interrupted run went through; told every new one.
+    ledger : Path or None
+        Folder in which the devices' keeper keeps what they have spent; None: in memory only.
+    absence : Absence
+        Which devices drop out, or answer too late.
+    """
+
+    ratings: Ratings
+    secret: bytes
+    budget: Epsilon
+    policy: Policy
+    learner: Learner
+    layout: Layout
+    most_rounds: int = MOST_ROUNDS
+    rounds: KeptRounds = field(default_factory=Nowhere)
+    ledger: Path | None = None
+    absence: Absence = PRESENT
+
+    @property
+    def plan(self) -> QueryPlan:
+        """The server's share."""
+        return QueryPlan(
+            policy=self.policy,
+            learner=self.learner,
+            devices=self.layout.devices,
+            budget=self.budget,
+            most_rounds=self.most_rounds,
+        )
+
+    @contextmanager
+    def naming_policy(self) -> Iterator[None]:
+        """Name the policy where devices refuse its first query.
+
+        Raises
+        ------
+        PolicyError
+            Their complaint.
+        """
+        try:
+            yield
+        except InputError as error:
+            start = ServerState(devices=self.layout.devices)
+            raise PolicyError(f"{whose(self.policy, start)}: {error}") from None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ran:
+    """What a place brings back.
+
+    Attributes
+    ----------
+    outcome : Outcome
+        The server's.
+    seconds : float
+        From the first question to the decoded model.
+    advice : ndarray of int32, shape (advised devices, k)
+        Each advised device's own top k.
+    actors : int
+        Ray actors that embodied devices; 0 in process.
+    spent : sequence of (int, int, Fraction or None)
+        What devices have spent, by stretches ``(first, stop, spent)`` [nats].
+    retries : int
+        Blocks and rounds that were asked again since a process died.
+    restarts : int
+        Coordinators that were started since one died.
+    """
+
+    outcome: Outcome
+    seconds: float
+    advice: Indices2
+    actors: int
+    spent: Sequence[Spent]
+    retries: int = 0
+    restarts: int = 0
+
+
+def run_job(job: Job, session: Session, *, advised: int, top: int, progress: Progress) -> Ran:
+    """Run a job; let the first ``advised`` devices draw their own ``top`` recommendations from the model."""
+
+    def finish(outcome: Outcome, backstage: Backstage) -> tuple[Indices2, list[Spent]]:
+        advice = backstage.see(RATERS, Wish(outcome.model, top), advised)
+        spent = spent_by(backstage.keeper, job.layout.devices)
+        return np.concatenate(advice) if advice else np.empty((0, top), np.int32), spent
+
+    kind = Raters(budget=job.budget, absence=job.absence)
+    work = Work(
+        plan=job.plan,
+        crews={RATERS: Crew(kind=kind, holdings=job.ratings, bounds=job.layout.cohorts)},
+        secret=job.secret,
+        layout=job.layout,
+        finish=finish,
+        kept=job.rounds,
+        ledger=job.ledger,
+        naming=job.naming_policy,
+        packages=_packages(job),
+    )
+    done = session.conduct(work, progress)
+    advice, spent = done.told
+    return Ran(
+        outcome=done.outcome,
+        seconds=done.seconds,
+        advice=advice,
+        actors=done.actors,
+        spent=spent,
+        retries=done.retries,
+        restarts=done.restarts,
+    )
+
+
+def _packages(job: Job) -> frozenset[str]:
+    """Return where the code of a policy and a mechanism of one's own lies."""
+    own = job.learner.own
+    return frozenset(packages_of_policy(job.policy) | (packages_of(type(own.mechanism), own.helpers) if own else set()))

@@ -1,0 +1,74 @@
+"""One seed of the main job, from its population to its record."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+from scenarios.app.experiment import Ended, Running
+from scenarios.data.populations import populate
+from scenarios.given.config import Scenario
+from scenarios.places.in_process import InProcess
+from scenarios.places.session import Session
+from scenarios.report.printing import progress
+from scenarios.run.experiment import Run, own_of, run
+from scenarios.run.results import record
+from scenarios.run.tables import tables_of
+from scenarios.store.journal import Journal
+
+
+def run_seed(scenario: Scenario, running: Running) -> Ended:
+    """Run one seed; with a ratings file and finite epsilon the same run without noise follows, to compare with."""
+    population, console = populate(scenario), running.console
+    filled = population.scenario
+    if scenario.ratings is not None and scenario.rated is None:
+        told = f"rated is {filled.rated}, the file's median; it is public in this run"
+        console.print(told, highlight=False, soft_wrap=True)
+    if (own := own_of(filled)) and own[1].warning:
+        console.print(own[1].warning, highlight=False, soft_wrap=True)
+    journal = None if running.out is None else Journal(running.out, filled.seed)
+    if journal:
+        journal.check(console)
+    answers = population.ratings.users * scenario.answers_per_device
+    with (
+        progress(console, answers, f"seed {filled.seed}") as told_answers,
+        _kept(journal, running.session, filled.seed) as rounds,
+    ):
+        ran = run(
+            scenario,
+            running.session,
+            devices_per_actor=running.devices_per_actor,
+            population=population,
+            progress=told_answers,
+            rounds=rounds,
+            ledger=journal.ledger if journal else None,
+        )
+    return Ended(
+        record=record(ran, _noiseless(ran, running.session)),
+        scenario=ran.scenario.again(),
+        tables=partial(tables_of, ran),
+        failure=ran.outcome.failure,
+    )
+
+
+@contextmanager
+def _kept(journal: Journal | None, session: Session, seed: int) -> Iterator[Journal | None]:
+    """Yield where rounds are kept: the journal, else on Ray one that lasts as long as the run.
+
+    There a coordinator may die and be replaced; in this process all end together.
+    """
+    if journal is None and session.name == "ray":
+        with tempfile.TemporaryDirectory(prefix="blindrec-") as folder:
+            yield Journal(Path(folder), seed)
+    else:
+        yield journal
+
+
+def _noiseless(last: Run, session: Session) -> Run | None:
+    if last.population.split is None or last.scenario.epsilon is None:
+        return None
+    free = last.scenario.model_copy(update={"epsilon": None})
+    return run(free, InProcess(session.workers), population=last.population.with_scenario(free))

@@ -1,0 +1,97 @@
+"""Popularity: whether the items that a run scores highest are those that most devices like."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from actors.ratings import BlockRatings, StoredRatings
+from coordinator.protocol.arrays import Floats, Ints
+from scenarios.data.populations import Population
+
+if TYPE_CHECKING:
+    from scenarios.run.experiment import Run
+
+TOP_ITEMS = 50
+"""Length of the list whose items are compared; all items where there are fewer."""
+
+
+def liked_share(population: Population, users: int | None = None) -> Floats:
+    """Return the share of devices that like each item, float64, shape (N,): what an estimated list is held against.
+
+    Parameters
+    ----------
+    population : Population
+        With a ratings file the likes that its devices hold are counted, without those that were held out; in a block
+        model it is the probability that a device rated the item and likes it.
+    users : int, optional
+        Count the first devices only; default: all.
+    """
+    ratings = population.ratings
+    if isinstance(ratings, StoredRatings):
+        chosen = ratings.user[:users]
+        rows, devices = ratings.rows, np.bincount(chosen, minlength=ratings.rows.users)
+        liked = np.bincount(rows.items, weights=devices[rows.owners] * rows.values, minlength=rows.count)
+        return liked / max(chosen.size, 1)
+    assert isinstance(ratings, BlockRatings)  # there is no third kind
+    share: Floats = ratings.class_shares @ ratings.like * (ratings.rated_items / ratings.items)
+    return share[ratings.clusters]
+
+
+def ranks(scores: Floats) -> Ints:
+    """Return every item's rank by falling score, from 1, int64, shape (N,); of equal scores the lower item comes first.
+
+    Examples
+    --------
+    >>> ranks(np.array([0.1, 0.7, 0.1])).tolist()
+    [2, 1, 3]
+    """
+    rank = np.empty(scores.size, np.int64)
+    rank[np.argsort(-scores, kind="stable")] = np.arange(1, scores.size + 1)
+    return rank
+
+
+def top_share(scores: Floats, truth: Floats, top: int = TOP_ITEMS) -> float:
+    """Return which share of the ``top`` items of highest score belong to the truly most popular ones.
+
+    Parameters
+    ----------
+    scores : ndarray of float64, shape (N,)
+        Estimates in any unit; ranked by `ranks`.
+    truth : ndarray of float64, shape (N,)
+        True popularity. An item belongs where fewer than ``top`` items are truly more popular, so that ties at the end
+        of the true list count for whichever of them the estimate took.
+    top : int
+        Length of the list; N where there are fewer items.
+
+    Examples
+    --------
+    >>> top_share(np.array([5.0, 4.0, 3.0, 2.0]), np.array([0.4, 0.1, 0.3, 0.1]), top=2)
+    0.5
+    """
+    length = min(top, truth.size)
+    last = np.sort(truth)[truth.size - length]
+    return int(np.count_nonzero(truth[ranks(scores) <= length] >= last)) / length
+
+
+def rank_correlation(scores: Floats, truth: Floats) -> float | None:
+    """Return Spearman's rank correlation, ties at their mean rank; None where either has one value only."""
+    from scipy.stats import rankdata  # noqa: PLC0415 (only where something was learned)
+
+    found, true = (rankdata(values) for values in (scores, truth))
+    return float(np.corrcoef(found, true)[0, 1]) if np.ptp(found) and np.ptp(true) else None
+
+
+def list_scores(run: Run) -> dict[str, Any]:
+    """Return how well a run's list by score is the list by popularity; None where scores rank items by something else.
+
+    Returns
+    -------
+    dict
+        ``top_50`` (see `top_share`) and ``rank_correlation`` over all items.
+    """
+    if not run.scenario.half.ranks:
+        return {"top_50": None, "rank_correlation": None}
+    scores, truth = run.outcome.model.score, liked_share(run.population)
+    return {"top_50": top_share(scores, truth), "rank_correlation": rank_correlation(scores, truth)}

@@ -1,0 +1,60 @@
+"""The tables of a run's folder: what was learned of every item, and what was asked in every round."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from coordinator.protocol.budget import as_json
+from scenarios.run.experiment import Run
+from scenarios.run.popularity import liked_share, ranks
+
+
+def items_table(run: Run) -> pd.DataFrame:
+    """Return the learned items: item, score, standard_error, cluster; public, as devices receive it.
+
+    Where the server knows how sure it is, ``doubt`` is the probability that the cluster is another one, and ``decided``
+    tells which items are decided at the scenario's confidence. Where scores are a list by popularity, ``rank`` is an
+    item's place in it, and ``popularity``, which only the experimenter knows, the true share of devices that like it.
+    """
+    model, posterior = run.outcome.model, run.outcome.posterior
+    table = pd.DataFrame(
+        {
+            "item": run.population.item_labels.astype(str),
+            "score": model.score,
+            "standard_error": model.error,
+            "cluster": model.cluster,
+        }
+    )
+    if posterior is not None:
+        table["doubt"], table["decided"] = posterior.doubt, posterior.decided(1 - run.scenario.confidence)
+    if run.scenario.half.ranks:
+        table["rank"], table["popularity"] = ranks(model.score), liked_share(run.population)
+    return table
+
+
+def rounds_table(run: Run) -> pd.DataFrame:
+    """Return the rounds, in order: what was asked, of which devices, and how many answered."""
+    state = run.outcome.state
+    rows = [
+        {
+            "round": ask.query.round,
+            "design": ask.query.design,
+            "epsilon": as_json(ask.query.epsilon),
+            "pool": ask.query.items if ask.query.pool is None else ask.query.pool.size,
+            "first_device": ask.first,
+            "asked": counts.asked,
+            "answered": counts.answered,
+            "refused": counts.refused,
+            "query_id": ask.query.id.hex(),
+        }
+        for ask, counts in zip(state.asked, state.counts, strict=True)
+    ]
+    return pd.DataFrame(rows).astype({"epsilon": float})
+
+
+def tables_of(run: Run) -> dict[str, pd.DataFrame]:
+    """Return the tables of a run's folder by their names: items and rounds; each tells of which run it is."""
+    tables = {"items": items_table(run), "rounds": rounds_table(run)}
+    for table in tables.values():
+        table.attrs["releases_sha256"] = run.outcome.releases_sha256
+    return tables
