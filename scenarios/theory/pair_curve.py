@@ -5,7 +5,8 @@ probability that all are. A rung is emulated (`pair_emulation`) in catalogues of
 theory of `spectral_prediction` stands in where the catalogue is larger, and where it resolves what no number of draws
 does, as long as the draws do not contradict it. Rungs are looked at from the middle of the ladder towards the users
 asked about, each value cut to what its neighbours on either side leave, so that a curve rises by construction whatever
-was asked before. """
+was asked before.
+"""
 
 from __future__ import annotations
 
