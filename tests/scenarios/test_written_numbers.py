@@ -20,7 +20,7 @@ def test_a_number_with_a_part_behind_the_point_keeps_it(blindrec: Command) -> No
 
 def test_lists_are_not_taken_for_numbers(blindrec: Command) -> None:
     told = blindrec("sweep", "adaptive", "--items", "100,300", "--seeds", 0, "--out", "never", "--backend", "inprocess")
-    assert told.err.strip() == "blindrec: seeds is 0; it must be at least 1"
+    assert told.err.strip() == "blindrec: seeds is 0: input should be greater than or equal to 1"
 
 
 def test_the_version_is_told(blindrec: Command) -> None:

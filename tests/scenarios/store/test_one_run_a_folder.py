@@ -19,7 +19,7 @@ from actors import durable
 from actors.durable import make_folder
 from actors.keeper import Keeper
 from coordinator.protocol.errors import InputError
-from scenarios.report import records
+from scenarios.app import finishing
 from scenarios.store import files, mark
 from scenarios.store.chain import kept_records
 from scenarios.store.journal import Journal
@@ -137,7 +137,7 @@ def test_a_disk_that_fills_up_leaves_what_was_kept(
         f"2 rounds are kept in {out}, the same command or blindrec resume {out} goes on"
     )
     monkeypatch.undo()
-    monkeypatch.setattr(records, "write_bytes", full)
+    monkeypatch.setattr(finishing, "write_bytes", full)
     ended = blindrec("resume", out, "--backend", "inprocess")
     assert (ended.code, ended.out) == (3, "")
     assert f"results cannot be written to {out} (No space left on device); 4 rounds are kept" in ended.err

@@ -19,6 +19,7 @@ from coordinator.server.completion.crowd import local_crowd
 from coordinator.server.completion.fitting import Fitting
 from coordinator.server.completion.weighing import DIGITS, WEIGHTS, Weighing, surest
 from scenarios.data.datasets import RatingTable
+from scenarios.given.validation import validated
 from scenarios.places.in_process import InProcess
 from scenarios.two_tier.config import TwoTier
 from scenarios.two_tier.course import follow
@@ -34,7 +35,7 @@ HARM = 0.0005
 
 
 def wanted_of(mechanism: str, epsilon: object, **changes: object) -> TwoTier:
-    return TwoTier.model_validate({**SMALL, "mechanism": mechanism, "epsilon": epsilon, "seed": 1, **changes})
+    return validated(TwoTier, None, {**SMALL, "mechanism": mechanism, "epsilon": epsilon, "seed": 1, **changes})
 
 
 @pytest.fixture(scope="module")
