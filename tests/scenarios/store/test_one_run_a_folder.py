@@ -20,6 +20,7 @@ from actors.durable import make_folder
 from actors.keeper import Keeper
 from coordinator.protocol.errors import InputError
 from scenarios.app import finishing
+from scenarios.report import records
 from scenarios.store import files, mark
 from scenarios.store.chain import kept_records
 from scenarios.store.journal import Journal
