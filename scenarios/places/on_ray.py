@@ -51,11 +51,14 @@ class OnRay:
         keeper = start_keeper(work.ledger)
         ensemble = Ensemble(work, keeper, self.workers)
         needs = ensemble.needs + (CPUS * work.layout.workers if query else 0.0)
-        try:
+
+        def devices_ready() -> None:
             if query:
                 with work.naming():
                     again(lambda: ensemble.warm_up(query, needs), UNREACHABLE)
-            done = conducted(work, ensemble.cohorts, keeper, progress, query, needs)
+
+        try:
+            done = conducted(work, ensemble.cohorts, keeper, progress, query, needs, devices_ready)
             told = work.finish(done.outcome, ensemble)
         finally:
             ensemble.end()

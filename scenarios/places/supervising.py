@@ -58,6 +58,7 @@ def conducted(
     progress: Progress,
     query: Query | None,
     needs: float,
+    devices_ready: Callable[[], None],
 ) -> Conducted[O]:
     """Let a coordinator conduct the rounds; if it dies, a new one continues after the last stored round.
 
@@ -74,6 +75,8 @@ def conducted(
         The first query, for which the coordinator compiles its code.
     needs : float
         CPUs that Ray reserves for the run's actors.
+    devices_ready : callable
+        Waits until devices can answer; the first coordinator's processes start meanwhile.
 
     Raises
     ------
@@ -85,8 +88,10 @@ def conducted(
         server = start_coordinator(work.plan, devices, work.layout)
         begin = time.perf_counter()
         try:
-            if query:
-                room_for([server.warm_up.remote(query)], needs)
+            warming = [server.warm_up.remote(query)] if query else []
+            if not restarts:
+                devices_ready()
+            room_for(warming, needs)
             begin = time.perf_counter()
             for over in work.kept:
                 got(server.repeat.remote(over))
