@@ -49,9 +49,8 @@ class Posterior:
         """
         doubts, many = np.sort(self.doubt), self.doubt.size
         below = np.concatenate([[0.0], np.cumsum(doubts)[:-1]])
-        room = (failure - below) / (
-            many - np.arange(many)
-        )  # T, if exactly the items before this one have smaller doubts
+        # T, if exactly the items before this one have smaller doubts
+        room = (failure - below) / (many - np.arange(many))
         small = doubts <= room
         threshold = doubts[small].max() if small.any() else 0.0
         return self.apart & (self.doubt <= threshold)
