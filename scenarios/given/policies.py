@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -133,8 +134,9 @@ def code_digest(policy: str) -> str:
 @cache
 def _our_code() -> tuple[bytes, ...]:
     """Return the text of this package's modules; a process goes on with what it has loaded, so they are read once."""
-    paths = sorted(path for room in PACKAGES for path in (Path(__file__).parents[1] / room).rglob("*.py"))
-    return tuple(path.read_bytes() for path in paths)
+    specs = [importlib.util.find_spec(name) for name in PACKAGES]
+    folders = [folder for spec in specs if spec for folder in spec.submodule_search_locations or ()]
+    return tuple(path.read_bytes() for folder in folders for path in sorted(Path(folder).rglob("*.py")))
 
 
 def packages_of_policy(policy: Policy) -> set[str]:
