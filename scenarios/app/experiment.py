@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
 
 from pydantic import BaseModel
 from rich.console import Console
@@ -136,8 +136,7 @@ class Experiment(ABC, Generic[S]):
         InputError
             One line for the first thing that is wrong: its name, its value and the remedy.
         """
-        found: Any = validated(self.kind, path, dict(values))
-        return found  # type: ignore[no-any-return] # of the kind that was asked for
+        return cast("S", validated(self.kind, path, dict(values)))
 
     def check(self, scenario: S, console: Console) -> None:
         """Refuse what a scenario alone does not show, and warn of the rest, before a place is opened."""
@@ -154,8 +153,7 @@ class Experiment(ABC, Generic[S]):
         InputError
             If it cannot be run any more.
         """
-        found: Any = scenario_of(out, mark, self.kind, *self.files)
-        return found  # type: ignore[no-any-return] # as in `read`
+        return cast("S", scenario_of(out, mark, self.kind, *self.files))
 
     @abstractmethod
     def once(self, scenario: S, running: Running) -> Ended:
