@@ -206,13 +206,13 @@ def server_targets() -> list[Target]:
         Aggregator(),
         DeviceHost(Raters(budget=None), worlds.block_ratings(WORLD), WORLD.secret, [(0, 40)]),
     )
-    pairs = [(query, host.ask(query, 0, 40)) for query in QUERIES]
-    statistics = [aggregator.aggregate(*pair) for pair in pairs]
+    pairs = [(query, host.ask(query, 0, 40), 0, 40) for query in QUERIES]
+    statistics = [aggregator.aggregate(*pair)[0] for pair in pairs]
 
-    def aggregate(query: Any, release: Any) -> object:
+    def aggregate(query: Any, release: Any, first: int, stop: int) -> object:
         with suppress(Exception):  # else it arrives as it is
             release = forged(release, query_id=query.id)
-        return aggregator.aggregate(query, release)
+        return aggregator.aggregate(query, release, first, stop)
 
     return [
         Target("Aggregator.aggregate", aggregate, pairs),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -40,23 +40,31 @@ class Actor:
         self.process = self.start()
 
     def __getattr__(self, name: str) -> Any:
-        return SimpleNamespace(remote=lambda *given: self.call(name, *given))
+        def method(returns: int) -> Any:
+            return SimpleNamespace(remote=lambda *given: self.call(name, given, returns))
 
-    def call(self, name: str, *given: Any) -> Reference:
+        return SimpleNamespace(remote=method(1).remote, options=lambda *, num_returns: method(num_returns))
+
+    def call(self, name: str, given: Sequence[Any], returns: int) -> Any:
         """Call a method of the process that is there now; where it dies in it, nobody gets to know what it did."""
+        answers = self._answers(name, given, returns)
+        return answers[0] if returns == 1 else answers
+
+    def _answers(self, name: str, given: Sequence[Any], returns: int) -> list[Reference]:
         if failed := [one for one in given if isinstance(one, Reference) and one.error]:
-            return failed[0]
-        fate, answer = self.fate(name), Reference(error=ray.exceptions.RayActorError())
+            return failed[:1] * returns
+        fate, answers = self.fate(name), [Reference(error=ray.exceptions.RayActorError())] * returns
         if fate != "dies before":
             try:
                 values = [one.value if isinstance(one, Reference) else one for one in given]
-                done = Reference(value=getattr(self.process, name)(*values))
+                value = getattr(self.process, name)(*values)
+                done = [Reference(value=one) for one in (value if returns > 1 else [value])]
             except BlindrecError as error:
-                done = Reference(error=pickle.loads(pickle.dumps(error)))
-            answer = answer if fate == "dies in it" else done
+                done = [Reference(error=pickle.loads(pickle.dumps(error)))] * returns
+            answers = answers if fate == "dies in it" else done
         if fate != "lives":
             self.process, self.deaths = self.start(), self.deaths + 1
-        return answer
+        return answers
 
 
 def lives(_: str) -> str:
@@ -93,5 +101,6 @@ def _get(asked: Any) -> Any:
 
 
 def _wait(flying: list[Reference], num_returns: int, timeout: float = 0) -> tuple[list[Reference], list[Reference]]:
-    """What was called last is over first."""
-    return flying[-num_returns:], flying[:-num_returns]
+    """What was called last is over first; of those that are asked for without waiting none is."""
+    over = flying[len(flying) - num_returns if timeout != 0 else len(flying) :]
+    return over, flying[: len(flying) - len(over)]

@@ -13,11 +13,10 @@ from benchmarks.faults.witness import Witness
 from benchmarks.faults.world import World
 from coordinator.protocol.admitted import Own
 from coordinator.protocol.messages import Release
-from coordinator.server.aggregation import aggregate
+from coordinator.server.aggregation import aggregate, require_answer
 from coordinator.server.fleet.cohorts import Cohorts, side_by_side
 from coordinator.server.fleet.layout import cut
 from coordinator.server.fleet.panel import Panel, Question
-from coordinator.server.fleet.querying import answers_to
 from coordinator.server.rounds.conductor import Block, Check
 from coordinator.server.rounds.state import Ask
 from coordinator.server.statistics.statistic import Statistic, merge
@@ -88,7 +87,11 @@ class SimulatedQueries:
     def ask(self, ask: Ask) -> tuple[Statistic, Sequence[Release]]:
         """Ask every device of a round; see `coordinator.server.rounds.conductor.Transport`."""
         blocks = blocks_of(self._cohorts, ask, self._world.block)
-        panel = Panel(blocks, answers_to(ask.query), window=self._world.window)
+        panel = Panel(
+            blocks,
+            lambda block, told: require_answer(ask.query, told, block.first, block.stop),
+            window=self._world.window,
+        )
         statistics: list[Statistic] = []
         self._edge.carry(panel, ask.query, landed=lambda told: statistics.append(aggregate(ask.query, told)))
         releases = sorted(panel.answers(), key=lambda release: release.first)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query, Release
 from coordinator.protocol.questions import check_question
 from coordinator.server.mechanisms import half_of
@@ -26,6 +29,16 @@ def aggregate(query: Query, release: Release) -> Statistic:
     check_question(query)
     Release.arrived(release).require(query)
     return half_of(query.design).aggregate(query, release)
+
+
+def require_answer(query: Query, release: Any, first: int, stop: int) -> None:
+    """Raise InputError if what devices ``first`` to ``stop - 1`` sent is not their release to a query."""
+    Release.arrived(release).require(query)
+    if (release.first, release.count) != (first, stop - first):
+        raise InputError(
+            f"{release.count} devices from {release.first} on answered, devices {first} to {stop - 1} were asked; let "
+            "each block answer for itself"
+        )
 
 
 def no_release(query: Query) -> Release:

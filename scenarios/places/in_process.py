@@ -16,9 +16,10 @@ from coordinator.protocol.admitted import Own, admit
 from coordinator.protocol.messages import Release
 from coordinator.server.aggregation import aggregate, no_release
 from coordinator.server.fleet.cohorts import Cohorts, LocalHosts, spread_here
-from coordinator.server.fleet.layout import cut
+from coordinator.server.fleet.layout import calls
 from coordinator.server.rounds.conductor import Conductor
 from coordinator.server.rounds.state import Ask
+from coordinator.server.rounds.transcript import Sealed, seal
 from coordinator.server.statistics.statistic import Statistic, merge
 from scenarios.places.session import Crew, Done, O, Progress, R, T, Work, check_workers
 from scenarios.places.shared_sets import answer, rehearse
@@ -160,21 +161,22 @@ class Queries:
         self._ratings, self._secret, self._cohorts = _only(job, cast)
         self._layout, self._map, self._more = job.layout, map if threads is None else threads.map, more
 
-    def ask(self, ask: Ask) -> tuple[Statistic, Sequence[Release]]:
+    def ask(self, ask: Ask) -> tuple[Statistic, Sequence[Release | Sealed]]:
         """Ask every cohort block by block; see `coordinator.server.rounds.conductor.Transport`."""
-        size = self._layout.block_of(ask.query.bits)
+        bits = ask.query.bits
+        size = self._layout.block_of(bits)
         blocks = [
             (cohort, first, stop)
             for cohort in self._cohorts
-            for first, stop in cut(max(cohort.first, ask.first), min(cohort.stop, ask.stop), size)
+            for first, stop in calls(max(cohort.first, ask.first), min(cohort.stop, ask.stop), size, bits)
         ]
         total: Statistic | None = None
-        releases: list[Release] = []
+        releases: list[Release | Sealed] = []
         for statistic, release in self._map(
             lambda block: answer(ask.query, self._ratings, self._secret, *block), blocks
         ):
             total = statistic if total is None else merge(total, statistic)
-            releases.append(release)
+            releases.append(seal(release))
             self._more(release.count)
         return total or aggregate(ask.query, no_release(ask.query)), releases
 

@@ -23,7 +23,8 @@ from scenarios.places.supervising import POLL, conducted, patient, room_for
 from scenarios.places.worker_threads import A
 
 MOST_ACTORS = 64
-"""Most Ray actors for devices of one kind, each a process of some 100 MB; further cohorts share them."""
+"""Most Ray actors for devices of one kind, each a process of some 100 MB, unless there are more workers; further
+cohorts share them."""
 BY_VALUE = 64 * 2**10
 """Largest size of holdings of which every host gets its own copy [bytes]; larger holdings are stored once."""
 UNREACHABLE = "devices cannot be reached"
@@ -106,7 +107,8 @@ class Ensemble:
     def __init__(self, work: Work[Any, Any, Any], keeper: HostedKeeper, workers: int) -> None:
         self.keeper, self._permit, crews = keeper, permit_of(work.secret), work.crews
         self._held = {name: _shared(crew.holdings) for name, crew in crews.items()}  # for restarted hosts
-        groups = {name: dealt(crew.bounds, min(crew.hosts or MOST_ACTORS, MOST_ACTORS)) for name, crew in crews.items()}
+        most = max(MOST_ACTORS, workers)
+        groups = {name: dealt(crew.bounds, min(crew.hosts or most, most)) for name, crew in crews.items()}
         self.actors = sum(map(len, groups.values()))
         self._cpus = int(min(1.0, _CPU_SHARE * workers / max(self.actors, 1)) * 1000) / 1000
         own, cpus = work.plan.own, self._cpus

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from coordinator.protocol.errors import InputError
-from coordinator.server.fleet.layout import LARGEST_BLOCK, MOST_BITS, SMALLEST_BLOCK, Layout, cut, plan_layout
+from coordinator.server.fleet.layout import MOST_BITS, MOST_BLOCKS, SMALLEST_BLOCK, Layout, calls, cut, plan_layout
+from coordinator.server.rounds.transcript import leaf_of
 
 
 @given(st.integers(0, 500), st.integers(0, 500), st.integers(1, 90))
@@ -23,25 +26,28 @@ def test_nothing_is_cut_into_nothing() -> None:
     assert cut(9, 7, 3) == []
 
 
-@given(st.integers(1, 10**9), st.integers(1, 500))
-def test_blocks_are_whole_bytes_within_bounds(devices: int, workers: int) -> None:
-    block = Layout(devices=devices, workers=workers, devices_per_actor=devices).block
-    assert block % 8 == 0
-    assert SMALLEST_BLOCK <= block <= LARGEST_BLOCK
-
-
-@given(st.integers(1, 10**9), st.integers(1, 500), st.integers(1, 2 * 10**8))
-def test_blocks_of_many_questions_stay_whole_bytes_and_bring_back_few_bits(
-    devices: int, workers: int, questions: int
-) -> None:
+@given(st.integers(1, 10**13), st.integers(1, 5000), st.integers(1, 2 * 10**8))
+def test_blocks_are_whole_bytes_and_bring_back_few_bits(devices: int, workers: int, bits: int) -> None:
     layout = Layout(devices=devices, workers=workers, devices_per_actor=devices)
-    block = layout.block_of(questions)
-    assert block % 8 == 0
-    assert 8 <= block <= layout.block
-    assert block * questions <= MOST_BITS or block == 8
-    assert block == layout.block or (block + 8) * questions > MOST_BITS
-    assert layout.block_of(1) == layout.block
-    assert layout.block_of(questions + 1) <= block
+    block, leaf = layout.block_of(bits), leaf_of(bits)
+    assert block % 8 == leaf % 8 == 0
+    assert block * bits <= MOST_BITS or block == 8
+    assert layout.block_of(1) >= SMALLEST_BLOCK
+    assert layout.block_of(bits + 1) <= block
+    assert block <= leaf or (block % leaf == 0 and devices > MOST_BLOCKS * leaf)
+
+
+@given(st.integers(0, 10**7), st.integers(0, 10**7), st.integers(1, 10**5), st.sampled_from([1, 100, 30_000]))
+def test_calls_lie_in_a_leaf_or_are_whole_leaves(first: int, length: int, size: int, bits: int) -> None:
+    leaf = leaf_of(bits)
+    size = max(size, leaf // 50)
+    pieces = calls(first, first + length, size, bits)
+    assert pieces == sorted(pieces)
+    assert sum(stop - start for start, stop in pieces) == length
+    assert all(left[1] == right[0] for left, right in itertools.pairwise(pieces))
+    for start, stop in pieces:
+        assert 0 < stop - start <= size
+        assert start // leaf == (stop - 1) // leaf or start % leaf == stop % leaf == 0
 
 
 @given(st.integers(1, 10**6), st.integers(1, 64))

@@ -14,14 +14,17 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from coordinator.protocol.errors import InputError, LostError
 from coordinator.protocol.messages import Query, Release
+from coordinator.server.aggregation import require_answer
 from coordinator.server.fleet.attempts import LONGEST_PAUSE, MOST_ATTEMPTS, pause_after
 from coordinator.server.fleet.panel import Panel, Question
-from coordinator.server.fleet.querying import answers_to
 from coordinator.server.rounds.conductor import Block
 
 QUERY = worlds.maxsense_query(items=5, sensing=0.3, epsilon=Fraction(1))
-CHECK = answers_to(QUERY)
 GONE = ConnectionError("its process died")
+
+
+def check(block: Block, told: object) -> None:
+    require_answer(QUERY, told, block.first, block.stop)
 
 
 def blocks(count: int) -> list[Block]:
@@ -46,7 +49,7 @@ def asked(panel: Panel, now: float = 0.0) -> Iterator[Question]:
 
 
 def test_blocks_are_asked_in_their_order_and_never_more_than_the_window_at_once() -> None:
-    panel = Panel(blocks(5), CHECK, window=2)
+    panel = Panel(blocks(5), check, window=2)
     first, second = asked(panel)
     assert (first, second) == (Question(0, 0, Block(None, 0, 8)), Question(1, 0, Block(None, 8, 16)))
     assert panel.answered(1, 0, answer(second.block))
@@ -54,7 +57,7 @@ def test_blocks_are_asked_in_their_order_and_never_more_than_the_window_at_once(
 
 
 def test_releases_come_in_device_order_whatever_the_order_of_arrival() -> None:
-    panel = Panel(blocks(3), CHECK, window=3)
+    panel = Panel(blocks(3), check, window=3)
     for question in reversed(list(asked(panel))):
         assert not panel.done
         assert panel.answered(question.number, question.epoch, answer(question.block))
@@ -64,7 +67,7 @@ def test_releases_come_in_device_order_whatever_the_order_of_arrival() -> None:
 
 def test_a_lost_block_pauses_and_the_others_go_on() -> None:
     """Its pause doubles with each loss; nobody else waits for it."""
-    panel = Panel(blocks(3), CHECK, window=1)
+    panel = Panel(blocks(3), check, window=1)
     assert panel.question(0.0) == (0, 0, Block(None, 0, 8))
     assert panel.lost(0, 0, 0.0, GONE)
     assert waits(panel) == pause_after(0)
@@ -82,7 +85,7 @@ def test_pauses_double_up_to_a_longest_one() -> None:
 
 
 def test_an_answer_of_an_earlier_epoch_and_one_that_came_twice_are_dropped() -> None:
-    panel = Panel(blocks(1), CHECK, window=1)
+    panel = Panel(blocks(1), check, window=1)
     late = answer(Block(None, 0, 8))
     assert panel.question(0.0)
     assert panel.lost(0, 0, 0.0, GONE)
@@ -97,7 +100,7 @@ def test_an_answer_of_an_earlier_epoch_and_one_that_came_twice_are_dropped() -> 
 
 
 def test_it_gives_up_exactly_after_the_most_attempts() -> None:
-    panel, now = Panel(blocks(1), CHECK, window=1), 0.0
+    panel, now = Panel(blocks(1), check, window=1), 0.0
     for epoch in range(MOST_ATTEMPTS - 1):
         assert panel.question(now) == (0, epoch, Block(None, 0, 8))
         assert panel.lost(0, epoch, now, GONE)
@@ -108,7 +111,7 @@ def test_it_gives_up_exactly_after_the_most_attempts() -> None:
 
 
 def test_an_answer_to_something_else_is_refused() -> None:
-    panel = Panel(blocks(1), CHECK, window=1)
+    panel = Panel(blocks(1), check, window=1)
     assert panel.question(0.0)
     with pytest.raises(InputError, match="8 devices from 8 on answered, devices 0 to 7 were asked"):
         panel.answered(0, 0, answer(Block(None, 8, 16)))
@@ -136,7 +139,7 @@ class Driven(RuleBasedStateMachine):
     @initialize(count=st.integers(0, 6), window=st.integers(1, 3), most=st.integers(1, 4))
     def begin(self, count: int, window: int, most: int) -> None:
         self.count, self.window, self.most = count, window, most
-        self.panel = Panel(blocks(count), CHECK, window=window, most=most)
+        self.panel = Panel(blocks(count), check, window=window, most=most)
 
     @rule(seconds=st.sampled_from([0.0, 0.3, 1.0, 20.0]))
     def ask(self, seconds: float) -> None:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coordinator.protocol.messages import Query, Release, pack
-from coordinator.server.rounds.transcript import chain
+from coordinator.server.rounds.transcript import Sealed, chain, seal, size_of
 from coordinator.server.rounds.transcript import digest as digest_of
 
 QUERY = worlds.maxsense_query(items=4, sensing=0.5)
@@ -110,3 +110,33 @@ def test_answers_to_different_queries_are_refused() -> None:
 
 def test_nothing_asked_is_the_digest_of_nothing() -> None:
     assert digest() == digest([]) == hashlib.sha256(b"").hexdigest()
+
+
+def test_devices_are_digested_by_leaves_whoever_carries_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leaves of sixteen devices. Whole ones are sealed, and the digest is that of all releases, cut in any way."""
+    monkeypatch.setattr("coordinator.server.rounds.transcript.LEAF", 16)
+    bits, silent = [int(k % 3 == 0) for k in range(100)], {5, 17, 64}
+    leaves = [pieces(QUERY, bits, silent, [13, 29, 45, 61, 77, 93], first=3)[k] for k in range(7)]
+    expected_leaves = b"".join(
+        hashlib.sha256(
+            np.packbits([int(k not in silent) for k in stretch]).tobytes()
+            + np.packbits([bits[k] * (k not in silent) for k in stretch]).tobytes()
+        ).digest()
+        for stretch in (range(13), *(range(first, first + 16) for first in range(13, 93, 16)), range(93, 100))
+    )
+    told = hashlib.sha256(expected_leaves).hexdigest()
+    assert digest(leaves) == told
+    assert digest(pieces(QUERY, bits, silent, [4, 13, 20, 29, 45, 50, 61, 77, 90, 93], first=3)) == told
+    (wide,) = (one for one in pieces(QUERY, bits, silent, [13, 93], first=3) if one.first == 16)
+    sealed = seal(wide)
+    assert isinstance(sealed, Sealed)
+    assert len(sealed.leaves) == 5 * 32
+    assert chain([digest_of([leaves[0], sealed, leaves[-1]])]) == told
+    assert size_of([leaves[0], sealed]) == size_of([leaves[0], wide])
+    assert seal(leaves[0]) is leaves[0]
+
+
+def test_a_block_that_reaches_into_another_leaf_cannot_be_digested(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("coordinator.server.rounds.transcript.LEAF", 16)
+    with pytest.raises(ValueError, match="20 devices from 8 on are no whole leaves of 16"):
+        digest(pieces(QUERY, [1] * 20, set(), [], first=8))

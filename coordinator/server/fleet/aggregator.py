@@ -7,8 +7,12 @@ from typing import Any
 import ray
 
 from coordinator.protocol.admitted import Own, admit
+from coordinator.protocol.checked import MOST_DEVICES, require_whole
+from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query, Release
-from coordinator.server.aggregation import aggregate
+from coordinator.protocol.questions import check_question
+from coordinator.server.aggregation import aggregate, no_release, require_answer
+from coordinator.server.rounds.transcript import Sealed, seal
 from coordinator.server.statistics.statistic import Statistic, merge
 
 CPUS = 0.5
@@ -27,9 +31,26 @@ class Aggregator:
     def __init__(self, own: Own | None = None) -> None:
         admit(own)
 
-    def aggregate(self, query: Query, release: Release) -> Statistic:
-        """Return one block's statistic."""
-        return aggregate(query, release)
+    def warm_up(self, query: Query) -> None:
+        """Compile what releases to a query will need."""
+        aggregate(query, no_release(query))
+
+    def aggregate(self, query: Query, release: Release, first: int, stop: int) -> tuple[Statistic, Release | Sealed]:
+        """Return the statistic of the release of devices ``first`` to ``stop - 1``, and what digests it.
+
+        Raises
+        ------
+        InputError
+            If it is no answer of these devices to the query.
+        """
+        check_question(query)
+        require_whole("first device", first, 0, MOST_DEVICES)
+        require_whole("end of the devices", stop, first, MOST_DEVICES)
+        try:
+            require_answer(query, release, first, stop)
+        except InputError as error:
+            raise InputError(f"devices {first} to {stop - 1} sent what is no answer: {error}") from None
+        return aggregate(query, release), seal(release)
 
     def merge(self, *statistics: Statistic) -> Statistic:
         """Return the sum of statistics: one node of the reduction tree."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 
 import ray
@@ -13,9 +14,12 @@ from coordinator.server.fleet.panel import Panel, Question
 from coordinator.server.fleet.retrying import LOST, got
 from coordinator.server.rounds.conductor import Block, Check
 
+MOST_LOOKED_AT = 256
+"""Calls in flight whose end is waited for at the same time."""
+
 
 class Flight(NamedTuple):
-    """A question in flight: references to its answer, and to the result to wait for, such as the answer's statistic."""
+    """A question in flight: references to the devices' answer, and to what is made of it, which the panel gets."""
 
     question: Question
     answer: Any
@@ -51,29 +55,43 @@ def carry(
         while question := panel.question(time.monotonic()):
             flight = send(question)
             flying[flight.over] = flight
-        if (done := _first(flying, panel.until)) is None:
-            continue
-        flight = flying.pop(done)
-        number, epoch, _ = flight.question
-        try:
-            answer = got(flight.answer)
-        except LOST as error:
-            landed(flight, False)  # noqa: FBT003 (as the callback is declared)
-            lost(panel.lost(number, epoch, time.monotonic(), error))
-        else:
-            landed(flight, panel.answered(number, epoch, answer))
+        for done in _ended(flying, panel.until):
+            flight = flying.pop(done)
+            number, epoch, _ = flight.question
+            try:
+                answer = _taken(flight)
+            except LOST as error:
+                landed(flight, False)  # noqa: FBT003 (as the callback is declared)
+                lost(panel.lost(number, epoch, time.monotonic(), error))
+            else:
+                landed(flight, panel.answered(number, epoch, answer))
 
 
-def _first(flying: dict[Any, Flight], until: float | None) -> Any:
-    """Wait until one of the calls in flight ends, or until a time; return the finished one, or None."""
+def _taken(flight: Flight) -> Any:
+    """Return what was made of an answer; raise the devices' own error if that is why there is nothing."""
+    try:
+        return got(flight.over)
+    except Exception:
+        got(flight.answer)
+        raise
+
+
+def _ended(flying: dict[Any, Flight], until: float | None) -> list[Any]:
+    """Wait until one of the calls in flight ends, or until a time; return all that have ended by then.
+
+    Each look at Ray costs time for every call looked at. So with thousands in flight only the earliest ones are looked
+    at, and all of these that have ended are taken at once.
+    """
     left = None if until is None else max(0.0, until - time.monotonic())
     if not flying:
         time.sleep(left or 0.0)
-        return None
+        return []
     if left is None and len(flying) == 1:
-        return next(iter(flying))  # the caller waits for it when it takes the answer
-    done, _ = ray.wait(list(flying), num_returns=1, timeout=left)
-    return done[0] if done else None
+        return list(flying)  # the caller waits for it when it takes the answer
+    calls = list(islice(flying, MOST_LOOKED_AT))
+    done, others = ray.wait(calls, num_returns=1, timeout=left)
+    more = ray.wait(others, num_returns=len(others), timeout=0)[0] if done and others else []
+    return [*done, *more]
 
 
 class RayHosts:

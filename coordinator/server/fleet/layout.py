@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from coordinator.protocol.errors import InputError
+from coordinator.server.rounds.transcript import leaf_of
 
-LARGEST_BLOCK = 1 << 17
 SMALLEST_BLOCK = 1 << 13
 BLOCKS_A_WORKER = 8
-MOST_BITS = 1 << 24
-"""Most bits that one call brings back if devices answer many questions."""
+MOST_BLOCKS, MOST_BITS = 1 << 10, 1 << 26
+"""Calls of a round above which blocks grow beyond a leaf of the digest, so that the coordinator keeps up; and the most
+bits of such a block."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,15 +42,17 @@ class Layout:
         """The cohorts, ``[first, stop)`` each."""
         return cut(0, self.devices, self.devices_per_actor)
 
-    @property
-    def block(self) -> int:
-        """Most devices that one call asks: a multiple of 8, so that packed bits of blocks can be joined as bytes."""
-        wanted = self.devices // (self.workers * BLOCKS_A_WORKER) // 8 * 8
-        return min(max(wanted, SMALLEST_BLOCK), LARGEST_BLOCK)
-
     def block_of(self, bits: int) -> int:
-        """Most devices that one call asks if each releases so many ``bits``; also a multiple of 8."""
-        return min(self.block, max(MOST_BITS // bits // 8 * 8, 8))
+        """Return how many devices one call asks at most if each releases so many ``bits``; a multiple of 8.
+
+        It is at most a leaf of the digest (`coordinator.server.rounds.transcript.leaf_of`), or some whole leaves of at
+        most `MOST_BITS` bits together.
+        """
+        leaf = leaf_of(bits)
+        if leaves := self.devices // (leaf * max(MOST_BLOCKS, self.workers * BLOCKS_A_WORKER)):
+            return leaf * min(leaves, max(MOST_BITS // (leaf * bits), 1))
+        wanted = self.devices // (self.workers * BLOCKS_A_WORKER) // 8 * 8
+        return min(max(wanted, SMALLEST_BLOCK), leaf)
 
 
 def plan_layout(*, devices: int, workers: int, devices_per_actor: int | None) -> Layout:
@@ -63,3 +66,14 @@ def plan_layout(*, devices: int, workers: int, devices_per_actor: int | None) ->
 def cut(first: int, stop: int, size: int) -> list[tuple[int, int]]:
     """Cut ``[first, stop)`` into pieces of ``size``, the last one smaller where it does not fit."""
     return [(start, min(start + size, stop)) for start in range(first, stop, size)]
+
+
+def calls(first: int, stop: int, size: int, bits: int) -> list[tuple[int, int]]:
+    """Cut ``[first, stop)`` into blocks of at most ``size``, each within a leaf of the digest or some whole leaves."""
+    leaf, blocks = leaf_of(bits), list[tuple[int, int]]()
+    while first < stop:
+        whole = min(size, stop - first) // leaf * leaf if first % leaf == 0 else 0
+        end = first + whole if whole else min(first + size, first // leaf * leaf + leaf, stop)
+        blocks.append((first, end))
+        first = end
+    return blocks

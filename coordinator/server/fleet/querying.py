@@ -10,17 +10,16 @@ from typing import Any
 import ray
 
 from coordinator.protocol.admitted import Own
-from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query, Release
-from coordinator.server.aggregation import no_release
 from coordinator.server.fleet.aggregator import start_aggregators
 from coordinator.server.fleet.carrying import Flight, carry
 from coordinator.server.fleet.cohorts import Cohorts
-from coordinator.server.fleet.layout import Layout, cut
+from coordinator.server.fleet.layout import Layout, calls
 from coordinator.server.fleet.panel import Panel, Question
 from coordinator.server.fleet.retrying import LOST, got, pause
-from coordinator.server.rounds.conductor import Block, Check
+from coordinator.server.rounds.conductor import Block
 from coordinator.server.rounds.state import Ask
+from coordinator.server.rounds.transcript import Sealed
 from coordinator.server.statistics.statistic import Statistic
 
 WINDOW = 3
@@ -48,14 +47,14 @@ class Querying:
     def __init__(self, cohorts: Cohorts, layout: Layout, own: Own | None, *, more: Count, retried: Count) -> None:
         self._cohorts, self._layout, self._more, self._retried = cohorts, layout, more, retried
         self._pool = start_aggregators(layout.workers, own)
-        self._load = dict.fromkeys(range(layout.workers), 0)
+        self._free: deque[Any] = deque()
         self._answers = 0
 
     def warm_up(self, query: Query) -> None:
         """Start the aggregators, and compile what ``query`` will need."""
-        ray.get([aggregator.aggregate.remote(query, no_release(query)) for aggregator in self._pool])
+        ray.get([aggregator.warm_up.remote(query) for aggregator in self._pool])
 
-    def ask(self, ask: Ask) -> tuple[Statistic, Sequence[Release]]:
+    def ask(self, ask: Ask) -> tuple[Statistic, Sequence[Release | Sealed]]:
         """Ask every device of ``ask``; see `coordinator.server.rounds.conductor.Transport`."""
         for attempt in itertools.count():
             self._answers = 0
@@ -65,69 +64,53 @@ class Querying:
                 pause(attempt, f"round {ask.query.round} was lost", error)
                 self._retried(1)
                 self._more(-self._answers)
-                self._load = dict.fromkeys(self._load, 0)
         raise AssertionError  # counting does not end
 
-    def _fan_out(self, ask: Ask) -> tuple[Statistic, Sequence[Release]]:
+    def _fan_out(self, ask: Ask) -> tuple[Statistic, Sequence[Release | Sealed]]:
         """Ask all blocks of one round as its panel decides."""
         query = ray.put(ask.query)
-        panel = Panel(self._blocks(ask), answers_to(ask.query), window=WINDOW * self._layout.workers)
+        panel = Panel(self._blocks(ask), lambda *_: None, window=WINDOW * self._layout.workers)
+        self._free = deque(self._pool * WINDOW)
+        sent: dict[Any, tuple[Any, Any]] = {}
         partial: deque[Any] = deque()
 
         def send(question: Question) -> Flight:
-            return self._send(query, question)
+            block = question.block
+            answer = block.host.ask.remote(query, block.first, block.stop)
+            aggregator = self._free.popleft()
+            adding_up = aggregator.aggregate.options(num_returns=2)
+            statistic, sealed = adding_up.remote(query, answer, block.first, block.stop)
+            sent[sealed] = aggregator, statistic
+            return Flight(question, answer, sealed)
 
         def landed(flight: Flight, counts: bool) -> None:
-            self._load[self._worker.pop(flight.over)] -= 1
+            aggregator, statistic = sent.pop(flight.over)
+            self._free.append(aggregator)
             if counts:
                 block = flight.question.block
                 self._answers += block.stop - block.first
                 self._more(block.stop - block.first)
-                partial.append(flight.over)
+                partial.append(statistic)
                 self._reduce(partial, to=FAN_IN)
 
-        self._worker: dict[Any, int] = {}
         carry(panel, send, landed, self._retried)
         return self._reduce(partial, to=1), sorted(panel.answers(), key=lambda release: release.first)
 
-    def _send(self, query: Any, question: Question) -> Flight:
-        """Ask a block, and let the least busy aggregator add up its answer."""
-        block = question.block
-        answer = block.host.ask.remote(query, block.first, block.stop)
-        worker = min(self._load, key=self._load.__getitem__)
-        statistic = self._pool[worker].aggregate.remote(query, answer)
-        self._load[worker] += 1
-        self._worker[statistic] = worker
-        return Flight(question, answer, statistic)
-
     def _blocks(self, ask: Ask) -> Iterator[Block]:
         """Yield every block, taking cohorts in turn, so that all hosts have work from the start."""
-        size = self._layout.block_of(ask.query.bits)
-        calls = [
-            deque(Block(one.host, *ends) for ends in cut(one.first, one.stop, size))
+        bits = ask.query.bits
+        size = self._layout.block_of(bits)
+        waiting = [
+            deque(Block(one.host, *ends) for ends in calls(one.first, one.stop, size, bits))
             for one in self._cohorts.blocks(ask.first, ask.stop)
         ]
-        while calls := [queue for queue in calls if queue]:
-            for queue in calls:
+        while waiting := [queue for queue in waiting if queue]:
+            for queue in waiting:
                 yield queue.popleft()
 
     def _reduce(self, partial: deque[Any], *, to: int) -> Any:
         """Merge statistics, `FAN_IN` at a time, until at most ``to`` are left; return the last one where that is 1."""
         while len(partial) > to:
             few = [partial.popleft() for _ in range(min(FAN_IN, len(partial)))]
-            partial.append(self._pool[0].merge.remote(*few))
+            partial.append(self._free[0].merge.remote(*few))
         return got(partial[0]) if to == 1 else None
-
-
-def answers_to(query: Query) -> Check:
-    """Return a check that refuses everything but a block's own release to a query."""
-
-    def check(block: Block, release: Any) -> None:
-        Release.arrived(release).require(query)
-        if (release.first, release.count) != (block.first, block.stop - block.first):
-            raise InputError(
-                f"{release.count} devices from {release.first} on answered, {block.name} were asked; let each block "
-                "answer for itself"
-            )
-
-    return check

@@ -12,6 +12,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 from coordinator.protocol.admitted import Own
 from coordinator.protocol.messages import Query, Release
 from coordinator.server.rounds.state import Ask
+from coordinator.server.rounds.transcript import Sealed
 from coordinator.server.statistics.statistic import Statistic
 
 R = TypeVar("R")
@@ -65,8 +66,8 @@ class Hosts(Protocol):
 class Transport(Protocol):
     """Carries a query to devices and brings the releases and their statistic back."""
 
-    def ask(self, ask: Ask) -> tuple[Statistic, Sequence[Release]]:
-        """Ask every device of ``ask`` and return the merged statistic and all releases."""
+    def ask(self, ask: Ask) -> tuple[Statistic, Sequence[Release | Sealed]]:
+        """Ask every device of ``ask``; return the merged statistic, and all releases or what digests them."""
         ...
 
 

@@ -6,10 +6,110 @@ import hashlib
 import itertools
 import pickle
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from coordinator.protocol.messages import Release, pack, unpack
+
+DIGEST = 32
+"""Bytes of a digest."""
+LEAF, LEAF_BITS = 1 << 17, 1 << 24
+"""Most devices, and most of their bits, that are digested together."""
+
+
+def leaf_of(width: int) -> int:
+    """Return how many devices are digested together if each releases ``width`` bits; a multiple of 8."""
+    return min(LEAF, max(LEAF_BITS // width // 8 * 8, 8))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sealed:
+    """The digests of a release that has been added up, which stand for its bits.
+
+    Attributes
+    ----------
+    query_id : bytes
+        Which query it answers.
+    first, count, width : int
+        The devices and their bits, as for `coordinator.protocol.messages.Release`.
+    leaves : bytes
+        SHA-256 of every whole leaf of these devices, one after the other.
+    size : int
+        Bytes of the release as a message.
+    """
+
+    query_id: bytes
+    first: int
+    count: int
+    width: int
+    leaves: bytes
+    size: int
+
+
+def seal(release: Release | Sealed) -> Release | Sealed:
+    """Return the digests of a release that holds whole leaves; a smaller release is returned as it is.
+
+    A leaf holds the devices from a multiple of `leaf_of` to the next one, whoever carries them.
+
+    Raises
+    ------
+    ValueError
+        If the release begins or ends within a leaf and reaches into another one.
+    """
+    leaf = leaf_of(release.width)
+    if isinstance(release, Sealed):
+        return release
+    if release.first // leaf == (release.first + max(release.count, 1) - 1) // leaf and release.count < leaf:
+        return release
+    if release.first % leaf or release.count % leaf:
+        raise ValueError(f"{release.count} devices from {release.first} on are no whole leaves of {leaf}")
+    whole = _masked(release)
+    leaves = [_leaf([_part(whole, start, leaf)]) for start in range(0, release.count, leaf)]
+    return Sealed(
+        query_id=release.query_id,
+        first=release.first,
+        count=release.count,
+        width=release.width,
+        leaves=b"".join(leaves),
+        size=size_of([release]),
+    )
+
+
+class _Told(NamedTuple):
+    """What devices of one leaf let out: packed masks and bits, and public pairs."""
+
+    devices: int
+    width: int
+    mask: bytes
+    bits: bytes
+    pairs: bytes
+
+
+def _masked(release: Release) -> _Told:
+    full, count = b"\xff", release.count
+    mask = release.answered or full * (count // 8) + pack(np.ones(count % 8, np.uint8))
+    return _Told(count, release.width, mask, release.bits, release.pairs or b"")
+
+
+def _part(told: _Told, start: int, count: int) -> _Told:
+    """Return ``count`` devices, a multiple of 8 as ``start`` is."""
+    mask, bits, pairs = (
+        content[start * width // 8 : (start + count) * width // 8]
+        for content, width in ((told.mask, 1), (told.bits, told.width), (told.pairs, 64))
+    )
+    return _Told(count, told.width, mask, bits, pairs)
+
+
+def _leaf(parts: Sequence[_Told]) -> bytes:
+    """Return the SHA-256 of the masks, then of the bits, then of the pairs of consecutive devices."""
+    told = hashlib.sha256()
+    _tell(told, [(one.devices, one.mask) for one in parts])
+    _tell(told, [(one.devices * one.width, one.bits) for one in parts])
+    for one in parts:
+        told.update(one.pairs)
+    return told.digest()
 
 
 def _tell(told: hashlib._Hash, blocks: Sequence[tuple[int, bytes]]) -> None:
@@ -21,36 +121,37 @@ def _tell(told: hashlib._Hash, blocks: Sequence[tuple[int, bytes]]) -> None:
         told.update(packed)
 
 
-def digest(releases: Sequence[Release]) -> bytes:
-    """Return the SHA-256 of all releases of one round.
+def digest(releases: Sequence[Release | Sealed]) -> bytes:
+    """Return the digest of all releases of one round.
 
-    It digests the mask of devices that answered, then the bits, both in the order of devices, packed across blocks and
-    padded once; then the public pairs that the bits are about, if releases carry them.
+    Devices are digested by leaves; see `seal`. The digest of a leaf is the SHA-256 of the mask of devices that
+    answered, then of the bits, both in the order of devices, packed across blocks and padded once; then of the public
+    pairs that the bits are about, if releases carry them. The digest of a round is that of its only leaf, or the
+    SHA-256 of its leaves' digests in order.
 
     Parameters
     ----------
-    releases : sequence of Release
+    releases : sequence of Release or Sealed
         In any order; together they cover a stretch of devices without gap or overlap.
 
     Raises
     ------
     ValueError
-        If a device is missing or occurs twice, or the releases answer different queries.
+        If a device is missing or occurs twice, the releases answer different queries, or one of them begins or ends
+        within a leaf and reaches into another one.
     """
-    ordered = sorted(releases, key=lambda release: release.first)
+    ordered = sorted(map(seal, releases), key=lambda one: one.first)
     for left, right in itertools.pairwise(ordered):
         if left.first + left.count != right.first or left.query_id != right.query_id:
             raise ValueError(f"release from device {right.first} does not follow the one from {left.first}")
-    full = b"\xff"
-    masks = [
-        (one.count, one.answered or full * (one.count // 8) + pack(np.ones(one.count % 8, np.uint8))) for one in ordered
-    ]
-    told = hashlib.sha256()
-    _tell(told, masks)
-    _tell(told, [(one.count * one.width, one.bits) for one in ordered])
-    for one in ordered:
-        told.update(one.pairs or b"")
-    return told.digest()
+    leaves = list[bytes]()
+    for _, few in itertools.groupby(ordered, key=lambda one: one.first // leaf_of(one.width)):
+        here = list(few)
+        leaves += [one.leaves for one in here if isinstance(one, Sealed)]
+        if raw := [_masked(one) for one in here if isinstance(one, Release)]:
+            leaves.append(_leaf(raw))
+    whole = b"".join(leaves)
+    return whole if len(whole) == DIGEST else hashlib.sha256(whole).digest()
 
 
 def chain(digests: Sequence[bytes]) -> str:
@@ -58,6 +159,6 @@ def chain(digests: Sequence[bytes]) -> str:
     return (digests[0] if len(digests) == 1 else hashlib.sha256(b"".join(digests)).digest()).hex()
 
 
-def size_of(releases: Sequence[Release]) -> int:
+def size_of(releases: Sequence[Release | Sealed]) -> int:
     """Return how many bytes releases take as messages, one a block."""
-    return sum(len(pickle.dumps(release, protocol=5)) for release in releases)
+    return sum(one.size if isinstance(one, Sealed) else len(pickle.dumps(one, protocol=5)) for one in releases)

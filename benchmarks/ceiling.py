@@ -1,0 +1,141 @@
+"""The coordinator's share alone: what it costs to carry a round if devices and aggregators answer at once.
+
+``python -m benchmarks.ceiling`` asks up to 10^12 devices through the true coordinator's transport. Hosts and
+aggregators are Ray actors that return zeros without computing anything; a few of them stand for as many workers as the
+row names. The processor time is that of all threads of the coordinator's process. From it follow the devices a second
+that one coordinator can carry, and the workers that it can keep busy at ``--rate`` devices a second each.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import time
+from pathlib import Path
+from typing import Annotated, Any
+from unittest.mock import patch
+
+import ray
+import typer
+
+from coordinator.protocol.messages import Query, Release
+from coordinator.server.aggregation import aggregate, no_release
+from coordinator.server.fleet.cohorts import Cohorts
+from coordinator.server.fleet.coordinator import RayFleet
+from coordinator.server.fleet.layout import plan_layout
+from coordinator.server.rounds.state import Ask
+from coordinator.server.rounds.transcript import DIGEST, Sealed, digest, leaf_of
+from coordinator.server.statistics.statistic import Statistic
+from scenarios.given.config import Scenario
+from scenarios.places.cluster import on_ray
+
+ACTORS = 2
+"""Hosts, and aggregators, that stand for all workers."""
+ROUNDS = ((10**7, 2), (10**9, 2), (10**10, 20), (10**11, 200), (10**12, 2000))
+"""Devices and workers of every row."""
+
+
+class Instant:
+    """Devices that answer nothing, at once."""
+
+    def ask(self, query: Query, first: int, stop: int) -> None:
+        """Answer."""
+
+
+class InstantAggregator:
+    """An aggregator that adds nothing up, and has digests of zeros."""
+
+    def warm_up(self, query: Query) -> None:
+        """Make the empty statistic."""
+        self._statistic = aggregate(query, no_release(query))
+
+    def aggregate(self, query: Query, _: Any, first: int, stop: int) -> tuple[Statistic, Release | Sealed]:
+        """Return a statistic and digests of the size that true ones have."""
+        count, width = stop - first, query.bits
+        leaves, rest = divmod(count, leaf_of(width))
+        if rest:
+            zeros = bytes(-(-count * width // 8))
+            return self._statistic, Release(query_id=query.id, first=first, count=count, width=width, bits=zeros)
+        told = bytes(DIGEST * leaves)
+        sealed = Sealed(query_id=query.id, first=first, count=count, width=width, leaves=told, size=count * width // 8)
+        return self._statistic, sealed
+
+    def merge(self, *statistics: Statistic) -> Statistic:
+        """Return one of them."""
+        return statistics[0]
+
+
+def own_seconds() -> float:
+    """Return the processor time of this process so far [seconds]."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+def carry(users: int, workers: int, scenario: Scenario) -> dict[str, Any]:
+    """Return what it takes to ask ``users`` instant devices behind so many workers."""
+    layout = plan_layout(devices=users, workers=workers, devices_per_actor=None)
+    hosts: list[Any] = [ray.remote(num_cpus=0)(Instant).remote() for _ in range(ACTORS)]
+    pool: list[Any] = [ray.remote(num_cpus=0)(InstantAggregator).remote() for _ in range(min(ACTORS, workers))]
+    fleet = RayFleet({"devices": Cohorts(bounds=layout.cohorts, hosts=hosts)}, layout)
+    with patch("coordinator.server.fleet.querying.start_aggregators", lambda count, _: (pool * count)[:count]):
+        transport = fleet.queries(None)
+    query = scenario.asking().query(round_number=0, public_seed=bytes(16), epsilon=scenario.epsilon)
+    transport.warm_up(query)
+    transport.ask(Ask(query=query, first=0, stop=min(users, 10**6)))
+    cpu, clock = own_seconds(), time.perf_counter()
+    _, told = transport.ask(Ask(query=query, first=0, stop=users))
+    digest(told)
+    cpu, clock = own_seconds() - cpu, time.perf_counter() - clock
+    for actor in (*hosts, *pool):
+        ray.kill(actor)
+    return {
+        "users": users,
+        "workers": workers,
+        "blocks": len(told),
+        "kilobytes": sum(len(one.leaves if isinstance(one, Sealed) else one.bits) for one in told) / 1000,
+        "seconds": clock,
+        "processor_seconds": cpu,
+        "microseconds_a_block": cpu / len(told) * 1e6,
+        "devices_a_second": users / cpu,
+    }
+
+
+def main(
+    items: Annotated[int, typer.Option(help="Items N, the length of a statistic.")] = 1000,
+    rated: Annotated[int, typer.Option(help="Rated items w.")] = 30,
+    rate: Annotated[float, typer.Option(help="Devices that a worker computes a second.")] = 4e6,
+    most: Annotated[float, typer.Option(help="Devices of the largest row.")] = 1e12,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures here too.")] = None,
+) -> None:
+    """Measure the coordinator's share."""
+    scenario, rows = Scenario(items=items, rated=rated, users=1000), []
+    heads = (
+        "devices",
+        "workers",
+        "calls",
+        "kB of digests",
+        "processor s",
+        "us a call",
+        "devices/s",
+        "workers it feeds",
+    )
+    print(" | ".join(heads))
+    with on_ray(address=None, workers=2):
+        for users, workers in ROUNDS:
+            if users > most:
+                break
+            row = carry(users, workers, scenario)
+            row["workers_it_feeds"] = row["devices_a_second"] / rate
+            rows.append(row)
+            print(
+                f"{users:.0e} | {workers:,} | {row['blocks']:,} | {row['kilobytes']:,.0f} | "
+                f"{row['processor_seconds']:.2f} | {row['microseconds_a_block']:,.0f} | "
+                f"{row['devices_a_second']:.2e} | {row['workers_it_feeds']:,.0f}",
+                flush=True,
+            )
+    if json_file:
+        json_file.write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    typer.run(main)
