@@ -26,8 +26,9 @@ cluster-tests: $(VENV)/.dev       ## tests that start Ray, one after the other
 golden-tests: $(VENV)/.dev        ## run before the others, because they compile most kernels and only one process should
 	$(ENV) $(ONE_THREAD) $(BIN)/python -m pytest -m "not cluster" tests/test_golden.py
 
+# Neighbouring tests go to the same process, so that what a module prepares is prepared once
 other-tests: golden-tests         ## all others, on two processes of one thread each, with less priority than Ray
-	$(ENV) $(ONE_THREAD) nice -n 19 $(BIN)/python -m pytest -m "not cluster" --ignore=tests/test_golden.py -n 2 --dist loadgroup
+	$(ENV) $(ONE_THREAD) nice -n 19 $(BIN)/python -m pytest -m "not cluster" --ignore=tests/test_golden.py -n 2 --dist worksteal
 
 check: docs                       ## all but the tests; also before a commit, by .pre-commit-config.yaml
 	$(BIN)/ruff format --check .

@@ -92,9 +92,7 @@ for shared in (
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that start Ray's processes come first, and under `-n` all go to one of its workers.
-
-    So one Ray instance at a time runs beside the other tests, and the longest do not come last.
+    """Let tests that start Ray's processes come first; run them without `-n`, so that one Ray instance runs at a time.
 
     Raises
     ------
@@ -105,8 +103,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for path in sorted({item.path for item in cluster}):
         if "mark.cluster" not in path.read_text(encoding="utf-8"):
             raise pytest.UsageError(f"{path} has tests that start Ray, but does not say mark.cluster: make misses them")
-    for item in cluster:
-        item.add_marker(pytest.mark.xdist_group("cluster"))
     items[:] = cluster + [item for item in items if not item.get_closest_marker("cluster")]
 
 

@@ -16,7 +16,6 @@ HERE = Path(__file__).parent
 
 
 @pytest.mark.slow
-@pytest.mark.xdist_group("processors")
 def test_every_method_of_every_actor_refuses_what_it_cannot_use() -> None:
     """In a process of its own, whose compiled code checks the bounds that it does not check elsewhere.
 

@@ -13,7 +13,7 @@ from runs import CHECKED
 
 from benchmarks.last_bits import SMALL, Told, ask, crossings, variants
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("processors")]
+pytestmark = pytest.mark.slow
 OTHERS = [name for name in variants() if name != "this"]
 ENOUGH = 1e-4
 """Expected crossings in a run; each would change a digest, and so fail a test here."""
