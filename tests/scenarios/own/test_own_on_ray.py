@@ -83,9 +83,7 @@ def test_the_servers_other_processes_load_no_devices(ray_session: OnRay) -> None
     (one,) = start_aggregators(1, of.learner.own)
     query = of.plan.rehearsal()
     assert query is not None
-    from coordinator.server.aggregation import no_release  # noqa: PLC0415 (as above)
-
-    ray.get(one.aggregate.remote(query, no_release(query)))
+    ray.get(one.warm_up.remote(query))
     loaded = ray.get(one.__ray_call__.remote(lambda _: list(sys.modules)))
     ray.kill(one)
     assert not [name for name in loaded if name.partition(".")[0] in {"actors", "scenarios", "foreign_mechanisms"}]
