@@ -4,46 +4,21 @@ from __future__ import annotations
 
 import importlib.metadata
 import sys
-from functools import cache
-from pathlib import Path
+from collections.abc import Callable
+from functools import cache, partial
 from typing import Annotated, Any, NoReturn
 
 import typer
-from rich.console import Console
 
-from coordinator.protocol.budget import as_float, parse_epsilon
-from scenarios.app.command import command_of
-from scenarios.app.command import report as tell
-from scenarios.app.entrance import enter, tightened
-from scenarios.app.finishing import finished_run
-from scenarios.app.flags import Backend, Json
-from scenarios.conformance.check_command import check
-from scenarios.data.datasets import read_ratings
-from scenarios.data.rating_split import describe
-from scenarios.experiments import EXPERIMENTS, MAIN_JOB
-from scenarios.given.config import Scenario
-from scenarios.given.settings import COLUMNS, LIKE_FROM
-from scenarios.given.values import three_columns
-from scenarios.online.adversary_command import HELP as ADVERSARY_HELP
-from scenarios.online.adversary_command import adversary
-from scenarios.places.backends import open_session
-from scenarios.planner.plan_command import plan
-from scenarios.planner.shape import learnable_of
-from scenarios.planner.tables import show_learnable
-from scenarios.report import printing as report
-from scenarios.report.records import STDOUT, check_target, deliver
-from scenarios.resume_command import resume
-from scenarios.submission import job_commands as submission
+from scenarios.app.entrance import enter
+from scenarios.app.later import Later, grouped
 from scenarios.sweep.command import sweep
-from scenarios.theory.bounds import all_bounds, bounds_table
-from scenarios.theory.bounds_tables import show_bounds
 
 app = typer.Typer(
     rich_markup_mode=None,
     help="What can a recommender learn if nobody has to trust it, and what does that cost? Simulates devices that "
     "keep their ratings to themselves and answer an untrusted server with privatized one-bit sketches.",
 )
-app.add_typer(sweep, name="sweep")
 
 
 @app.callback(invoke_without_command=True)
@@ -58,81 +33,89 @@ def _told(
         typer.echo(context.get_help())
 
 
-for experiment in EXPERIMENTS.values():
-    app.command(experiment.name, help=experiment.help)(command_of(experiment))
-app.command()(resume)
+def _experiment(name: str) -> Callable[..., None]:
+    from scenarios.app.command import command_of  # noqa: PLC0415 (other commands need not wait for experiments)
+    from scenarios.experiments import EXPERIMENTS  # noqa: PLC0415 (as above)
+
+    return command_of(EXPERIMENTS[name])
 
 
-@app.command()
-def demo(backend: Backend = "ray", json: Json = None) -> None:
-    """Run the main job on an embedded default: 2 million devices, 200 items, two clusters, epsilon 1."""
-    check_target(json)
-    opening = open_session(backend, address=None, workers=None)
-    with finished_run(MAIN_JOB, DEMO, opening, console=Console(stderr=True)) as finished:
-        tell(MAIN_JOB, finished.result, json, "demo")
-
-
-@app.command()
-def data(
-    file: Annotated[Path, typer.Argument(help="MovieLens, Jester, or any CSV or Parquet file of ratings.")],
-    columns: Annotated[str | None, typer.Option(help=COLUMNS)] = None,
-    like_from: Annotated[float | None, typer.Option(help=LIKE_FROM)] = None,
-    json: Json = None,
-) -> None:
-    """Tell what is in a file of ratings, and what its users could let a server learn at epsilon 1, 2, 4 and 8."""
-    check_target(json)
-    table = read_ratings(file, columns=three_columns(columns))
-    described = describe(table, like_from)
-    rows = learnable_of(table, like_from)
-    deliver(json, {**described, "learnable": rows})
-    if json != STDOUT:
-        report.show_description(Console(), described, f"blindrec data {file.name}")
-        show_learnable(Console(), rows)
-
-
-@app.command()
-def bounds(
-    items: Annotated[int, typer.Option(help="Items N, up to 10^9 and more.")],
-    rated: Annotated[int, typer.Option(help="Items w that a user rated.")],
-    epsilon: Annotated[str, typer.Option(help="Privacy of a user's answer in nats; inf for none.")] = "1",
-    clusters: Annotated[int, typer.Option(help="Item clusters.")] = 2,
-    failure: Annotated[float, typer.Option(help="Probability of failure that is allowed.")] = 0.5,
-    mistakes: Annotated[int, typer.Option(help="Wrong items that still count as success.")] = 0,
-    ours: Annotated[bool, typer.Option(help="Add two bounds that are not in the paper.")] = False,
-    json: Json = None,
-) -> None:
-    """Tell how many users any epsilon-LDP learner needs: all lower bounds of the Price of Privacy, and which binds."""
-    check_target(json)
-    found = all_bounds(
-        items=items,
-        rated=rated,
-        epsilon=as_float(parse_epsilon(epsilon)),
-        clusters=clusters,
-        failure=failure,
-        mistakes=mistakes,
-        ours=ours,
-    )
-    rows = [{str(name): value for name, value in row.items()} for row in bounds_table(found).to_dict("records")]
-    deliver(json, {"bounds": rows})
-    if json != STDOUT:
-        show_bounds(Console(), rows)
-
-
-app.command()(plan)
-app.command()(check)
-app.command("adversary", help=ADVERSARY_HELP)(adversary)
-app.command("submit", help=submission.SUBMIT_HELP, context_settings=submission.PASS_ON)(submission.submit)
-app.command()(submission.status)
-app.command()(submission.stop)
-
-
-DEMO = Scenario(items=200, rated=20, users=2_000_000)
+COMMANDS = (
+    Later(
+        "run",
+        "Run one experiment: devices answer, the server learns item clusters, devices take advice from them.",
+        partial(_experiment, "run"),
+    ),
+    Later(
+        "online",
+        "Serve clients online: voters vote on m new objects a round, one is recommended, the client likes it or not.",
+        partial(_experiment, "online"),
+    ),
+    Later(
+        "two-tier",
+        "Public users teach item features; private devices complete their own vectors and answer once.",
+        partial(_experiment, "two-tier"),
+    ),
+    Later(
+        "resume",
+        "Go on with a run, online or two-tier that was killed or interrupted, after the last that it kept.",
+        "scenarios.resume_command:resume",
+    ),
+    Later(
+        "demo",
+        "Run the main job on an embedded default: 2 million devices, 200 items, two clusters, epsilon 1.",
+        "scenarios.demo_command:demo",
+    ),
+    Later(
+        "data",
+        "Tell what is in a file of ratings, and what its users could let a server learn at epsilon 1, 2, 4 and 8.",
+        "scenarios.planner.data_command:data",
+    ),
+    Later(
+        "bounds",
+        "Tell how many users any epsilon-LDP learner needs: all lower bounds of the Price of Privacy, and which binds.",
+        "scenarios.theory.bounds_command:bounds",
+    ),
+    Later(
+        "plan",
+        "Tell how many users each design needs, and which to use, from exact moments and before anything is run.",
+        "scenarios.planner.plan_command:plan",
+    ),
+    Later(
+        "check",
+        "Check that a mechanism keeps what every mechanism must keep; exit code 2 if something failed.",
+        "scenarios.conformance.check_command:check",
+    ),
+    Later(
+        "adversary",
+        "Set an adversary of the p-REC paper against recommenders; print the bound beside the measurement.",
+        "scenarios.online.adversary_command:adversary",
+    ),
+    Later(
+        "submit",
+        "Run a command of blindrec on a Ray cluster, as a job: `submit run ...`, `submit sweep ...` and so on.",
+        "scenarios.submission.job_commands:submit",
+        allow_extra_args=True,
+        ignore_unknown_options=True,
+    ),
+    Later(
+        "status",
+        "Tell how a submitted job stands; --json fetches the result of one that is over.",
+        "scenarios.submission.job_commands:status",
+    ),
+    Later(
+        "stop",
+        "Stop a submitted job; rounds that it kept under --out stay.",
+        "scenarios.submission.job_commands:stop",
+    ),
+    sweep,
+)
 
 
 @cache
 def command_line() -> Any:
     """Return the command line as a tree of commands."""
-    return tightened(typer.main.get_command(app))
+    return grouped(app, COMMANDS)
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:

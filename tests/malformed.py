@@ -84,7 +84,7 @@ def begin_no_run(patch: pytest.MonkeyPatch, scratch: Path) -> None:
         "scenarios.submission.job_commands._head",
     ):  # fmt: skip
         patch.setattr(name, begun)
-    patch.setattr("scenarios.cli.learnable_of", lambda *_: [])
+    patch.setattr("scenarios.planner.shape.learnable_of", lambda *_: [])
     patch.setattr("scenarios.planner.tables.show_learnable", lambda *_: None)
     patch.delenv("RAY_ADDRESS", raising=False)
     patch.chdir(scratch)

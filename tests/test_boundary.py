@@ -22,7 +22,7 @@ from coordinator.protocol.messages import Query, Release
 from coordinator.server.statistics.scores import ScoreStatistic
 from coordinator.server.statistics.statistic import Statistic
 from scenarios.given.config import Scenario
-from scenarios.places import in_process
+from scenarios.places import local_fleet
 from scenarios.places import shared_sets as together
 from scenarios.run.experiment import Run
 
@@ -131,7 +131,7 @@ def test_what_one_loop_for_both_sides_gives_out_is_on_the_list(monkeypatch: pyte
         crossed.extend([query, release, statistic])
         return statistic, release
 
-    monkeypatch.setattr(in_process, "answer", tapped)
+    monkeypatch.setattr(local_fleet, "answer", tapped)
     run = here(small(seed=SEED), devices_per_actor=500)
     assert {type(value) for value in crossed} == {Query, Release, ScoreStatistic}
     assert sum(1 for value in [*crossed, run.outcome] for _ in leaves(value, items=40)) > 100

@@ -13,8 +13,14 @@ module = importlib.import_module(sys.argv[1])
 getattr(module, "found", dict)()
 print(*sys.modules)
 """
+HELP = """
+from blindrec.__main__ import main
+try:
+    main()
+except SystemExit:
+    print(*sys.modules, file=sys.stderr)
+"""
 NUMERICAL = ("numba", "scipy", "pandas", "sklearn", "ray")
-SLOW = ("pandas", "sklearn", "ray")
 LIGHT = {
     "actors.absence": NUMERICAL,
     "coordinator.protocol.arrays": NUMERICAL,
@@ -28,7 +34,9 @@ LIGHT = {
     "coordinator.server.mechanisms": NUMERICAL,
     "coordinator.server.server_half": NUMERICAL,
     "scenarios.given.config": NUMERICAL,
-    "scenarios.cli": ("sklearn", "ray", "matplotlib"),
+    "scenarios.cli": (*NUMERICAL, "numpy", "pyarrow", "matplotlib"),
+    "scenarios.places.backends": (*NUMERICAL, "numpy"),
+    "scenarios.experiments": (*NUMERICAL, "pyarrow", "matplotlib"),
     "scenarios.app.entrance": NUMERICAL,
     "scenarios.store.files": NUMERICAL,
     "scenarios.given.values": NUMERICAL,
@@ -46,3 +54,13 @@ def test_a_fresh_interpreter_loads_nothing_slow(module: str, forbidden: tuple[st
     loaded = set(said.stdout.split())
     assert module in loaded
     assert not loaded & set(forbidden)
+
+
+@pytest.mark.parametrize(
+    "words", ["", "run", "online", "two-tier", "resume", "demo", "data", "bounds", "plan", "check", "submit", "sweep"]
+)
+def test_help_loads_nothing_slow(words: str) -> None:
+    told = f"import sys; sys.argv = ['blindrec', *{words.split()}, '--help']\n" + HELP
+    said = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
+    assert "Usage: " in said.stdout
+    assert not {*said.stderr.split()} & {*NUMERICAL, "pyarrow", "matplotlib"}

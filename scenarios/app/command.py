@@ -24,6 +24,7 @@ from scenarios.app.flags import (
 )
 from scenarios.given.mechanisms import all_settings
 from scenarios.own.importing import read_settings
+from scenarios.places.backends import open_session
 from scenarios.report.printing import report_record
 from scenarios.report.records import check_target
 
@@ -52,8 +53,6 @@ def command_of(experiment: Experiment[Any]) -> Callable[..., None]:
         json: Json = None,
         **flags: Any,
     ) -> None:
-        from scenarios.places.backends import open_session  # noqa: PLC0415 (`--help` need not wait for places)
-
         own = {**read_settings(setting or ()), "helpers": tuple(helpers) if helpers else None} if experiment.own else {}
         wanted = experiment.read(scenario, {**flags, **own})
         check_target(json)

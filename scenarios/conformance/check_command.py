@@ -13,7 +13,6 @@ from rich.text import Text
 
 from coordinator.protocol.budget import Epsilon, parse_epsilon
 from coordinator.protocol.errors import InputError
-from scenarios.conformance.checks import check as check_all
 from scenarios.conformance.verdicts import FAILED, HELD, Conformance
 from scenarios.given.endings import BAD_INPUT
 from scenarios.report.records import STDOUT, check_target, deliver
@@ -36,6 +35,8 @@ def check(
     Its exact channel is enumerated over all that a device of a tiny catalogue can have rated, its sampler counted, its
     queries asked on several layouts, its ledger read, and wrong queries tried.
     """
+    from scenarios.conformance.checks import check as check_all
+
     check_target(json)
     found = check_all(mechanism, settings=named(setting or []), epsilon=_given(epsilon))
     deliver(json, found.as_json())

@@ -44,9 +44,8 @@ def adversary(
     json: Annotated[str | None, typer.Option(help="File for the JSON result, or - for standard output.")] = None,
 ) -> None:
     """Set an adversary against recommenders; see `HELP`."""
-    # other commands need not wait for what this one loads
-    from scenarios.online.adversary_rows import rows_against  # noqa: PLC0415
-    from scenarios.online.report import show_rows  # noqa: PLC0415
+    from scenarios.online.adversary_rows import rows_against
+    from scenarios.online.report import show_rows
 
     check_target(json)
     names = None if recommender is None else tuple(part.strip() for part in recommender.split(","))
@@ -63,3 +62,6 @@ def adversary(
     deliver(json, {"adversary": name, "rows": rows})
     if json != STDOUT:
         show_rows(Console(), rows, f"blindrec adversary {name}")
+
+
+adversary.__doc__ = HELP

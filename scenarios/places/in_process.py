@@ -5,28 +5,10 @@ from __future__ import annotations
 import os
 import queue
 import threading
-import time
-from collections.abc import Callable, Generator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from collections.abc import Callable, Generator, Sequence
 
-from actors.embodied import Embodied
-from actors.keeper import Books, Keeper
-from coordinator.protocol.admitted import Own, admit
-from coordinator.protocol.messages import Release
-from coordinator.server.aggregation import aggregate, no_release
-from coordinator.server.fleet.cohorts import Cohorts, LocalHosts, spread_here
-from coordinator.server.fleet.layout import calls
-from coordinator.server.rounds.conductor import Conductor
-from coordinator.server.rounds.state import Ask
-from coordinator.server.rounds.transcript import Sealed, seal
-from coordinator.server.statistics.statistic import Statistic, merge
-from scenarios.places.session import Crew, Done, O, Progress, R, T, Work, check_workers
-from scenarios.places.shared_sets import answer, rehearse
+from scenarios.places.session import Done, O, Progress, R, T, Work, check_workers
 from scenarios.places.worker_threads import A, work
-
-Cast = Mapping[str, list[Any]]
-"""The cohorts of each kind of devices."""
 
 
 class InProcess:
@@ -54,22 +36,9 @@ class InProcess:
 
     def conduct(self, job: Work[R, O, T], progress: Progress) -> Done[O, T]:
         """Conduct a run; see `scenarios.places.session.Session.conduct`."""
-        admit(job.plan.own)
-        keeper = Keeper(job.ledger)
-        cast = {name: _embodied(crew, job.secret, keeper) for name, crew in job.crews.items()}
-        if query := job.plan.rehearsal():
-            with job.naming():
-                holdings, secret, cohorts = _only(job, cast)
-                rehearse(query, holdings, secret, cohorts[0])
-        with ThreadPoolExecutor(self.workers) as threads:
-            fleet = LocalFleet(job, cast, threads if self.workers > 1 else None, progress)
-            start = time.perf_counter()
-            conductor = Conductor(job.plan.begin(fleet))
-            for over in job.kept:
-                conductor.repeat(over)
-            outcome = conductor.run(job.kept.keep)
-            seconds = time.perf_counter() - start
-        return Done(outcome=outcome, told=job.finish(outcome, LocalBackstage(keeper, cast)), seconds=seconds)
+        from scenarios.places.local_fleet import conducted  # noqa: PLC0415 (a run elsewhere needs no devices here)
+
+        return conducted(job, self.workers, progress)
 
     def each(self, function: Callable[[A], R], arguments: Sequence[A]) -> Generator[tuple[int, R], None, None]:
         """Yield results as they are completed; see `Session.each`, and `stop_if_abandoned` for long functions."""
@@ -96,92 +65,3 @@ class InProcess:
             stop.set()
             for thread in threads:
                 thread.join()
-
-
-def _embodied(crew: Crew, secret: bytes, keeper: Books) -> list[Embodied]:
-    return [crew.kind.cohort(crew.holdings, secret, first, stop, keeper) for first, stop in crew.bounds]
-
-
-class LocalBackstage:
-    """What only the experimenter may look at; see `scenarios.places.session.Backstage`."""
-
-    def __init__(self, keeper: Books, cast: Cast) -> None:
-        self.keeper, self._cast = keeper, cast
-
-    def see(self, kind: str, question: Any, stop: int) -> list[Any]:
-        """Return what devices show of a question; see `scenarios.places.session.Backstage.see`."""
-        cohorts = [cohort for cohort in self._cast[kind] if cohort.first < stop]
-        return [cohort.see(question, cohort.first, min(cohort.stop, stop)) for cohort in cohorts]
-
-
-class LocalFleet:
-    """The devices and hosts that a server can call in this process; see `coordinator.server.rounds.conductor.Fleet`.
-
-    Parameters
-    ----------
-    job : Work
-    cast : dict
-        The cohorts of each kind.
-    threads : ThreadPoolExecutor or None
-        Threads in which several cohorts work at the same time; None if they work one after the other.
-    progress : callable
-        Called with the number of answers, devices or rounds so far.
-    """
-
-    def __init__(
-        self, job: Work[Any, Any, Any], cast: Cast, threads: ThreadPoolExecutor | None, progress: Progress
-    ) -> None:
-        self._job, self._cast, self._threads, self._progress = job, cast, threads, progress
-        self._count = 0
-
-    def hosts(self, kind: str) -> LocalHosts:
-        """Return the devices of a kind."""
-        return LocalHosts(Cohorts(bounds=self._job.crews[kind].bounds, hosts=self._cast[kind]), self._threads)
-
-    def queries(self, _: Own | None) -> Queries:
-        """Return the transport that carries queries to devices."""
-        return Queries(self._job, self._cast, self._threads, self.more)
-
-    def spread(self, host: Callable[..., Any], shared: Sequence[Any], bounds: Sequence[tuple[int, int]]) -> LocalHosts:
-        """Return the server's own cohorts."""
-        return spread_here(host, shared, bounds, self._threads, self._job.layout.workers)
-
-    def more(self, count: int) -> None:
-        """Count answers, and report the sum."""
-        self._count += count
-        self._progress(self._count)
-
-
-class Queries:
-    """Carries queries to devices; both sides of a block share public data, see `scenarios.places.shared_sets`."""
-
-    def __init__(
-        self, job: Work[Any, Any, Any], cast: Cast, threads: ThreadPoolExecutor | None, more: Callable[[int], None]
-    ) -> None:
-        self._ratings, self._secret, self._cohorts = _only(job, cast)
-        self._layout, self._map, self._more = job.layout, map if threads is None else threads.map, more
-
-    def ask(self, ask: Ask) -> tuple[Statistic, Sequence[Release | Sealed]]:
-        """Ask every cohort block by block; see `coordinator.server.rounds.conductor.Transport`."""
-        bits = ask.query.bits
-        size = self._layout.block_of(bits)
-        blocks = [
-            (cohort, first, stop)
-            for cohort in self._cohorts
-            for first, stop in calls(max(cohort.first, ask.first), min(cohort.stop, ask.stop), size, bits)
-        ]
-        total: Statistic | None = None
-        releases: list[Release | Sealed] = []
-        for statistic, release in self._map(
-            lambda block: answer(ask.query, self._ratings, self._secret, *block), blocks
-        ):
-            total = statistic if total is None else merge(total, statistic)
-            releases.append(seal(release))
-            self._more(release.count)
-        return total or aggregate(ask.query, no_release(ask.query)), releases
-
-
-def _only(job: Work[Any, Any, Any], cast: Cast) -> tuple[Any, bytes, list[Any]]:
-    """Return the holdings, the secret and the cohorts of the one kind of devices that queries are about."""
-    ((name, crew),) = job.crews.items()
-    return crew.holdings, job.secret, cast[name]

@@ -6,15 +6,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from actors.embodied import Kind
-from actors.keeper import Books
 from coordinator.protocol.errors import InputError
-from coordinator.server.fleet.layout import Layout
-from coordinator.server.rounds.conductor import Plan
 from scenarios.places.worker_threads import A
 from scenarios.store.round_store import Kept, Nowhere
+
+if TYPE_CHECKING:
+    from actors.embodied import Kind
+    from actors.keeper import Books
+    from coordinator.server.fleet.layout import Layout
+    from coordinator.server.rounds.conductor import Plan
 
 R = TypeVar("R")
 """What is stored of a round."""

@@ -17,6 +17,7 @@ from scenarios.given.config import Scenario
 from scenarios.given.mechanisms import all_settings, shared_settings
 from scenarios.given.values import three_columns
 from scenarios.own.importing import read_settings
+from scenarios.places.backends import check_backend, open_session
 from scenarios.report.records import STDOUT, check_target, deliver
 
 WORLD = ("like", "class_shares", "cluster_shares", "columns", "like_from")
@@ -52,12 +53,10 @@ def plan(
     With --users and no --epsilon it looks for the smallest epsilon instead. Designs that do not protect all that a
     device holds are shown for comparison, never recommended.
     """
-    # `--help` need not wait for what plans load
-    from scenarios.places.backends import check_backend, open_session  # noqa: PLC0415
-    from scenarios.planner.asking import Asked, planned_for  # noqa: PLC0415
-    from scenarios.planner.check import check_plan  # noqa: PLC0415
-    from scenarios.planner.cost import measure_cost  # noqa: PLC0415
-    from scenarios.planner.tables import show_check, show_cost, show_plan  # noqa: PLC0415
+    from scenarios.planner.asking import Asked, planned_for
+    from scenarios.planner.check import check_plan
+    from scenarios.planner.cost import measure_cost
+    from scenarios.planner.tables import show_check, show_cost, show_plan
 
     _check_counts(repeat, seed)
     check_backend(backend, workers)

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import scipy
 
 from coordinator.protocol.arrays import Floats
 
@@ -40,10 +39,12 @@ def quantile_ranks(count: int, share: float, confidence: float = CONFIDENCE) -> 
     low, high : int or None
         Of the ends; None where the values are too few: the interval is open there.
     """
+    from scipy import stats  # noqa: PLC0415 (half a second; only where there are several runs)
+
     tail = (1 - confidence) / 2
     ranks = np.arange(1, count + 1)
-    lows = ranks[scipy.stats.binom.cdf(ranks - 1, count, share) <= tail]
-    highs = ranks[scipy.stats.binom.sf(ranks - 1, count, share) <= tail]
+    lows = ranks[stats.binom.cdf(ranks - 1, count, share) <= tail]
+    highs = ranks[stats.binom.sf(ranks - 1, count, share) <= tail]
     rank = max(1, math.ceil(share * count - 1e-9))
     return rank, int(lows[-1]) if lows.size else None, int(highs[0]) if highs.size else None
 
@@ -72,15 +73,19 @@ def mean_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> In
     mean = float(np.mean(values))
     if len(values) < 2:
         return mean, None, None
-    reach = float(scipy.stats.t.ppf((1 + confidence) / 2, len(values) - 1) * scipy.stats.sem(values))
+    from scipy import stats  # noqa: PLC0415 (half a second; only where there are several runs)
+
+    reach = float(stats.t.ppf((1 + confidence) / 2, len(values) - 1) * stats.sem(values))
     return mean, mean - reach, mean + reach
 
 
 def share_interval(successes: int, count: int, confidence: float = CONFIDENCE) -> Interval:
     """Return a share with its exact interval (Clopper and Pearson)."""
+    from scipy import stats  # noqa: PLC0415 (half a second; only where there are several runs)
+
     tail = (1 - confidence) / 2
-    low = float(scipy.stats.beta.ppf(tail, successes, count - successes + 1)) if successes else 0.0
-    high = float(scipy.stats.beta.isf(tail, successes + 1, count - successes)) if successes < count else 1.0
+    low = float(stats.beta.ppf(tail, successes, count - successes + 1)) if successes else 0.0
+    high = float(stats.beta.isf(tail, successes + 1, count - successes)) if successes < count else 1.0
     return successes / count, low, high
 
 
@@ -113,8 +118,10 @@ def median_ranks(count: int, confidence: float = CONFIDENCE) -> tuple[int, int, 
     Those of `quantile_ranks`; but where too few values leave that interval open, it ends at the smallest and at the
     largest of them, and the level says what these reach.
     """
+    from scipy import stats  # noqa: PLC0415 (half a second; only where there are several runs)
+
     low = quantile_ranks(count, 0.5, confidence)[1] or 1
-    return low, count + 1 - low, max(0.0, 1 - 2 * float(scipy.stats.binom.cdf(low - 1, count, 0.5)))
+    return low, count + 1 - low, max(0.0, 1 - 2 * float(stats.binom.cdf(low - 1, count, 0.5)))
 
 
 def median_interval(users: Floats | Sequence[float]) -> dict[str, Any]:

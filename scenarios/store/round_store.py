@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from coordinator.server.rounds.query_rounds import Round
+if TYPE_CHECKING:
+    from coordinator.server.rounds.query_rounds import Round
 
 R = TypeVar("R")
 """A round of the run."""
@@ -23,7 +24,7 @@ class Kept(Protocol[R]):
         ...
 
 
-class KeptRounds(Kept[Round], Protocol):
+class KeptRounds(Kept["Round"], Protocol):
     """Finished rounds of queries."""
 
     @property

@@ -30,7 +30,6 @@ Ctrl-C leaves the job running.
 \b
   blindrec submit run --users 2000000 --json result.json --address http://127.0.0.1:8265
 """
-PASS_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
 INTERRUPTED, LOST = 130, 3
 Address = Annotated[
     str, typer.Option(envvar="RAY_API_SERVER_ADDRESS", help="URL of the head's dashboard.", show_default=True)
@@ -68,6 +67,9 @@ def submit(
     _follow(head, job, json)
 
 
+submit.__doc__ = SUBMIT_HELP
+
+
 def status(
     job: Job,
     address: Address = AT,
@@ -81,7 +83,7 @@ def status(
         _follow(head, job, json)
     details = head.details(job)
     if json is not None:
-        from scenarios.submission.following import JobLog  # noqa: PLC0415 (importing Ray takes a second)
+        from scenarios.submission.following import JobLog
 
         if not details.status.is_terminal():
             raise InputError(f"job {job} is {details.status}; its result is there when it is over, or use --follow")
@@ -102,15 +104,15 @@ def stop(job: Job, address: Address = AT) -> None:
 
 
 def _head(address: str) -> Head:
-    from scenarios.submission.head import Head  # noqa: PLC0415 (importing Ray takes a second)
+    from scenarios.submission.head import Head
 
     return Head(address)
 
 
 def _follow(head: Head, job: str, json: str | None) -> NoReturn:
     """Show a job's log, fetch its result, and end as it ended."""
-    from scenarios.submission import following  # noqa: PLC0415 (importing Ray takes a second)
-    from scenarios.submission.head import SilentHeadError  # noqa: PLC0415 (importing Ray takes a second)
+    from scenarios.submission import following
+    from scenarios.submission.head import SilentHeadError
 
     again = f"blindrec status {job} --follow --address {head.address}"
     stream = sys.stderr if json == STDOUT else sys.stdout

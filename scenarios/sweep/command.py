@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 from typer.core import TyperGroup
 
 from scenarios.app.flags import Address, Backend, Json, Workers, with_fields
+from scenarios.app.later import Later, grouped
 from scenarios.places.backends import check_backend, open_session
 from scenarios.report.records import STDOUT, check_target, deliver
-from scenarios.report.tables import printed
-from scenarios.sweep.folder import swept
-from scenarios.sweep.kind import Kind, Sweep
-from scenarios.sweep.kinds import KINDS, load_sweep, sweep_of
-from scenarios.sweep.users import USERS
+from scenarios.sweep.kinds import USERS, kind_of, load_sweep, sweep_of
+
+if TYPE_CHECKING:
+    from scenarios.sweep.kind import Sweep
 
 Out = Annotated[Path, typer.Option(help="Folder of the sweep: new, or of the same sweep, to go on.")]
 GRID = "sample-complexity"
@@ -35,28 +37,49 @@ class _Grids(TyperGroup):
         return args if not args or args[0] in {*self.commands, "--help"} else [GRID, *args]
 
 
-sweep = typer.Typer(cls=_Grids)
+app = typer.Typer(name="sweep", cls=_Grids, rich_markup_mode=None, add_completion=False)
 
 
-@sweep.callback(invoke_without_command=True)
+@app.callback(invoke_without_command=True)
 def _sweeps(context: typer.Context) -> None:
     """Measure over a grid of settings: long, resumable runs. `blindrec sweep GRID` takes a built-in name or a file."""
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
 
 
-@sweep.command(GRID, help=USERS.help)
-def of_grid(
-    out: Out,
-    grid: Annotated[str, typer.Argument(help="A TOML file, or the name of a built-in grid.")] = "standard",
-    seeds: Annotated[int | None, typer.Option(help="Runs of every setting [the grid's, or 20].")] = None,
-    backend: Backend = "ray",
-    address: Address = None,
-    workers: Workers = None,
-    json: Json = None,
-) -> None:
-    """Measure a grid; see `USERS.help`."""
-    _measure(load_sweep(grid, seeds=seeds), Path(grid).stem, out, backend, address, workers, json)
+def _of_grid() -> Callable[..., None]:
+    def command(
+        out: Out,
+        grid: Annotated[str, typer.Argument(help="A TOML file, or the name of a built-in grid.")] = "standard",
+        seeds: Annotated[int | None, typer.Option(help="Runs of every setting [the grid's, or 20].")] = None,
+        backend: Backend = "ray",
+        address: Address = None,
+        workers: Workers = None,
+        json: Json = None,
+    ) -> None:
+        _measure(load_sweep(grid, seeds=seeds), Path(grid).stem, out, backend, address, workers, json)
+
+    command.__doc__ = kind_of(USERS).help
+    return command
+
+
+def _of_kind(name: str) -> Callable[..., None]:
+    kind = kind_of(name)
+
+    @with_fields(kind.fields)
+    def command(
+        *,
+        out: Out,
+        backend: Backend = "ray",
+        address: Address = None,
+        workers: Workers = None,
+        json: Json = None,
+        **told: Any,
+    ) -> None:
+        _measure(sweep_of({"sweep": name, **told}), name, out, backend, address, workers, json)
+
+    command.__doc__ = kind.help
+    return command
 
 
 def _measure(
@@ -68,6 +91,9 @@ def _measure(
     workers: int | None,
     json: str | None,
 ) -> None:
+    from scenarios.report.tables import printed  # noqa: PLC0415 (`--help` need not wait for what a command works with)
+    from scenarios.sweep.folder import swept  # noqa: PLC0415 (as above)
+
     check_backend(backend, workers)
     check_target(json)
     opening = open_session(backend, address=address, workers=workers)
@@ -77,22 +103,29 @@ def _measure(
         wanted.show(printed(), result, f"sweep {name}, {backend}")
 
 
-def _add(kind: Kind) -> None:
-    @sweep.command(kind.name, help=kind.help)
-    @with_fields(kind.fields)
-    def command(
-        *,
-        out: Out,
-        backend: Backend = "ray",
-        address: Address = None,
-        workers: Workers = None,
-        json: Json = None,
-        **told: Any,
-    ) -> None:
-        wanted = sweep_of({"sweep": kind.name, **told})
-        _measure(wanted, kind.name, out, backend, address, workers, json)
-
-
-for one in KINDS.values():
-    if "grid" not in one.fields:  # tables are written in files
-        _add(one)
+sweep = grouped(
+    app,
+    (
+        Later(
+            GRID,
+            "Find how many users it takes: the smallest U* with success in at least half of the seeds, a setting each.",
+            _of_grid,
+        ),
+        Later(
+            "adaptive",
+            "Compare how many users it takes to get all labels right: one round against adaptive rounds, over items N.",
+            partial(_of_kind, "adaptive"),
+        ),
+        Later(
+            "online",
+            "Compare online recommenders: their loss and what they leak, beside the bounds; or on clients of a file.",
+            partial(_of_kind, "online"),
+        ),
+        Later(
+            "two-tier",
+            "Draw the paper's figures over seeds: errors against public users, and against private devices that "
+            "answer.",
+            partial(_of_kind, "two-tier"),
+        ),
+    ),
+)

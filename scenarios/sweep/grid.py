@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import product
-from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -17,7 +16,6 @@ from scenarios.given.config import MOST_USERS, Scenario, load_scenario
 from scenarios.given.validation import first_line
 from scenarios.sweep.axes import LABELS, TOP, Criterion, Fit, check_fit, variant
 
-BUILT_IN = Path(__file__).parent / "grids"
 SHARE = "rated_share"
 """Key of a setting that is none of a scenario's: ``rated = round(rated_share * items)``."""
 _NOT_HERE = {
@@ -116,11 +114,6 @@ class Grid:
             **({} if self.criteria == LABELS else {"criteria": list(self.criteria)}),
             "settings": settings,
         }
-
-
-def built_in_grids() -> list[str]:
-    """Return the names of the grids that come with blindrec."""
-    return sorted(path.stem for path in BUILT_IN.glob("*.toml"))
 
 
 def read_grid(values: dict[str, Any]) -> Grid:

@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from coordinator.protocol.errors import InputError
 from scenarios.given.values import brief, read_toml
-from scenarios.sweep.adaptive import ADAPTIVE
-from scenarios.sweep.grid import BUILT_IN, built_in_grids
-from scenarios.sweep.kind import Kind, Sweep
-from scenarios.sweep.online_kind import ONLINE
-from scenarios.sweep.results import RESULTS
-from scenarios.sweep.two_tier import TWO_TIER
-from scenarios.sweep.users import USERS
 
-KINDS: dict[str, Kind] = {one.name: one for one in (USERS, ADAPTIVE, ONLINE, TWO_TIER, RESULTS)}
+if TYPE_CHECKING:
+    from scenarios.sweep.kind import Kind, Sweep
+
+BUILT_IN = Path(__file__).parent / "grids"
+KINDS = {
+    "users": "scenarios.sweep.users:USERS",
+    "adaptive": "scenarios.sweep.adaptive:ADAPTIVE",
+    "online": "scenarios.sweep.online_kind:ONLINE",
+    "two-tier": "scenarios.sweep.two_tier:TWO_TIER",
+    "results": "scenarios.sweep.results:RESULTS",
+}
+"""Where the kinds are; one is loaded when it is swept."""
+USERS = "users"
+"""The kind of a grid that names none."""
+
+
+def kind_of(name: str) -> Kind:
+    """Return a kind by its name."""
+    module, _, constant = KINDS[name].partition(":")
+    kind: Kind = getattr(importlib.import_module(module), constant)
+    return kind
 
 
 def sweep_of(values: Mapping[str, Any]) -> Sweep[Any, Any, Any]:
@@ -27,10 +41,10 @@ def sweep_of(values: Mapping[str, Any]) -> Sweep[Any, Any, Any]:
     InputError
         One line for the first thing that is wrong: the key, its value and the remedy.
     """
-    name = values.get("sweep", USERS.name)
+    name = values.get("sweep", USERS)
     if name not in KINDS:
         raise InputError(f"sweep is {brief(name)}; choose among {', '.join(KINDS)}")
-    kind = KINDS[name]
+    kind = kind_of(name)
     told = {key: value for key, value in values.items() if key != "sweep"}
     for key in told:
         if key not in kind.fields:
@@ -61,3 +75,8 @@ def _file(name: str) -> dict[str, Any]:
     if not built_in and not Path(name).suffix and not Path(name).exists():
         raise InputError(f"grid {name!r} is unknown; name a TOML file or one of {', '.join(built_in_grids())}")
     return read_toml(BUILT_IN / f"{name}.toml" if built_in else Path(name), "grid file")
+
+
+def built_in_grids() -> list[str]:
+    """Return the names of the grids that come with blindrec."""
+    return sorted(path.stem for path in BUILT_IN.glob("*.toml"))

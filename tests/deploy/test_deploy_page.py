@@ -10,16 +10,15 @@ from typing import Any
 
 import click
 import pytest
-import typer
 import yaml
 from ray.scripts.scripts import cli as ray_line
 
-from scenarios.cli import app
+from scenarios.cli import command_line
 from scenarios.submission.request import parsed
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
-TREE: Any = typer.main.get_command(app)
+TREE: Any = command_line()
 ENDS = {"|", "&&", ";", "&", ">", ">>", "||"}
 
 

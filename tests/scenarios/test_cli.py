@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from runs import Command, Rating, here, planted_ratings, small, write_movielens
 
-from scenarios import cli
+from scenarios import demo_command
 from scenarios.given.config import Scenario
 from scenarios.run.experiment import Run, run
 
@@ -32,8 +32,8 @@ def test_a_run_prints_a_table_and_its_result_is_that_of_the_api(blindrec: Comman
 
 
 def test_the_demo(blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert (cli.DEMO.items, cli.DEMO.users) == (200, 2_000_000)
-    monkeypatch.setattr(cli, "DEMO", cli.DEMO.model_copy(update={"users": 40_000}))
+    assert (demo_command.DEMO.items, demo_command.DEMO.users) == (200, 2_000_000)
+    monkeypatch.setattr(demo_command, "DEMO", demo_command.DEMO.model_copy(update={"users": 40_000}))
     shown = blindrec("demo", "--backend", "inprocess", "--json", tmp_path / "demo.json")
     assert shown.code == 0
     assert shown.out.startswith("blindrec demo, maxsense, inprocess")

@@ -114,7 +114,7 @@ def test_a_fault_of_ours_shows_its_trace(blindrec: Command, monkeypatch: pytest.
     def broken(**_: object) -> None:
         raise ZeroDivisionError("ours")
 
-    monkeypatch.setattr("scenarios.cli.all_bounds", broken)
+    monkeypatch.setattr("scenarios.theory.bounds.all_bounds", broken)
     with pytest.raises(ZeroDivisionError, match="ours"):
         blindrec(*BOUNDS[3:])
 

@@ -44,7 +44,7 @@ def flags(words: str) -> list[Any]:
     node = command_line()
     for word in words.split():
         node = getattr(node, "commands", {}).get(word, node)
-    return [one for one in node.params if not getattr(one, "is_flag", False)]
+    return [one for one in node.loaded.params if not getattr(one, "is_flag", False)]
 
 
 def calls(words: str, ratings: Path) -> Iterator[list[str]]:

@@ -10,8 +10,8 @@ import pytest
 
 from coordinator.protocol.errors import InputError
 from scenarios.sweep.axes import Fit, concerns, divisor, value
-from scenarios.sweep.grid import Grid, built_in_grids, read_grid
-from scenarios.sweep.kinds import load_sweep
+from scenarios.sweep.grid import Grid, read_grid
+from scenarios.sweep.kinds import built_in_grids, load_sweep
 from scenarios.sweep.results import ResultsSweep
 from scenarios.sweep.users import UsersSweep
 

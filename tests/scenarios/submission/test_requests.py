@@ -6,13 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 
 from coordinator.protocol.errors import InputError
-from scenarios.cli import app
+from scenarios.cli import command_line
 from scenarios.submission.request import Request, check_request, parsed, takes_json
 
-TREE: Any = typer.main.get_command(app)
+TREE: Any = command_line()
 
 
 @pytest.fixture(autouse=True)

@@ -1,0 +1,36 @@
+"""Commands that are loaded when they are called: lists show the same line that their own help begins with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from scenarios.app.later import Later
+from scenarios.cli import command_line
+from scenarios.sweep.kinds import KINDS, kind_of
+
+
+def commands(tree: Any) -> Iterator[Later]:
+    """All commands of a command line."""
+    for command in tree.commands.values():
+        if isinstance(command, Later):
+            yield command
+        else:
+            yield from commands(command)
+
+
+@pytest.mark.parametrize("command", list(commands(command_line())), ids=lambda command: command.name)
+def test_lists_show_the_first_sentence_of_a_commands_own_help(command: Later) -> None:
+    assert command.help == command.loaded.get_short_help_str(10_000)
+    assert command.loaded.params
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_kinds_of_sweeps_are_found_by_their_own_names(name: str) -> None:
+    assert kind_of(name).name == name
+
+
+def test_a_command_refuses_what_no_command_can_use() -> None:
+    assert all(command.loaded.params[0].callback is not None for command in commands(command_line()))
