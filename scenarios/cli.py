@@ -35,7 +35,7 @@ from scenarios.report.records import STDOUT, check_target, deliver
 from scenarios.resume_command import resume
 from scenarios.submission import job_commands as submission
 from scenarios.sweep.command import sweep
-from scenarios.theory.bounds import all_bounds, bounds_table
+from scenarios.theory.bounds import all_bounds, bounds_rows
 from scenarios.theory.bounds_tables import show_bounds
 
 app = typer.Typer(
@@ -112,7 +112,7 @@ def bounds(
         mistakes=mistakes,
         ours=ours,
     )
-    rows = [{str(name): value for name, value in row.items()} for row in bounds_table(found).to_dict("records")]
+    rows = bounds_rows(found)
     deliver(json, {"bounds": rows})
     if json != STDOUT:
         show_bounds(Console(), rows)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 
 from scipy.optimize import brentq
 from scipy.special import logit
@@ -112,7 +113,7 @@ def simulated_predictor(scenario: Scenario) -> Predictor | None:
 
 def predicted_users(found: Predictor, target: Target) -> int | None:
     """Return the smallest number of users that meets a target; None above `MOST_USERS`, or where none does."""
-    return _smallest(lambda users: target.margin(found, users), rises=found.rises)
+    return _smallest(cache(lambda users: target.margin(found, users)), rises=found.rises)
 
 
 def _item_query(candidate: Candidate, target: Target) -> Need:

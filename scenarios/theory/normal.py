@@ -1,4 +1,4 @@
-"""The standard normal law's density; `scipy.special` has its other functions, without the half second of scipy.stats."""
+"""The standard normal law's density; `scipy.special` has the rest, without the half second of scipy.stats."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def trials(count: int) -> int:
 @lru_cache(maxsize=64)
 def decoder_coins(starts: int, count: int) -> Floats:
     """Return the coins, shape (starts, count, trials), that scikit-learn's k-means draws with random state 0."""
-    coins, state = np.zeros((starts, count, trials(count))), np.random.RandomState(0)  # noqa: NPY002 (scikit-learn's)
+    coins, state = np.zeros((starts, count, trials(count))), np.random.RandomState(0)
     for start in coins:
         start[0, 0] = state.random_sample()
         start[1:] = state.random_sample((count - 1, trials(count)))

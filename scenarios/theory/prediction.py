@@ -13,7 +13,8 @@ from scipy.special import log_ndtr, logsumexp, ndtr
 from coordinator.protocol.arrays import Floats, Ints
 from coordinator.protocol.errors import InputError
 from coordinator.server.moments.blocks import SketchMoments
-from scenarios.theory.kmeans_limit import Cuts, Mixture, sampled_cuts
+from scenarios.theory.kmeans_limit import Cuts, Mixture, best_centres, sampled_cuts
+from scenarios.theory.line_clusters import half_way
 from scenarios.theory.normal import log_density
 
 NODES = 64  # Gauss-Hermite nodes for a cluster's mean: the logarithm of the integrand is smooth
@@ -99,7 +100,7 @@ def mixture_exact(mixture: Mixture | None, sizes: Ints) -> float:
     if mixture is None:
         return float(sizes.size == 1)
     order = np.argsort(mixture.means)
-    means, cuts = mixture.means[order], sampled_cuts(mixture).limit
+    means, cuts = mixture.means[order], half_way(best_centres(mixture))
     if not bool(np.all((means[:-1] < cuts) & (cuts < means[1:]))):
         return 0.0
     return _chance_of_order(means, mixture.deviations[order], mixture.sizes[order])

@@ -19,7 +19,7 @@ import numpy as np
 from scipy.optimize import brentq, linear_sum_assignment
 from scipy.special import ndtr, ndtri
 
-from coordinator.protocol.arrays import Floats, Ints
+from coordinator.protocol.arrays import Floats
 from coordinator.protocol.compiled import compiled
 from coordinator.server.moments.pairs import BlockSignal, nearest_root
 from scenarios.theory.partition import STARTS, best_partition, decoder_coins

@@ -204,9 +204,7 @@ def _known(users: int, seen: float) -> _Known:
     counts = _around(users, seen, NODES)
     mean, variance = users * seen, users * seen * (1 - seen)
     rough = variance > SMOOTH
-    weights = (
-        density((counts - mean) / math.sqrt(variance)) if rough else scipy.stats.binom.pmf(counts, users, seen)
-    )
+    weights = density((counts - mean) / math.sqrt(variance)) if rough else scipy.stats.binom.pmf(counts, users, seen)
     return _Known(counts=counts, weights=weights / weights.sum())
 
 
@@ -228,7 +226,9 @@ def _share_law(parameters: BlockParameters, known: _Known, *, together: float = 
         [np.array([sizes @ likes / sizes.sum()])],
         [np.full((likes.size, 1), known.weights[known.counts == 0].sum())],
     )
-    late = np.arange(known.counts.size) * GOLDEN % 1  # else the points of all counts would stand in the same places
+    late: Floats = (
+        np.arange(known.counts.size) * GOLDEN % 1
+    )  # else the points of all counts would stand in the same places
     told = known.counts > 0
     counts, weights = known.counts[told], known.weights[told]
     laws = [_liked(counts, late[told], like) for like in likes]
