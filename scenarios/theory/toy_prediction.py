@@ -226,9 +226,8 @@ def _share_law(parameters: BlockParameters, known: _Known, *, together: float = 
         [np.array([sizes @ likes / sizes.sum()])],
         [np.full((likes.size, 1), known.weights[known.counts == 0].sum())],
     )
-    late: Floats = (
-        np.arange(known.counts.size) * GOLDEN % 1
-    )  # else the points of all counts would stand in the same places
+    # else the points of all counts would stand in the same places
+    late = np.asarray(np.arange(known.counts.size) * GOLDEN % 1, np.float64)
     told = known.counts > 0
     counts, weights = known.counts[told], known.weights[told]
     laws = [_liked(counts, late[told], like) for like in likes]
