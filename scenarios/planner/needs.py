@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 
 from scipy.optimize import brentq
 from scipy.special import logit
@@ -112,7 +113,7 @@ def simulated_predictor(scenario: Scenario) -> Predictor | None:
 
 def predicted_users(found: Predictor, target: Target) -> int | None:
     """Return the smallest number of users that meets a target; None above `MOST_USERS`, or where none does."""
-    return _smallest(lambda users: target.margin(found, users))
+    return _smallest(cache(lambda users: target.margin(found, users)), rises=found.rises)
 
 
 def _item_query(candidate: Candidate, target: Target) -> Need:
@@ -133,13 +134,21 @@ def _log_odds(probability: float) -> float:
     return float(logit(min(max(probability, 1e-300), 1 - 1e-16)))
 
 
-def _smallest(margin: Callable[[int], float]) -> int | None:
-    """Return the smallest number of users with a margin of at least 0, to one part in 10,000; None above the most."""
-    low, high = 1, 2
-    while margin(high) < 0:
-        low, high = high, _STRIDE * high
-        if low >= MOST_USERS:
-            return None
+def _smallest(margin: Callable[[int], float], *, rises: bool) -> int | None:
+    """Return the smallest number of users with a margin of at least 0, to one part in 10,000; None above the most.
+
+    A margin that rises with the users is looked at from the most users down, where predictions cost least.
+    """
+    steps = [2]
+    while steps[-1] < MOST_USERS:
+        steps.append(_STRIDE * steps[-1])
+    if rises:
+        above = next((k + 1 for k in reversed(range(len(steps))) if margin(steps[k]) < 0), 0)
+    else:
+        above = next((k for k, users in enumerate(steps) if margin(users) >= 0), len(steps))
+    if above == len(steps):
+        return None
+    low, high = steps[above - 1], steps[above]
     if high == 2:
         return 1 if margin(1) >= 0 else 2
     found = brentq(lambda log: margin(round(math.exp(log))), math.log(low), math.log(high), xtol=_FINENESS)

@@ -16,7 +16,7 @@ from scenarios.planner.candidates import Candidate, candidates, own_candidates
 from scenarios.planner.needs import MOST_USERS, Target, epsilon_needed, users_needed
 from scenarios.planner.simulated import simulated
 from scenarios.run.experiment import own_of
-from scenarios.theory.bounds import all_bounds, bounds_table
+from scenarios.theory.bounds import all_bounds, bounds_rows
 from scenarios.theory.predictors import predictor
 from scenarios.theory.sufficient_users import sufficient_users
 
@@ -247,7 +247,7 @@ def _bounds(world: Scenario, target: Target) -> list[dict[str, Any]]:
         failure=failure,
         mistakes=mistakes,
     )
-    return [{str(name): value for name, value in row.items()} for row in bounds_table(found).to_dict("records")]
+    return bounds_rows(found)
 
 
 def _sufficient(world: Scenario, target: Target) -> float | None:

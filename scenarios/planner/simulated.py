@@ -13,6 +13,7 @@ import scipy
 from scenarios.data.block_world import known_world
 from scenarios.given.config import Scenario
 from scenarios.places.in_process import InProcess
+from scenarios.report.intervals import mean_interval
 from scenarios.run.experiment import run
 
 SECONDS, FEWEST, MOST = 60.0, 3, 20
@@ -73,5 +74,8 @@ def simulated(scenario: Scenario) -> Simulated | None:
         told = scipy.stats.linregress(truth, ran.outcome.model.score)
         scatter = float(np.std(ran.outcome.model.score - told.intercept - told.slope * truth, ddof=2))
         found.append(float(told.slope) / scatter / math.sqrt(USERS))
-    mean, reach = float(np.mean(found)), float(scipy.stats.t.ppf(0.975, len(found) - 1) * scipy.stats.sem(found))
-    return Simulated(contrast=mean, low=mean - reach, high=mean + reach, seeds=len(found)) if mean > 0 else None
+    mean, low, high = mean_interval(found)
+    assert mean is not None  # of several seeds
+    assert low is not None
+    assert high is not None
+    return Simulated(contrast=mean, low=low, high=high, seeds=len(found)) if mean > 0 else None

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
-
-import pandas as pd
+from dataclasses import dataclass
+from typing import Any
 
 from scenarios.theory import lower_bounds, scarce_bounds
 from scenarios.theory.hypotheses import LearningProblem
@@ -148,9 +147,17 @@ def binding(bounds: Sequence[Bound]) -> Bound | None:
     return max(speaking, key=lambda bound: bound.users, default=None)
 
 
-def bounds_table(bounds: Sequence[Bound]) -> pd.DataFrame:
-    """Bounds as a table: columns name, users, valid, binds, range, source; one row a bound."""
+def bounds_rows(bounds: Sequence[Bound]) -> list[dict[str, Any]]:
+    """Return bounds as a table's rows, ``name, users, valid, binds, range, source``, one row a bound."""
     best = binding(bounds)
-    table = pd.DataFrame([asdict(bound) for bound in bounds])
-    table.insert(3, "binds", [best is not None and bound.name == best.name for bound in bounds])
-    return table
+    return [
+        {
+            "name": bound.name,
+            "users": bound.users,
+            "valid": bound.valid,
+            "binds": best is not None and bound.name == best.name,
+            "range": bound.range,
+            "source": bound.source,
+        }
+        for bound in bounds
+    ]

@@ -23,7 +23,7 @@ def bounds(
     json: Json = None,
 ) -> None:
     """Tell how many users any epsilon-LDP learner needs: all lower bounds of the Price of Privacy, and which binds."""
-    from scenarios.theory.bounds import all_bounds, bounds_table
+    from scenarios.theory.bounds import all_bounds, bounds_rows
     from scenarios.theory.bounds_tables import show_bounds
 
     check_target(json)
@@ -36,7 +36,7 @@ def bounds(
         mistakes=mistakes,
         ours=ours,
     )
-    rows = [{str(name): value for name, value in row.items()} for row in bounds_table(found).to_dict("records")]
+    rows = bounds_rows(found)
     deliver(json, {"bounds": rows})
     if json != STDOUT:
         show_bounds(Console(), rows)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import scipy
-from scipy.special import erfcx, log_ndtr
+from scipy.special import erfcx, log_ndtr, ndtr
 
 from coordinator.protocol.arrays import Floats, Ints
 from coordinator.protocol.budget import Epsilon
@@ -14,6 +13,7 @@ from coordinator.protocol.errors import InputError
 from coordinator.server.decoding.curator import DiscreteLaplace, item_sensitivity
 from coordinator.server.moments.blocks import BlockParameters
 from scenarios.theory.line_clusters import LineLaw, kmeans_cuts, line_accuracy, line_exact
+from scenarios.theory.normal import density as normal_density
 
 LATTICE = 1 << 17  # noisy totals that spread over more whole numbers than this get a density
 TAIL, DEVIATIONS = 45.0, 12.0  # Laplace scales and standard deviations that a lattice or a grid spans
@@ -159,13 +159,13 @@ def normal_laplace_tail(offset: Floats, deviation: Floats, scale: float) -> Floa
     """
     z = offset / deviation
     if scale == 0:
-        return scipy.stats.norm.sf(z)
+        return np.asarray(ndtr(-z))
     s = deviation / scale
-    density = scipy.stats.norm.pdf(z)
+    density = normal_density(z)
     heavy = np.where(
         z <= s, density * _mills(np.maximum(s - z, 0)), np.exp(np.minimum(s * s / 2 - s * z, 0) + log_ndtr(z - s))
     )
-    return scipy.stats.norm.sf(z) - density * _mills(s + z) / 2 + heavy / 2
+    return ndtr(-z) - density * _mills(s + z) / 2 + heavy / 2
 
 
 def _mills(value: Floats) -> Floats:

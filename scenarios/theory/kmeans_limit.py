@@ -9,9 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import scipy
+from scipy.special import ndtr, ndtri
 
 from coordinator.protocol.arrays import Floats, Ints
+from scenarios.theory.normal import density as normal_density
 
 STEPS = 20_000  # Lloyd's iteration ends long before, when no centre moves
 POINTS = 600  # about as many quantiles stand for the mixture when the starting centres are sought
@@ -137,8 +138,8 @@ def _partial_moments(mixture: Mixture, centres: Floats) -> tuple[Floats, Floats,
     edges = np.concatenate(([-np.inf], (centres[1:] + centres[:-1]) / 2, [np.inf]))
     means, deviations = mixture.means[:, None], mixture.deviations[:, None]
     ends = np.clip((edges - means) / deviations, -FAR, FAR)
-    density, offset = scipy.stats.norm.pdf(ends), means - centres
-    mass = np.diff(scipy.stats.norm.cdf(ends), axis=1)
+    density, offset = normal_density(ends), means - centres
+    mass = np.diff(ndtr(ends), axis=1)
     lean = -deviations * np.diff(density, axis=1)
     square = deviations**2 * (mass - np.diff(ends * density, axis=1))
     return mass, lean + offset * mass, square + 2 * offset * lean + offset**2 * mass
@@ -147,7 +148,7 @@ def _partial_moments(mixture: Mixture, centres: Floats) -> tuple[Floats, Floats,
 def _densities(mixture: Mixture, points: Floats) -> tuple[Floats, Floats]:
     """Density of every component at the points, and its derivative: shapes (L, points)."""
     scaled = (points - mixture.means[:, None]) / mixture.deviations[:, None]
-    density = scipy.stats.norm.pdf(scaled) / mixture.deviations[:, None]
+    density = normal_density(scaled) / mixture.deviations[:, None]
     return density, -scaled * density / mixture.deviations[:, None]
 
 
@@ -159,7 +160,7 @@ def _start(mixture: Mixture) -> Floats:
     """
     count = mixture.means.size
     each = max(16, POINTS // count)
-    quantiles = scipy.stats.norm.ppf((np.arange(each) + 0.5) / each)
+    quantiles = ndtri((np.arange(each) + 0.5) / each)
     points = (mixture.means[:, None] + mixture.deviations[:, None] * quantiles).ravel()
     order = np.argsort(points)
     points, weights = points[order], np.repeat(mixture.shares / each, each)[order]

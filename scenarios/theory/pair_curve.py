@@ -13,15 +13,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import lru_cache
 from itertools import islice
 
 import numpy as np
 
 from coordinator.protocol.arrays import Floats, Ints
 from coordinator.server.decoding.threads import one_thread
+from coordinator.server.moments.pairs import pair_signal
 from scenarios.theory.pair_emulation import emulated_shares
-from scenarios.theory.spectral_prediction import spectral_accuracy, spectral_exact
+from scenarios.theory.spectral_prediction import Right, predict_signal
 
 MOST_EMULATED = 300
 """Items up to which the decoder is emulated; a draw takes some 5 milliseconds there."""
@@ -54,18 +55,6 @@ class _Setting:
     rates: tuple[tuple[float, ...], ...]
     sizes: tuple[int, ...]
     decoder: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Rung:
-    """Share of items right, and the probability that all are, which is worked out where somebody asks for it."""
-
-    share: float
-    chance: Callable[[], float]
-
-    @property
-    def all_right(self) -> float:
-        return self.chance()
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +119,7 @@ def _setting(rates: Floats, sizes: Ints, decoder: str) -> _Setting:
     return _Setting(tuple(map(tuple, np.asarray(rates, float).tolist())), tuple(sizes.tolist()), decoder)
 
 
-def _curve(setting: _Setting, users: int, tell: Callable[[_Rung], float], between: Between) -> CurvePoint:
+def _curve(setting: _Setting, users: int, tell: Callable[[Right], float], between: Between) -> CurvePoint:
     """Return a curve's point. Users below the first rung have rungs of their own, which do not move those above."""
     first, last = _ladder(setting)
 
@@ -207,41 +196,31 @@ def _ladder(setting: _Setting) -> tuple[float, int]:
 
 
 @lru_cache(maxsize=65536)
-def _rung(setting: _Setting, first: float, rung: int) -> _Rung:
+def _rung(setting: _Setting, first: float, rung: int) -> Right:
     """Return what a rung tells: emulated, or by theory where that is sharper and not contradicted."""
     rates, sizes = np.array(setting.rates), np.array(setting.sizes)
     users = min(first * 2 ** (rung / STEPS), MOST_USERS)
     whole = max(1, round(users))
 
-    @cache
-    def chance() -> float:
-        return spectral_exact(rates, sizes, users=whole, decoder=setting.decoder)
-
-    def theory() -> float:
-        return spectral_accuracy(rates, sizes, users=whole, decoder=setting.decoder)
-
+    theory = predict_signal(pair_signal(rates, sizes, users=whole, decoder=setting.decoder))
     if sizes.sum() > MOST_EMULATED:
-        return _Rung(theory(), chance)
+        return theory
     generator = np.random.default_rng([rung % 2**32, *setting.sizes])
     shares = emulated_shares(rates, sizes, users=users, decoder=setting.decoder, generator=generator)
     drawn = np.array(list(islice(shares, GLANCE)))
-    if (drawn < 1).any() or chance() < CERTAIN:
+    if (drawn < 1).any() or theory.all_right < CERTAIN:
         drawn = np.append(drawn, list(islice(shares, LEAST_DRAWS - GLANCE)))
         while drawn.size < MOST_DRAWS and drawn.std() > ERROR * math.sqrt(drawn.size):
             drawn = np.append(drawn, list(islice(shares, LEAST_DRAWS)))
-    return _settled(drawn, theory, chance, items=int(sizes.sum()))
+    return _settled(drawn, theory, items=int(sizes.sum()))
 
 
-def _settled(drawn: Floats, theory: Callable[[], float], chance: Callable[[], float], *, items: int) -> _Rung:
+def _settled(drawn: Floats, theory: Right, *, items: int) -> Right:
     """Choose between the shares drawn and the theory of the share, and of the chance that all are right."""
     share, right, root = float(drawn.mean()), float((drawn == 1).mean()), math.sqrt(drawn.size)
     if right >= CERTAIN:
-        told, error = theory(), max(float(drawn.std()), 1 / items) / root
-        share = told if abs(told - share) <= REACH * error else share
-
-    def all_right() -> float:
-        wanted = chance()
-        error = max(math.sqrt(wanted * (1 - wanted)), 1 / root) / root
-        return wanted if abs(wanted - right) <= REACH * error else right
-
-    return _Rung(share, all_right)
+        error = max(float(drawn.std()), 1 / items) / root
+        share = theory.share if abs(theory.share - share) <= REACH * error else share
+    wanted = theory.all_right
+    error = max(math.sqrt(wanted * (1 - wanted)), 1 / root) / root
+    return Right(share, wanted if abs(wanted - right) <= REACH * error else right)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 
 import numpy as np
-import scipy
 from numpy.polynomial.hermite_e import hermegauss
 from scipy.optimize import linear_sum_assignment
-from scipy.special import log_ndtr, logsumexp
+from scipy.special import log_ndtr, logsumexp, ndtr
 
 from coordinator.protocol.arrays import Floats, Ints
 from coordinator.protocol.errors import InputError
 from coordinator.server.moments.blocks import SketchMoments
-from scenarios.theory.kmeans_limit import Cuts, Mixture, sampled_cuts
+from scenarios.theory.kmeans_limit import Cuts, Mixture, best_centres, sampled_cuts
+from scenarios.theory.line_clusters import half_way
+from scenarios.theory.normal import log_density
 
 NODES = 64  # Gauss-Hermite nodes for a cluster's mean: the logarithm of the integrand is smooth
 
@@ -98,7 +100,7 @@ def mixture_exact(mixture: Mixture | None, sizes: Ints) -> float:
     if mixture is None:
         return float(sizes.size == 1)
     order = np.argsort(mixture.means)
-    means, cuts = mixture.means[order], sampled_cuts(mixture).limit
+    means, cuts = mixture.means[order], half_way(best_centres(mixture))
     if not bool(np.all((means[:-1] < cuts) & (cuts < means[1:]))):
         return 0.0
     return _chance_of_order(means, mixture.deviations[order], mixture.sizes[order])
@@ -145,7 +147,7 @@ def _scaled(moments: SketchMoments, sizes: Ints, users: int, decoder: str) -> Mi
 def _matched(mixture: Mixture, cuts: Cuts) -> tuple[Ints, Ints, Floats]:
     """Match clusters (rows) with intervals (columns), and give the chance of each to hold an item of each cluster."""
     spread = np.sqrt(mixture.deviations[:, None] ** 2 + cuts.variance)
-    below = scipy.stats.norm.cdf((cuts.limit + cuts.shift - mixture.means[:, None]) / spread)
+    below = ndtr((cuts.limit + cuts.shift - mixture.means[:, None]) / spread)
     inside = np.maximum(np.diff(below, axis=1, prepend=0, append=1), 0)
     rows, columns = linear_sum_assignment(mixture.shares[:, None] * inside, maximize=True)
     return rows, columns, inside
@@ -156,8 +158,7 @@ def _chance_of_order(means: Floats, deviations: Floats, sizes: Ints) -> float:
 
     A chain: the sum over one cluster's mean, given the next one's, at a time.
     """
-    points, weights = hermegauss(NODES)
-    logs = np.log(weights / weights.sum())
+    points, logs = _nodes()
     total = logs
     for low in range(means.size - 1):
         high = low + 1
@@ -167,6 +168,13 @@ def _chance_of_order(means: Floats, deviations: Floats, sizes: Ints) -> float:
         stay = stay + _log_stay(gap, deviations[high], sizes[high], sizes[low])
         total = logsumexp(total[:, None] + stay, axis=0) + logs
     return math.exp(min(0.0, float(logsumexp(total))))
+
+
+@cache
+def _nodes() -> tuple[Floats, Floats]:
+    """Return the nodes of an integral over the normal law, and the logarithms of their weights, which sum to 1."""
+    points, weights = hermegauss(NODES)
+    return points, np.log(weights / weights.sum())
 
 
 def _log_stay(gap: Floats, deviation: float, size: int, neighbour: int) -> Floats:
@@ -180,4 +188,4 @@ def _log_stay(gap: Floats, deviation: float, size: int, neighbour: int) -> Float
     ratio = math.sqrt((1 - 1 / size) / (1 + 1 / neighbour))
     reach = gap * ratio / (1 + ratio) / (deviation * math.sqrt(1 - 1 / size))
     log_below = log_ndtr(reach)
-    return np.asarray(size * log_below - size / 2 * np.exp(2 * (scipy.stats.norm.logpdf(reach) - log_below)))
+    return np.asarray(size * log_below - size / 2 * np.exp(2 * (log_density(reach) - log_below)))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import singledispatch
+from functools import lru_cache, singledispatch
 
+from coordinator.server.decoding.threads import one_thread
 from coordinator.server.moments.blocks import BlockParameters, SketchMoments
 from coordinator.server.moments.frequencies import FrequencyMoments
-from coordinator.server.moments.pairs import BlockSignal, PairMoments, curator_signal
+from coordinator.server.moments.pairs import PairMoments, curator_signal
 from coordinator.server.moments.signs import SignMoments
 from coordinator.server.moments.told_ratings import PairTotals, RevealMoments, TotalMoments, YesMoments
 from coordinator.server.server_half import FIXED, ONE_ROUND, POSTERIOR, UNTIL_LEARNED
@@ -24,7 +25,7 @@ from scenarios.theory.prediction import (
     predicted_exact,
 )
 from scenarios.theory.sign_prediction import sign_accuracy, sign_exact
-from scenarios.theory.spectral_prediction import signal_accuracy, signal_exact
+from scenarios.theory.spectral_prediction import Right, predict_signal
 
 PREDICTED = (ONE_ROUND, FIXED, UNTIL_LEARNED)
 """Policies whose rounds do not depend on the answers, or only on which items are learned."""
@@ -44,11 +45,14 @@ class Predictor:
         Users to the probability that all items are right.
     told : callable
         Users to whether the values there are predictions, and not only bounds that plans search by.
+    rises : bool
+        Whether neither curve ever falls, by construction.
     """
 
     accuracy: Curve
     exact: Curve
     told: Callable[[int], bool] = lambda _: True
+    rises: bool = False
 
     def share(self, users: int) -> float | None:
         """Return the expected share of items right, None where nothing is predicted."""
@@ -135,6 +139,7 @@ def _pairs(moments: PairMoments, parameters: BlockParameters, decoder: str) -> P
         accuracy=lambda users: pair_share(rates, sizes, users=users, decoder=decoder).share,
         exact=lambda users: pair_all_right(rates, sizes, users=users, decoder=decoder),
         told=lambda users: pair_share(rates, sizes, users=users, decoder=decoder).told,
+        rises=True,
     )
 
 
@@ -167,10 +172,10 @@ def _totals(moments: TotalMoments, parameters: BlockParameters, decoder: str) ->
 
 @_predictor.register
 def _pair_totals(moments: PairTotals, parameters: BlockParameters, decoder: str) -> Predictor:  # noqa: ARG001 (as all)
-    def signal(users: int) -> BlockSignal:
+    @lru_cache(maxsize=1024)
+    def right(users: int) -> Right:
         sizes, rated = parameters.cluster_sizes, parameters.rated
-        return curator_signal(moments.alike, sizes, users=users, rated=rated, scale=moments.scale)
+        with one_thread():
+            return predict_signal(curator_signal(moments.alike, sizes, users=users, rated=rated, scale=moments.scale))
 
-    return Predictor(
-        accuracy=lambda users: signal_accuracy(signal(users)), exact=lambda users: signal_exact(signal(users))
-    )
+    return Predictor(accuracy=lambda users: right(users).share, exact=lambda users: right(users).all_right)

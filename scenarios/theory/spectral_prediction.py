@@ -6,22 +6,23 @@ matrices with a variance profile (Ajanki, Erdős, Krüger, *Universality for gen
 Benaych-Georges, Nadakuditi, *The eigenvalues and eigenvectors of finite, low rank perturbations of large random
 matrices*, 2011). With two equal clusters, one spike and equal variances s^2 that is ``z^2 = theta^2 - 1`` with
 ``theta = |eigenvalue of the signal| / (s sqrt N)``. No constant is fitted; one is set, to 1: that of
-the finite-size order in `signal_exact`.
+the finite-size order in `predict_signal`.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
-import scipy
 from scipy.optimize import brentq, linear_sum_assignment
+from scipy.special import ndtr, ndtri
 
-from coordinator.protocol.arrays import Floats, Ints
+from coordinator.protocol.arrays import Floats
 from coordinator.protocol.compiled import compiled
-from coordinator.server.decoding.threads import k_means, one_thread
-from coordinator.server.moments.pairs import BlockSignal, nearest_root, pair_signal
+from coordinator.server.moments.pairs import BlockSignal, nearest_root
+from scenarios.theory.partition import STARTS, best_partition, decoder_coins
 
 DRAWS, POINTS = 8, 200  # with noise eigenvectors: samples of the items; in each at most so many points a cluster
 POPULATION = 512  # without: points that stand for a cluster
@@ -57,34 +58,35 @@ class _Profiles:
     tilt: Floats
 
 
-def spectral_accuracy(rates: Floats, sizes: Ints, *, users: int, decoder: str) -> float:
-    """Predict the share of items right of `spectral.decode_pairs`; see `pair_signal`, `signal_accuracy`."""
-    return signal_accuracy(pair_signal(rates, sizes, users=users, decoder=decoder))
+@dataclass(frozen=True, slots=True)
+class Right:
+    """What should be right under the best matching of labels.
+
+    Attributes
+    ----------
+    share : float
+        Expected share of items right, in [0, 1].
+    all_right : float
+        Probability that all items are right.
+    """
+
+    share: float
+    all_right: float
 
 
-def spectral_exact(rates: Floats, sizes: Ints, *, users: int, decoder: str) -> float:
-    """Predict the probability that `decode_pairs` puts all items right; see `pair_signal` and `signal_exact`."""
-    return signal_exact(pair_signal(rates, sizes, users=users, decoder=decoder))
-
-
-def signal_accuracy(signal: BlockSignal) -> float:
-    """Predict the share of items right, in [0, 1], under the best matching of labels; see `signal_exact`."""
-    return float(np.mean([signal.sizes @ (1 - wrong) / signal.sizes.sum() for wrong, _ in _misses(signal)]))
-
-
-def signal_exact(signal: BlockSignal) -> float:
-    """Predict the probability that k-means on the L eigenvectors largest in magnitude puts all N items right.
+def predict_signal(signal: BlockSignal) -> Right:
+    """Predict what k-means on the L eigenvectors largest in magnitude puts right of N items.
 
     Parameters
     ----------
     signal : BlockSignal
-        Moments of the matrix's entries.
+        Moments of the matrix's entries; `coordinator.server.moments.pairs.pair_signal` has those of `decode_pairs`.
 
     Returns
     -------
-    float
-        Product over the items of the probability to lie nearer to the own centre than to every other one (union
-        bound over the others), with the skewness of the noise to first order (Edgeworth).
+    Right
+        That all are right is the product over the items of the probability to lie nearer to the own centre than to
+        every other one (union bound over the others), with the skewness of the noise to first order (Edgeworth).
 
     Notes
     -----
@@ -94,9 +96,11 @@ def signal_exact(signal: BlockSignal) -> float:
     distracts k-means, more so when its cluster means differ by chance. These are drawn (`DRAWS` samples of the items,
     fixed seed), with the eigenvector's overlap near the threshold bounded at its finite-size order, ``N^(-1/3)``.
     """
+    sizes, misses = signal.sizes, _misses(signal)
     with np.errstate(divide="ignore"):
-        chances = [math.exp(float(signal.sizes @ np.log1p(-np.minimum(bound, 1)))) for _, bound in _misses(signal)]
-    return float(np.mean(chances))
+        chances = [math.exp(float(sizes @ np.log1p(-np.minimum(bound, 1)))) for _, bound in misses]
+    shares = [sizes @ (1 - wrong) / sizes.sum() for wrong, _ in misses]
+    return Right(float(np.mean(shares)), float(np.mean(chances)))
 
 
 def _reply(noise: Floats, shift: Floats, value: float) -> Floats | None:
@@ -219,20 +223,25 @@ def _misses(signal: BlockSignal) -> list[tuple[Floats, Floats]]:
         return [(wrong, wrong)]
     profiles = _profiles(signal)
     silent = count - profiles.told
-    with one_thread():
-        if not silent:
-            points = scipy.stats.norm.ppf(scipy.stats.qmc.Sobol(count, rng=0).random(POPULATION))
-            return [_draw(signal, profiles, profiles.means, [points] * count)]
-        generator, draws = np.random.default_rng(0), []
-        leans = scipy.stats.norm.ppf(scipy.stats.qmc.Sobol(count * silent, rng=1).random(DRAWS))
-        for lean in leans.reshape(DRAWS, count, silent):
-            means = profiles.means.copy()
-            means[:, profiles.told :] = profiles.tilt @ lean
-            noise = [generator.standard_normal((min(size, POINTS), count)) for size in signal.sizes.tolist()]
-            for part in noise:
-                part[:, profiles.told :] -= part[:, profiles.told :].mean(axis=0)
-            draws.append(_draw(signal, profiles, means, noise))
+    if not silent:
+        return [_draw(signal, profiles, profiles.means, [_normal_points(count, POPULATION, 0)] * count)]
+    generator, draws = np.random.default_rng(0), []
+    for lean in _normal_points(count * silent, DRAWS, 1).reshape(DRAWS, count, silent):
+        means = profiles.means.copy()
+        means[:, profiles.told :] = profiles.tilt @ lean
+        noise = [generator.standard_normal((min(size, POINTS), count)) for size in signal.sizes.tolist()]
+        for part in noise:
+            part[:, profiles.told :] -= part[:, profiles.told :].mean(axis=0)
+        draws.append(_draw(signal, profiles, means, noise))
     return draws
+
+
+@lru_cache(maxsize=64)
+def _normal_points(width: int, many: int, seed: int) -> Floats:
+    """Return points that stand for a normal law in so many dimensions, shape (many, width)."""
+    from scipy.stats.qmc import Sobol  # noqa: PLC0415 (takes half a second)
+
+    return np.asarray(ndtri(Sobol(width, rng=seed).random(many)))
 
 
 def _draw(signal: BlockSignal, profiles: _Profiles, means: Floats, noise: list[Floats]) -> tuple[Floats, Floats]:
@@ -247,15 +256,12 @@ def _draw(signal: BlockSignal, profiles: _Profiles, means: Floats, noise: list[F
             part[:, silent] *= math.sqrt(signal.sizes.sum() / sum(squares))
     owners = np.repeat(np.arange(count), [len(part) for part in parts])
     points, weights = np.concatenate(parts), (shares / np.bincount(owners))[owners]
-    fits = [
-        k_means(points, count, starts=times, centres=start, weights=weights)
-        for start, times in ((means, 1), (None, 1 if profiles.told < count else 10))
-    ]
-    best = min(fits, key=lambda fit: fit.inertia_)
+    coins = decoder_coins(1 if profiles.told < count else STARTS, count)
+    labels, centres = best_partition(points, weights, means[None], coins)
     inside = np.zeros((count, count))
-    np.add.at(inside, (owners, best.labels_), 1 / np.bincount(owners)[owners])
+    np.add.at(inside, (owners, labels), 1 / np.bincount(owners)[owners])
     _, columns = linear_sum_assignment(shares[:, None] * inside, maximize=True)
-    bound = _bound(signal, profiles, means, best.cluster_centers_[columns])
+    bound = _bound(signal, profiles, means, centres[columns])
     sampled = 1 - inside[np.arange(count), columns]
     sharp = (bound < 0.1) | (count == 2)
     return np.where(sharp, np.minimum(bound, 1), sampled), bound
@@ -277,5 +283,5 @@ def _bound(signal: BlockSignal, profiles: _Profiles, means: Floats, centres: Flo
             middle, width = profiles.means @ pull, np.einsum("r,mrs,s->m", pull, profiles.covariances, pull)
             third = float(signal.sizes * signal.thirds[own] @ (middle**3 + 3 * middle * width))
             score = gap / spread
-            bound[own] += float(scipy.stats.norm.sf(score - third / spread**3 / 6 * (score**2 - 1)))
+            bound[own] += float(ndtr(third / spread**3 / 6 * (score**2 - 1) - score))
     return bound

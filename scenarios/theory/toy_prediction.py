@@ -19,6 +19,7 @@ from coordinator.server.mechanisms.reveal import toy_share
 from coordinator.server.moments.blocks import BlockParameters
 from coordinator.server.rounds.schedules import round_users
 from scenarios.theory.line_clusters import LineLaw, kmeans_cuts, line_accuracy, line_exact
+from scenarios.theory.normal import density
 
 REACH = 9.0  # standard deviations of a binomial count that a law spans
 NODES = 60  # counts of ratings that stand for all, where there are more
@@ -203,9 +204,7 @@ def _known(users: int, seen: float) -> _Known:
     counts = _around(users, seen, NODES)
     mean, variance = users * seen, users * seen * (1 - seen)
     rough = variance > SMOOTH
-    weights = (
-        scipy.stats.norm.pdf(counts, mean, math.sqrt(variance)) if rough else scipy.stats.binom.pmf(counts, users, seen)
-    )
+    weights = density((counts - mean) / math.sqrt(variance)) if rough else scipy.stats.binom.pmf(counts, users, seen)
     return _Known(counts=counts, weights=weights / weights.sum())
 
 
@@ -227,16 +226,27 @@ def _share_law(parameters: BlockParameters, known: _Known, *, together: float = 
         [np.array([sizes @ likes / sizes.sum()])],
         [np.full((likes.size, 1), known.weights[known.counts == 0].sum())],
     )
-    late = np.arange(known.counts.size) * GOLDEN % 1  # else the points of all counts would stand in the same places
-    for count, weight, behind in zip(known.counts, known.weights, late, strict=True):
-        for cluster, like in enumerate(likes if count else ()):
-            liked = _around(count, like, LIKES, late=behind)
-            law = scipy.stats.binom.pmf(liked, count, like)
+    # else the points of all counts would stand in the same places
+    late = np.asarray(np.arange(known.counts.size) * GOLDEN % 1, np.float64)
+    told = known.counts > 0
+    counts, weights = known.counts[told], known.weights[told]
+    laws = [_liked(counts, late[told], like) for like in likes]
+    for k, (count, weight) in enumerate(zip(counts, weights, strict=True)):
+        for cluster, like in enumerate(likes):
+            liked, law = laws[cluster][k]
             points.append(liked / count if shrink[cluster] == 1 else like + shrink[cluster] * (liked / count - like))
             mass.append(np.outer(np.arange(likes.size) == cluster, weight * law / law.sum()))
     values = np.concatenate(points)
     order = np.argsort(values, kind="stable")
     return LineLaw(points=values[order], mass=np.hstack(mass)[:, order], sizes=sizes)
+
+
+def _liked(counts: Floats, late: Floats, like: float) -> list[tuple[Floats, Floats]]:
+    """Return how many of so many ratings are likes, and how probable each number is; one pair a count."""
+    liked = [_around(count, like, LIKES, late=behind) for count, behind in zip(counts, late, strict=True)]
+    lengths = [part.size for part in liked]
+    law = scipy.stats.binom.pmf(np.concatenate(liked), np.repeat(counts, lengths), like)
+    return list(zip(liked, np.split(law, np.cumsum(lengths)[:-1]), strict=True))
 
 
 def _yeses(parameters: BlockParameters, answers: int) -> _Known:

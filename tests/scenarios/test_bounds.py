@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from coordinator.protocol.errors import InputError
 from scenarios.theory import information, lower_bounds, scarce_bounds
-from scenarios.theory.bounds import Bound, all_bounds, binding, bounds_table
+from scenarios.theory.bounds import Bound, all_bounds, binding, bounds_rows
 from scenarios.theory.hypotheses import LearningProblem
 
 
@@ -141,7 +141,7 @@ def test_no_privacy_leaves_private_bounds_silent() -> None:
     found = all_bounds(items=1000, rated=30, epsilon=math.inf, clusters=2)
     assert all(bound.users == 0 for bound in found)
     assert binding(found) is None
-    assert not bounds_table(found)["binds"].any()
+    assert not any(row["binds"] for row in bounds_rows(found))
 
 
 @settings(max_examples=60)
@@ -168,8 +168,7 @@ def test_all_bounds_are_numbers_and_fall_with_mistakes(
 
 def test_table_has_a_row_a_bound_and_one_that_binds() -> None:
     found = all_bounds(items=1000, rated=30, epsilon=1.0, clusters=4, mistakes=10)
-    table = bounds_table(found)
-    assert list(table.columns) == ["name", "users", "valid", "binds", "range", "source"]
-    assert table["name"].is_unique
-    assert len(table) == len(found) == 9
-    assert table.loc[table["binds"], "name"].tolist() == ["capacity"]
+    rows = bounds_rows(found)
+    assert all(list(row) == ["name", "users", "valid", "binds", "range", "source"] for row in rows)
+    assert len({row["name"] for row in rows}) == len(rows) == len(found) == 9
+    assert [row["name"] for row in rows if row["binds"]] == ["capacity"]

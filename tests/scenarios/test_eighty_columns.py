@@ -22,7 +22,7 @@ from scenarios.planner.candidates import Candidate
 from scenarios.planner.needs import Target
 from scenarios.planner.plan import DesignPlan, plan
 from scenarios.report import printing as report
-from scenarios.theory.bounds import all_bounds, bounds_table
+from scenarios.theory.bounds import all_bounds, bounds_rows
 from scenarios.theory.bounds_tables import show_bounds
 
 Show = Callable[[Console], None]
@@ -77,7 +77,7 @@ def adversaries(console: Console) -> None:
 
 def bounds(console: Console) -> None:
     found = all_bounds(items=10**9, rated=10**4, epsilon=1e-3, clusters=30, ours=True)
-    show_bounds(console, [{str(k): v for k, v in row.items()} for row in bounds_table(found).to_dict("records")])
+    show_bounds(console, bounds_rows(found))
 
 
 SHOWN: dict[str, Show] = {

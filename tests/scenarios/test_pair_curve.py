@@ -14,13 +14,14 @@ from hypothesis import strategies as st
 from runs import here, small
 
 from benchmarks.pair_predictions import ISSUE, STRETCH, draw_settings, measured, rises
+from coordinator.server.moments.pairs import pair_signal
 from scenarios.data.block_world import block_parameters
 from scenarios.given.config import Scenario
 from scenarios.run.results import predict
 from scenarios.theory import pair_curve
 from scenarios.theory.pair_curve import LOST, pair_share, rising
 from scenarios.theory.predictors import Predictor, predictor
-from scenarios.theory.spectral_prediction import spectral_accuracy
+from scenarios.theory.spectral_prediction import Right, predict_signal
 
 FALLING = {
     "items": 77,
@@ -144,9 +145,9 @@ def test_the_theory_gives_way_to_draws_that_contradict_it() -> None:
     assert abs(told - 0.954) <= 3 * 0.011 < abs(0.9996 - 0.954)
     drawn = np.ones(240)
     drawn[:20] = 0.55
-    collapsing = pair_curve._settled(drawn, lambda: 0.9996, lambda: 0.9994, items=77)
+    collapsing = pair_curve._settled(drawn, Right(0.9996, 0.9994), items=77)
     assert (collapsing.share, collapsing.all_right) == (drawn.mean(), 220 / 240)
-    agreeing = pair_curve._settled(np.ones(16), lambda: 0.9996, lambda: 0.97, items=77)
+    agreeing = pair_curve._settled(np.ones(16), Right(0.9996, 0.97), items=77)
     assert (agreeing.share, agreeing.all_right) == (0.9996, 0.97)
 
 
@@ -188,7 +189,9 @@ def test_large_catalogues_take_the_theory_and_rise_too(monkeypatch: pytest.Monke
     monkeypatch.setattr(pair_curve, "emulated_shares", never)
     shares = [pair_share(rates, sizes, users=users, decoder="centred").share for users in (10**4, 3 * 10**4, 10**5)]
     assert shares == sorted(shares)
-    assert shares[2] == pytest.approx(spectral_accuracy(rates, sizes, users=10**5, decoder="centred"), abs=0.002)
+    assert shares[2] == pytest.approx(
+        predict_signal(pair_signal(rates, sizes, users=10**5, decoder="centred")).share, abs=0.002
+    )
 
 
 def test_no_signal_is_no_signal_however_many_users() -> None:

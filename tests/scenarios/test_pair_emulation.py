@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 from itertools import islice
-from typing import Any
 
 import numpy as np
 import pytest
 import statistical
 from numpy.random import default_rng
-from sklearn.cluster import kmeans_plusplus
 
 from coordinator.protocol.arrays import Floats, Ints
 from coordinator.server.decoding.spectral import decode_affinity, decode_pairs
@@ -18,7 +16,8 @@ from coordinator.server.moments.pairs import pair_signal
 from coordinator.server.statistics.pairs import PairStatistic
 from scenarios.data.metrics import clustering_scores
 from scenarios.theory import pair_emulation
-from scenarios.theory.pair_emulation import best_partition, emulated_shares, leading_vectors, trials
+from scenarios.theory.pair_emulation import emulated_shares, leading_vectors
+from scenarios.theory.partition import best_partition
 
 RATES = np.array([[0.7, 0.4], [0.4, 0.6]])
 SIZES = np.array([14, 26])
@@ -80,16 +79,10 @@ def test_clusters_are_those_of_the_decoder() -> None:
     """Both look for the best of ten starts; of 60 matrices above the threshold all but a few are cut alike."""
     coins, same = default_rng(7), 0
     for matrix in affinities(60, 2000):
-        ours = best_partition(leading_vectors(matrix, 2), 2, coins.random((10, 2, 2)))
+        points, none = leading_vectors(matrix, 2), np.empty((0, 2, 2))
+        ours, _ = best_partition(points, np.ones(TRUTH.size), none, coins.random((10, 2, 2)))
         same += clustering_scores(ours, decode_affinity(matrix, clusters=2, error=1).cluster).exact
     assert same >= 56
-
-
-def test_the_best_partition_of_planted_points_is_found() -> None:
-    world = default_rng(8)
-    labels = np.repeat(np.arange(3), 20)
-    points = np.array([[0.0, 0.0], [5.0, 0.0], [0.0, 9.0]])[labels] + world.normal(size=(60, 2)) / 4
-    assert clustering_scores(best_partition(points, 3, world.random((10, 3, 2))), labels).exact
 
 
 def decoded(sizes: Ints, *, users: int, decoder: str, runs: int) -> Floats:
@@ -127,17 +120,3 @@ def test_shares_are_those_of_the_decoder(decoder: str, users: int) -> None:
 def test_no_answers_put_all_items_into_one_cluster() -> None:
     shares = emulated_shares(RATES, SIZES, users=1e-9, decoder="paper", generator=default_rng(2))
     assert next(shares) == 26 / 40
-
-
-@pytest.mark.parametrize("count", [2, 3, 7, 8, 21])
-def test_as_many_candidates_as_the_decoder(count: int) -> None:
-    """Scikit-learn's k-means++ draws its candidates by so many uniform numbers at a time."""
-    drawn: list[int] = []
-
-    class Coins(np.random.RandomState):
-        def uniform(self, low: Any = 0.0, high: Any = 1.0, size: Any = None) -> Any:
-            drawn.append(size)
-            return super().uniform(low, high, size)
-
-    kmeans_plusplus(default_rng(1).normal(size=(60, 2)), count, random_state=Coins(2))
-    assert set(drawn) == {trials(count)}

@@ -124,7 +124,7 @@ def test_what_asks_for_more_needs_more() -> None:
     assert few < by_epsilon[1]
 
 
-def planted(middle: float) -> tuple[Predictor, list[int]]:
+def planted(middle: float, *, rises: bool = False) -> tuple[Predictor, list[int]]:
     """Predictions 0.9 where users are ``middle``, and the users that were asked about."""
     asked: list[int] = []
 
@@ -132,14 +132,18 @@ def planted(middle: float) -> tuple[Predictor, list[int]]:
         asked.append(users)
         return users / (users + middle / 9)
 
-    return Predictor(accuracy=share, exact=share), asked
+    return Predictor(accuracy=share, exact=share, rises=rises), asked
 
 
 @pytest.mark.parametrize("middle", [1.5, 2.5, 49.5, 12_344.5, 3e9, 7e14])
-def test_a_planted_need_comes_back(middle: float) -> None:
-    found, asked = planted(middle)
+@pytest.mark.parametrize("rises", [False, True])
+def test_a_planted_need_comes_back(middle: float, rises: bool) -> None:
+    found, asked = planted(middle, rises=rises)
     assert predicted_users(found, HALF) == pytest.approx(math.ceil(middle), rel=2e-4)
     assert len(asked) < 80
+    assert predicted_users(planted(middle)[0], HALF) == predicted_users(found, HALF)
+    if rises:
+        assert min(asked) >= min(middle, 2) / 32  # the few users of whom predictions take longest are left alone
 
 
 def test_more_than_anybody_has_is_said_at_once() -> None:

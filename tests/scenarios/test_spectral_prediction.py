@@ -13,10 +13,10 @@ from scipy.stats import norm
 from coordinator.protocol.arrays import Floats, Ints
 from coordinator.server.decoding.spectral import decode_pairs
 from coordinator.server.moments.blocks import BlockParameters
-from coordinator.server.moments.pairs import BlockSignal, curator_signal, pair_agreement
+from coordinator.server.moments.pairs import BlockSignal, curator_signal, pair_agreement, pair_signal
 from coordinator.server.statistics.pairs import PairStatistic
 from scenarios.data.metrics import clustering_scores
-from scenarios.theory.spectral_prediction import signal_accuracy, signal_exact, spectral_accuracy, spectral_exact
+from scenarios.theory.spectral_prediction import Right, predict_signal
 
 
 def rates(
@@ -25,6 +25,10 @@ def rates(
     shares = np.full(len(like), 1 / len(like))
     model = BlockParameters(rated=rated, like=np.array(like), class_shares=shares, cluster_sizes=sizes)
     return pair_agreement(model, agreement=agreement, epsilon=epsilon)
+
+
+def predict_pairs(chances: Floats, sizes: Ints, *, users: int, decoder: str) -> Right:
+    return predict_signal(pair_signal(chances, sizes, users=users, decoder=decoder))
 
 
 def successes(chances: Floats, sizes: Ints, *, users: int, decoder: str, runs: int) -> int:
@@ -59,13 +63,13 @@ def even_signal(theta: float, size: int) -> BlockSignal:
 def test_two_even_clusters_follow_the_closed_form(theta: float) -> None:
     """z^2 = theta^2 - 1; the share within 0.002, which is 3 % of z, for a million items."""
     expected = float(norm.cdf(math.sqrt(theta**2 - 1)))
-    assert signal_accuracy(even_signal(theta, 500_000)) == pytest.approx(expected, abs=0.002)
+    assert predict_signal(even_signal(theta, 500_000)).share == pytest.approx(expected, abs=0.002)
 
 
 def test_below_the_threshold_nothing_is_told() -> None:
-    assert signal_accuracy(even_signal(0.7, 5_000_000)) < 0.52
-    assert signal_accuracy(even_signal(2.0, 5_000_000)) > 0.9
-    assert signal_exact(even_signal(0.7, 5_000)) < 1e-100
+    assert predict_signal(even_signal(0.7, 5_000_000)).share < 0.52
+    assert predict_signal(even_signal(2.0, 5_000_000)).share > 0.9
+    assert predict_signal(even_signal(0.7, 5_000)).all_right < 1e-100
 
 
 @pytest.mark.parametrize(("decoder", "factor"), [("centred", 16), ("paper", 32)])
@@ -75,8 +79,8 @@ def test_recorded_settings(decoder: str, factor: int, like: list[list[float]]) -
     sizes = np.array([100, 100])
     chances = rates(like, sizes, 200, epsilon=1)
     users = round(factor * 200 * math.log(200))
-    assert spectral_exact(chances, sizes, users=users, decoder=decoder) == pytest.approx(0.98, abs=0.02)
-    assert spectral_exact(chances, sizes, users=users // 2, decoder=decoder) == pytest.approx(0.35, abs=0.1)
+    assert predict_pairs(chances, sizes, users=users, decoder=decoder).all_right == pytest.approx(0.98, abs=0.02)
+    assert predict_pairs(chances, sizes, users=users // 2, decoder=decoder).all_right == pytest.approx(0.35, abs=0.1)
 
 
 CASES = [
@@ -98,10 +102,12 @@ def test_the_decoder_succeeds_as_often_as_predicted(
     chances = rates(like, items, rated, agreement=agreement, epsilon=epsilon)
     right = successes(chances, items, users=users, decoder=decoder, runs=40)
     low, high = statistical.clopper_pearson(right, 40)
-    fewer, more = (spectral_exact(chances, items, users=round(users * k), decoder=decoder) for k in (0.75, 1.25))
+    fewer, more = (
+        predict_pairs(chances, items, users=round(users * k), decoder=decoder).all_right for k in (0.75, 1.25)
+    )
     assert fewer <= high
     assert more >= low
-    half, twice = (spectral_exact(chances, items, users=round(users * k), decoder=decoder) for k in (0.5, 2))
+    half, twice = (predict_pairs(chances, items, users=round(users * k), decoder=decoder).all_right for k in (0.5, 2))
     assert half < low
     assert twice > high
 
@@ -110,9 +116,9 @@ def test_no_number_of_users_helps_the_paper_where_the_diagonal_hides_the_signal(
     """N = 50, w = 16: the contrast of rates is below 4 a / N; the centred decoder needs about 1.2 million users."""
     sizes = np.array([25, 25])
     chances = rates([[0.9, 0.1]], sizes, 16, agreement="positive", epsilon=1)
-    assert spectral_exact(chances, sizes, users=10**12, decoder="paper") < 0.01
+    assert predict_pairs(chances, sizes, users=10**12, decoder="paper").all_right < 0.01
     assert successes(chances, sizes, users=10**12, decoder="paper", runs=5) == 0
-    assert spectral_exact(chances, sizes, users=10**8, decoder="centred") > 0.99
+    assert predict_pairs(chances, sizes, users=10**8, decoder="centred").all_right > 0.99
     assert successes(chances, sizes, users=10**8, decoder="centred", runs=5) == 5
 
 
@@ -147,7 +153,8 @@ def test_curator_succeeds_as_often_as_predicted(liked: float, users: int, scale:
     right = curator_successes(sizes, liked, users=users, scale=scale, runs=100)
     low, high = statistical.clopper_pearson(right, 100)
     fewer, more, half, twice = (
-        signal_exact(curator(sizes, liked, users=users * k, scale=scale)) for k in (1 / within, within, 0.5, 2)
+        predict_signal(curator(sizes, liked, users=users * k, scale=scale)).all_right
+        for k in (1 / within, within, 0.5, 2)
     )
     assert fewer <= high
     assert more >= low
@@ -159,14 +166,14 @@ def test_what_entries_of_a_row_share_costs_the_curator() -> None:
     """Without noise, items' own votes limit it: as independent entries, far fewer users would seem enough."""
     signal = curator(np.array([50, 50]), 0.6, users=200, scale=0)
     apart = dataclasses.replace(signal, shared=np.zeros((2, 2, 2)))
-    assert signal_exact(apart) > 0.99
-    assert signal_exact(signal) < 0.9
+    assert predict_signal(apart).all_right > 0.99
+    assert predict_signal(signal).all_right < 0.9
 
 
 def test_one_cluster_and_no_signal() -> None:
-    assert spectral_accuracy(np.array([[0.4]]), np.array([9]), users=5, decoder="paper") == 1
+    assert predict_pairs(np.array([[0.4]]), np.array([9]), users=5, decoder="paper").share == 1
     nothing = np.zeros((2, 2))
     sizes = np.array([6, 2])
     silent = BlockSignal(means=nothing, variances=nothing, thirds=nothing, sizes=sizes, shared=np.zeros((2, 2, 2)))
-    assert signal_accuracy(silent) == 0.75
-    assert signal_exact(silent) == 0
+    assert predict_signal(silent).share == 0.75
+    assert predict_signal(silent).all_right == 0

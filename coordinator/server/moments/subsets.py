@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 from scipy.special import expit, logit
@@ -44,8 +45,8 @@ def mean_product(factors: Floats, sizes: Ints, chosen: int) -> float:
     total = int(sizes.sum())
     if not 0 <= chosen <= total:
         raise InputError(f"no subset of {chosen} items in a set of {total}; choose 0 to {total}")
-    whole = _log_coefficient(np.ones(1), np.array([total]), chosen)
-    return math.exp(_log_coefficient(factors, sizes, chosen) - whole)
+    whole = _log_coefficient((1.0,), (total,), chosen)
+    return math.exp(_log_coefficient(tuple(factors.tolist()), tuple(sizes.tolist()), chosen) - whole)
 
 
 def mean_product_in_a_set(factors: Floats, sizes: Ints, *, population: int, marked: int, drawn: int) -> float:
@@ -107,7 +108,8 @@ def _hypergeometric(population: int, marked: int, drawn: int) -> tuple[int, Floa
     return lowest + int(kept[0]), np.asarray(masses[kept] / masses.sum())
 
 
-def _log_coefficient(factors: Floats, sizes: Ints, power: int) -> float:
+@lru_cache(maxsize=1 << 14)
+def _log_coefficient(of: tuple[float, ...], many: tuple[int, ...], power: int) -> float:
     """Logarithm of the coefficient of z^power in prod_l (1 + x_l z)^(n_l).
 
     Cauchy's integral over ``z = r e^(i angle)``. The terms at radius r, scaled to sum to 1, are the distribution of
@@ -117,6 +119,7 @@ def _log_coefficient(factors: Floats, sizes: Ints, power: int) -> float:
     """
     from scipy.optimize import brentq  # noqa: PLC0415 (half a second of every aggregator's start, and it needs none)
 
+    factors, sizes = np.array(of), np.array(many)
     present = (factors > 0) & (sizes > 0)
     counts, degree = sizes[present].astype(np.float64), int(sizes[present].sum())
     if power > degree:
