@@ -133,6 +133,10 @@ def from_file(scenario: Scenario, path: Path) -> Population:
         rated_public=scenario.settings.rated_public,
     )
     copies = np.bincount(user)
+    people = int(np.count_nonzero(copies))
+    if scenario.half.in_groups:  # whom a group is asked of follows from public coins, not from the file's order
+        public = np.random.default_rng(int.from_bytes(derive(derive(scenario.seed, "public"), "groups")))
+        user[:people] = public.permutation(user[:people])
     return Population(
         scenario=known,
         ratings=ratings,
@@ -140,7 +144,7 @@ def from_file(scenario: Scenario, path: Path) -> Population:
         split=split,
         item_labels=table.item_labels,
         copies_max=int(copies.max()),
-        people=int(np.count_nonzero(copies)),
+        people=people,
     )
 
 

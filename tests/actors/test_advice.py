@@ -10,8 +10,9 @@ import worlds
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.advice import NOTHING, recommend
+from actors.advice import recommend
 from actors.device import Cohort, Device
+from actors.near import NOTHING
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.messages import Model
 
