@@ -127,16 +127,16 @@ def from_file(scenario: Scenario, path: Path) -> Population:
     user = np.arange(table.users)
     if wanted != table.users:
         user = _each_once_first(world.choice(table.users, size=wanted, replace=wanted > table.users))
-    ratings = StoredRatings(
-        rows=split.train.valued(split.likes),
-        user=user.astype(np.int32),
-        rated_public=scenario.settings.rated_public,
-    )
     copies = np.bincount(user)
     people = int(np.count_nonzero(copies))
     if scenario.half.in_groups:  # whom a group is asked of follows from public coins, not from the file's order
         public = np.random.default_rng(int.from_bytes(derive(derive(scenario.seed, "public"), "groups")))
         user[:people] = public.permutation(user[:people])
+    ratings = StoredRatings(
+        rows=split.train.valued(split.likes),
+        user=user.astype(np.int32),
+        rated_public=scenario.settings.rated_public,
+    )
     return Population(
         scenario=known,
         ratings=ratings,

@@ -197,3 +197,15 @@ def test_what_the_file_contradicts_is_refused(wrong: dict[str, object], words: l
     with pytest.raises(InputError) as raised:
         populate(of_file(file, **wrong))
     assert all(word in str(raised.value) for word in words), raised.value
+
+
+@pytest.mark.parametrize("users", [USERS // 2, USERS, 4 * USERS])
+def test_public_coins_deal_devices_to_groups(users: int, file: Path) -> None:
+    """The same people as in any other design, the first devices one of each, but not in the file's order."""
+    others, mine = (stored(populate(of_file(file, users=users, design=design))).user for design in ("set", "pairs"))
+    people = min(users, np.unique(others).size)
+    assert sorted(mine[:people].tolist()) == others[:people].tolist()
+    assert mine[:people].tolist() != others[:people].tolist()
+    assert mine[people:].tolist() == others[people:].tolist()
+    other_seed = stored(populate(of_file(file, users=users, design="pairs", seed=1))).user
+    assert other_seed.tolist() != mine.tolist()
