@@ -116,7 +116,8 @@ def block_model(scenario: Scenario) -> Population:
 def from_file(scenario: Scenario, path: Path) -> Population:
     """Return a population of the users of the ratings file ``path``.
 
-    More users than the file has are drawn with replacement, fewer without; as many are all of them, in its order.
+    More users than the file has are drawn with replacement, fewer without; as many are all of them, in its order. If
+    groups of them are asked different things, public coins say in which order.
     """
     table = read_ratings(path, columns=scenario.columns)
     split = hold_out(table, per_user=scenario.held_out, like_from=scenario.like_from, seed=scenario.seed)
@@ -127,16 +128,15 @@ def from_file(scenario: Scenario, path: Path) -> Population:
     user = np.arange(table.users)
     if wanted != table.users:
         user = _each_once_first(world.choice(table.users, size=wanted, replace=wanted > table.users))
-    copies = np.bincount(user)
-    people = int(np.count_nonzero(copies))
-    if scenario.half.in_groups:  # whom a group is asked of follows from public coins, not from the file's order
-        public = np.random.default_rng(int.from_bytes(derive(derive(scenario.seed, "public"), "groups")))
-        user[:people] = public.permutation(user[:people])
+    elif scenario.half.in_groups:
+        public = derive(derive(scenario.seed, "public"), "groups")
+        user = np.random.default_rng(int.from_bytes(public)).permutation(user)
     ratings = StoredRatings(
         rows=split.train.valued(split.likes),
         user=user.astype(np.int32),
         rated_public=scenario.settings.rated_public,
     )
+    copies = np.bincount(user)
     return Population(
         scenario=known,
         ratings=ratings,
@@ -144,7 +144,7 @@ def from_file(scenario: Scenario, path: Path) -> Population:
         split=split,
         item_labels=table.item_labels,
         copies_max=int(copies.max()),
-        people=people,
+        people=int(np.count_nonzero(copies)),
     )
 
 
