@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
+import worlds
 
+from actors.device import Cohort
 from coordinator.protocol.arrays import Floats2
 from coordinator.protocol.item_to_item import ItemToItem, scores
-from coordinator.server.decoding.frequencies import Rates
+from coordinator.server.aggregation import aggregate
+from coordinator.server.decoding.frequencies import Rates, shares
 from coordinator.server.decoding.pair_model import (
     LEAST_RIDGE,
     cleaned,
@@ -17,6 +22,9 @@ from coordinator.server.decoding.pair_model import (
     noise_of,
     pair_matrix,
 )
+from coordinator.server.liked_pairs import LikedPairs
+from coordinator.server.mechanisms.subset import subset_rates
+from coordinator.server.statistics.groups import PAIRED, GroupStatistic
 
 ITEMS = 60
 RATES = Rates(0.02, 0.012)
@@ -92,6 +100,22 @@ def test_noise_is_as_large_as_it_is_said_to_be() -> None:
     radius = 5 * np.sqrt(2 / counts.size)
     assert abs(found.var() / stated**2 - 1) < radius
     assert abs(found.var() / (1.3 * stated**2) - 1) > radius
+
+
+@pytest.mark.statistical
+def test_noise_of_devices_that_answer_is_that() -> None:
+    """40,000 devices that like nothing: as above, over 435 pairs; the twin is 1.5 times as large."""
+    devices, many = 40_000, 30
+    query = LikedPairs(items=many, rated=12).query(round_number=0, public_seed=worlds.PUBLIC, epsilon=Fraction(2))
+    ratings = worlds.stored_ratings([dict.fromkeys(range(12), False)], [0] * devices, many)
+    release = Cohort(ratings, worlds.SECRET, 0, devices, None).answer(query, 0, devices)
+    told = aggregate(query, release)
+    assert isinstance(told, GroupStatistic)
+    rates, counts = subset_rates(query), told.of(PAIRED).sums[: many * (many - 1) // 2]
+    found = shares(rates, counts, devices)
+    ratio, radius = float((found**2).mean()) / noise_of(rates, counts, devices) ** 2, 5 * np.sqrt(2 / counts.size)
+    assert abs(ratio - 1) < radius
+    assert abs(ratio * 1.5 - 1) > radius
 
 
 def test_more_devices_tell_the_planted_taste_better() -> None:
