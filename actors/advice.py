@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from actors.near import NOTHING, recommend_near
 from coordinator.protocol.arrays import Bools, Floats, Indices, Indices2, Ints
 from coordinator.protocol.compiled import compiled
 from coordinator.protocol.messages import Model
 from coordinator.protocol.rows import Likes
-
-NOTHING = -1
-"""Fills a recommendation up where the catalogue has no further unrated item."""
 
 
 @compiled
@@ -61,7 +59,8 @@ def recommend(model: Model, rated: Likes, *, k: int) -> Indices2:
 
     Clusters are ordered by the device's own share of likes among its ratings of them. One like and one dislike are
     added to each, so that an unknown cluster stands at 1/2; ties go to the cluster with the lower number. Within a
-    cluster items are ordered by public score.
+    cluster items are ordered by public score. A model that tells which items go together is followed instead, see
+    `actors.near.recommend_near`.
 
     Parameters
     ----------
@@ -77,6 +76,8 @@ def recommend(model: Model, rated: Likes, *, k: int) -> Indices2:
     ndarray of int32, shape (devices, k)
         Items, best first; -1 where no unrated item is left.
     """
+    if model.near is not None:
+        return recommend_near(model.near, model.score, rated, k=k)
     ranked = np.lexsort((-model.score, model.cluster)).astype(np.int32)
     ends = np.searchsorted(model.cluster[ranked], np.arange(model.clusters + 1))
     top = np.full((rated.users, k), NOTHING, np.int32)

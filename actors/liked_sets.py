@@ -1,4 +1,4 @@
-"""The set mechanism's private sets, compiled: a device's likes, padded or cut to the same size on every device."""
+"""The set mechanism's private sets, compiled: a device's likes, or pairs of them, the same number on every device."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from actors.seeds import ratings_streams
 from actors.sign_kernels import places_in
 from coordinator.protocol.arrays import Counts, Indices, Indices2, Words
 from coordinator.protocol.compiled import compiled
+from coordinator.protocol.mechanisms.pairs import pairs_of
 from coordinator.protocol.messages import Query
 from coordinator.protocol.one_item import pool_of
 from coordinator.protocol.subset_form import PADDED
@@ -28,6 +29,40 @@ def liked_sets(query: Query, ratings: Ratings, coins: Coins) -> Indices2:
         stored=lambda of: _stored_sets(of.liked, mine, places, coins.first, own),
     )
     return own
+
+
+def liked_pairs(sets: Indices2, items: int) -> Indices2:
+    """Return the pairs of each device's set, int32, padded to as many as a set without dummies has.
+
+    Parameters
+    ----------
+    sets : ndarray of int32, shape (devices, w)
+        As `liked_sets` returns them; places from ``items`` on are dummies.
+    items : int
+        Items that are asked about.
+
+    Returns
+    -------
+    ndarray of int32, shape (devices, w (w - 1) / 2)
+        Pairs by their numbers in the order of an upper triangle's rows, and dummies from the number of pairs on.
+    """
+    own = np.empty((len(sets), pairs_of(sets.shape[1])), np.int32)
+    _pair_up(sets, items, own)
+    return own
+
+
+@compiled
+def _pair_up(sets: Indices2, items: int, own: Indices2) -> None:
+    for k in range(len(sets)):
+        found = 0
+        for place in range(sets.shape[1]):
+            for other in range(place):
+                low, high = min(sets[k, place], sets[k, other]), max(sets[k, place], sets[k, other])
+                if high < items:
+                    own[k, found] = low * (2 * items - low - 1) // 2 + high - low - 1
+                    found += 1
+        for dummy in range(own.shape[1] - found):
+            own[k, found + dummy] = items * (items - 1) // 2 + dummy
 
 
 @compiled

@@ -16,6 +16,7 @@ from actors import device
 from actors.device import Cohort
 from coordinator.protocol.budget import PrivacyParameter
 from coordinator.protocol.coins import derive
+from coordinator.protocol.item_to_item import ItemToItem
 from coordinator.protocol.messages import Model, Query, Release
 from coordinator.server import mechanisms
 from coordinator.server.aggregation import aggregate
@@ -25,7 +26,9 @@ from coordinator.server.decoding.posterior import Posterior
 from coordinator.server.decoding.told_ratings import Curator
 from coordinator.server.fleet.cohorts import Cohorts
 from coordinator.server.fleet.layout import Layout
+from coordinator.server.liked_pairs import LikedPairs
 from coordinator.server.rounds.elimination import Eliminate, ItemByItem
+from coordinator.server.rounds.groups import Groups
 from coordinator.server.rounds.query_plan import QueryPlan
 from coordinator.server.rounds.query_rounds import Learner, Outcome, Round
 from coordinator.server.rounds.readings import Centred, Readings
@@ -53,7 +56,8 @@ ALLOWED: dict[type, set[str]] = {
         "arrays",
     },
     Release: {"query_id", "first", "count", "width", "bits", "answered", "refused", "pairs"},
-    Model: {"cluster", "score", "error", "clusters"},
+    Model: {"cluster", "score", "error", "clusters", "near"},
+    ItemToItem: {"pool", "liked", "weights"},
     Ask: {"query", "first", "stop"},
     ServerState: {"devices", "asked", "counts", "merged", "estimates", "readings", "budget"},
     Counts: {"asked", "answered", "refused", "ones"},
@@ -71,6 +75,8 @@ ALLOWED: dict[type, set[str]] = {
     Outcome: {"state", "model", "releases_sha256", "size", "posterior", "failure"},
     OneRound: {"design", "epsilon", "public_seed"},
     UntilLearned: {"design", "rated", "answers", "public_seed"},
+    Groups: {"design", "epsilon", "public_seed"},
+    LikedPairs: {"items", "rated", "pair_items", "pair_likes", "chosen", "first_group", "second_group"},
     Learner: {"clusters", "decoder", "curator", "design", "confidence", "own"},
     Curator: {"epsilon", "rated", "seed"},
     Layout: {"devices", "workers", "devices_per_actor"},

@@ -10,7 +10,8 @@ from actors.liked_sets import liked_sets
 from actors.ratings import Ratings
 from actors.subset_kernels import release_subsets
 from coordinator.protocol.arrays import Bits, Bits2, Indices2
-from coordinator.protocol.mechanisms.set import Set as PublicSet
+from coordinator.protocol.channels import SubsetChannel
+from coordinator.protocol.mechanisms import half_of
 from coordinator.protocol.messages import Query
 
 
@@ -25,7 +26,9 @@ class Set(PackedHalf):
 
     def packed(self, private: Bits2 | Indices2, query: Query, coins: Coins) -> Bits:
         """Return the subsets, device by device."""
-        return release_subsets(private.view(np.int32), PublicSet().channel(query), coins)
+        channel = half_of(query.design).channel(query)
+        assert isinstance(channel, SubsetChannel)  # of no other query
+        return release_subsets(private.view(np.int32), channel, coins)
 
 
 DEVICE = (Set(),)

@@ -27,6 +27,7 @@ from coordinator.protocol.checked import (
 )
 from coordinator.protocol.coins import SEED_BYTES, as_words
 from coordinator.protocol.errors import InputError
+from coordinator.protocol.item_to_item import ItemToItem
 from coordinator.protocol.signs import UNIT
 
 ID_BYTES = 16
@@ -266,6 +267,8 @@ class Model(Checked):
         Standard error of the score.
     clusters : int
         Number of clusters L.
+    near : ItemToItem or None
+        What a like of one item says for others, where pairs of liked items were told.
 
     Raises
     ------
@@ -277,6 +280,7 @@ class Model(Checked):
     score: Floats
     error: Floats
     clusters: int
+    near: ItemToItem | None = None
 
     def check(self) -> None:
         """Refuse a model that compiled code would follow astray; see `Checked.check`."""
@@ -286,6 +290,8 @@ class Model(Checked):
         require_whole("number of clusters", self.clusters, 1, MOST_ITEMS)
         require_range("clusters of a model", self.cluster, 0, self.clusters - 1)
         require_range("scores of a model", self.score, -LARGEST, LARGEST)
+        if self.near is not None:
+            require_ascending("items of an item-item model", ItemToItem.arrived(self.near).pool, 0, self.cluster.size)
 
 
 def pack(bits: Bits) -> bytes:

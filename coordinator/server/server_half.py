@@ -5,7 +5,7 @@ Reading settings loads no numerical library: a half imports such libraries insid
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
@@ -18,12 +18,13 @@ from coordinator.server.design import Decoding, Design, World
 if TYPE_CHECKING:
     from coordinator.server.statistics.statistic import Statistic
 
-ONE_ROUND, FIXED, ELIMINATE, ITEM_BY_ITEM, UNTIL_LEARNED = (
+ONE_ROUND, FIXED, ELIMINATE, ITEM_BY_ITEM, UNTIL_LEARNED, GROUPS = (
     "one-round",
     "fixed",
     "eliminate",
     "item-by-item",
     "until-learned",
+    "groups",
 )
 MOST_ROUNDS = 10_000
 """Number of rounds after which a policy is assumed never to stop."""
@@ -138,6 +139,8 @@ class ServerHalf:
         Whether it learns from pairs of items, and so can distinguish clusters that single items cannot.
     ranks : bool
         Whether an item's score grows with the number of devices that like it, so that scores rank items by popularity.
+    in_groups : bool
+        Whether its policy asks groups of devices different things, so that public coins must deal devices to groups.
     variants : tuple of dict
         Settings that plans compare.
     schemes : tuple of Scheme
@@ -157,6 +160,7 @@ class ServerHalf:
     bounded: ClassVar[bool] = True
     paired: ClassVar[bool] = False
     ranks: ClassVar[bool] = False
+    in_groups: ClassVar[bool] = False
     variants: ClassVar[tuple[Mapping[str, Any], ...]] = ({},)
     schemes: ClassVar[tuple[Scheme, ...]] = ()
 
@@ -199,6 +203,19 @@ class ServerHalf:
     def decode(self, statistic: Any, query: Query, how: Decoding) -> Model:
         """Return the item model that a statistic of queries like ``query`` tells."""
         raise NotImplementedError
+
+    def learn(self, statistic: Any, queries: Sequence[Query], how: Decoding) -> Model:
+        """Return the item model that the sum of all rounds tells, at least one; by default they asked alike.
+
+        Raises
+        ------
+        ValueError
+            If the answers of different rounds cannot be added up.
+        """
+        ways = [query.parameters for query in queries]
+        if any(way != ways[0] for way in ways):
+            raise ValueError(f"rounds asked in different ways, {ways}; their scores cannot be added up")
+        return self.decode(statistic, queries[0], how)
 
     def moments(self, settings: Any, world: World) -> object | None:
         """Return the exact moments of the server's statistic in a block model; None if nothing is predicted."""

@@ -116,7 +116,8 @@ def block_model(scenario: Scenario) -> Population:
 def from_file(scenario: Scenario, path: Path) -> Population:
     """Return a population of the users of the ratings file ``path``.
 
-    More users than the file has are drawn with replacement, fewer without; as many are all of them, in its order.
+    More users than the file has are drawn with replacement, fewer without; as many are all of them, in its order. If
+    groups of them are asked different things, public coins say in which order.
     """
     table = read_ratings(path, columns=scenario.columns)
     split = hold_out(table, per_user=scenario.held_out, like_from=scenario.like_from, seed=scenario.seed)
@@ -127,6 +128,9 @@ def from_file(scenario: Scenario, path: Path) -> Population:
     user = np.arange(table.users)
     if wanted != table.users:
         user = _each_once_first(world.choice(table.users, size=wanted, replace=wanted > table.users))
+    elif scenario.half.in_groups:
+        public = derive(derive(scenario.seed, "public"), "groups")
+        user = np.random.default_rng(int.from_bytes(public)).permutation(user)
     ratings = StoredRatings(
         rows=split.train.valued(split.likes),
         user=user.astype(np.int32),

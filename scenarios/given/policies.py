@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Any
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.coins import derive
 from coordinator.protocol.errors import InputError, PolicyError
-from coordinator.server.server_half import ELIMINATE, FIXED, ITEM_BY_ITEM, ONE_ROUND, TRUST_CURATOR, UNTIL_LEARNED
+from coordinator.server.server_half import (
+    ELIMINATE,
+    FIXED,
+    GROUPS,
+    ITEM_BY_ITEM,
+    ONE_ROUND,
+    TRUST_CURATOR,
+    UNTIL_LEARNED,
+)
 from scenarios import PACKAGES
 from scenarios.own.importing import found_at
 from scenarios.own.sources import OURS, modules_with
@@ -82,12 +90,21 @@ def _item_by_item(scenario: Scenario, setting: Setting) -> Policy:  # noqa: ARG0
     return ItemByItem(setting=setting)
 
 
+def _groups(scenario: Scenario, setting: Setting) -> Policy:  # noqa: ARG001 (as all builders)
+    from coordinator.server.liked_pairs import LikedPairs  # noqa: PLC0415 (as the policy)
+    from coordinator.server.rounds.groups import Groups  # noqa: PLC0415 (numerical)
+
+    assert isinstance(setting.design, LikedPairs)  # it is offered to no other
+    return Groups(design=setting.design, epsilon=setting.epsilon, public_seed=setting.public_seed)
+
+
 POLICIES: dict[str, Callable[[Scenario, Setting], Policy]] = {
     ONE_ROUND: _one_round,
     FIXED: _fixed,
     ELIMINATE: _eliminate,
     ITEM_BY_ITEM: _item_by_item,
     UNTIL_LEARNED: _until_learned,
+    GROUPS: _groups,
 }
 
 

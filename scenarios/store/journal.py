@@ -12,6 +12,7 @@ from coordinator.protocol.messages import Query
 from coordinator.server.rounds.query_rounds import Round
 from coordinator.server.rounds.state import Ask
 from coordinator.server.statistics.counts import CountStatistic
+from coordinator.server.statistics.groups import GroupStatistic
 from coordinator.server.statistics.pairs import PairStatistic
 from coordinator.server.statistics.scores import ScoreStatistic
 from coordinator.server.statistics.statistic import Statistic
@@ -19,7 +20,7 @@ from scenarios.given.policies import code_digest
 from scenarios.store.booked import Answered, require_booked
 from scenarios.store.chain import Chain, Codec, Numbers
 
-_STATISTICS = {kind.__name__: kind for kind in (ScoreStatistic, PairStatistic, CountStatistic)}
+_STATISTICS = {kind.__name__: kind for kind in (ScoreStatistic, PairStatistic, CountStatistic, GroupStatistic)}
 
 
 def _answered(over: Round) -> Answered:

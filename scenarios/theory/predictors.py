@@ -12,7 +12,7 @@ from coordinator.server.moments.frequencies import FrequencyMoments
 from coordinator.server.moments.pairs import PairMoments, curator_signal
 from coordinator.server.moments.signs import SignMoments
 from coordinator.server.moments.told_ratings import PairTotals, RevealMoments, TotalMoments, YesMoments
-from coordinator.server.server_half import FIXED, ONE_ROUND, POSTERIOR, UNTIL_LEARNED
+from coordinator.server.server_half import FIXED, GROUPS, ONE_ROUND, POSTERIOR, UNTIL_LEARNED
 from scenarios.data.block_world import known_world
 from scenarios.given.config import Scenario
 from scenarios.theory import curator_prediction, toy_prediction
@@ -27,8 +27,8 @@ from scenarios.theory.prediction import (
 from scenarios.theory.sign_prediction import sign_accuracy, sign_exact
 from scenarios.theory.spectral_prediction import Right, predict_signal
 
-PREDICTED = (ONE_ROUND, FIXED, UNTIL_LEARNED)
-"""Policies whose rounds do not depend on the answers, or only on which items are learned."""
+PREDICTED = (ONE_ROUND, FIXED, UNTIL_LEARNED, GROUPS)
+"""Policies whose rounds do not depend on the answers, or only on which items are learned or most liked."""
 Curve = Callable[[int], float]
 """Number of answering users to a share or a probability."""
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,9 +12,12 @@ import worlds
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.advice import NOTHING, recommend
+from actors.advice import recommend
 from actors.device import Cohort, Device
+from actors.near import NOTHING
 from coordinator.protocol.coins import as_words
+from coordinator.protocol.errors import InputError
+from coordinator.protocol.item_to_item import ItemToItem
 from coordinator.protocol.messages import Model
 
 User = dict[int, bool]
@@ -97,3 +102,51 @@ def test_a_device_advises_as_in_its_cohort(index: int) -> None:
     assert alone.tolist() == brute_force(model, world.ratings(index), 7)
     told = ratings.rated(as_words(world.secret), index, 1)
     assert alone.tolist() == recommend(model, told, k=7)[0].tolist()
+
+
+def near_brute_force(model: Model, user: User, k: int) -> list[int]:
+    """The documented order of a model of what goes together, item by item."""
+    near = model.near
+    assert near is not None
+    place = {item: at for at, item in enumerate(near.pool.tolist())}
+    own = [place[item] for item, like in user.items() if like and item in place]
+    told = {item: sum(near.weights[one, at] for one in own) for item, at in place.items()}
+    inside = sorted(place.keys() - user.keys(), key=lambda item: (-told[item], -near.liked[place[item]], item))
+    outside = [item for item in range(model.cluster.size) if item not in place and item not in user]
+    return (inside + sorted(outside, key=lambda item: (-model.score[item], item)) + [NOTHING] * k)[:k]
+
+
+@settings(max_examples=150)
+@given(data=st.data(), items=st.integers(1, 9), k=st.integers(0, 11))
+def test_advice_by_what_goes_together_is_the_brute_force_order(data: st.DataObject, items: int, k: int) -> None:
+    """Few numbers, so that ties are common; a device without likes gets what most devices like."""
+    few, everything = st.sampled_from([-1.0, 0.0, 0.5]), st.integers(0, items - 1)
+    pool = sorted(data.draw(st.sets(everything)))
+    weights = data.draw(st.lists(few, min_size=len(pool) ** 2, max_size=len(pool) ** 2))
+    near = ItemToItem(
+        pool=np.array(pool, np.int32),
+        liked=np.array(data.draw(st.lists(few, min_size=len(pool), max_size=len(pool))), float),
+        weights=np.array(weights, float).reshape(len(pool), len(pool)),
+    )
+    score = data.draw(st.lists(few, min_size=items, max_size=items))
+    model = replace(model_of([0] * items, score, 1), near=near)
+    users = data.draw(st.lists(st.dictionaries(everything, st.booleans()), max_size=5))
+    top = recommend(model, worlds.likes(users, items), k=k)
+    assert top.tolist() == [near_brute_force(model, user, k) for user in users]
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        ({"pool": np.array([1, 0], np.int32)}, "not ascending"),
+        ({"pool": np.array([0, 3], np.int32)}, "outside 0 to 2"),
+        ({"liked": np.zeros(3)}, "shares of a model"),
+        ({"weights": np.zeros((2, 3))}, "weights of a model"),
+        ({"weights": np.full((2, 2), np.nan)}, "no numbers"),
+    ],
+)
+def test_a_model_of_what_goes_together_that_does_not_fit_is_refused(changes: dict[str, Any], line: str) -> None:
+    good: dict[str, Any] = {"pool": np.array([0, 2], np.int32), "liked": np.zeros(2), "weights": np.zeros((2, 2))}
+    whole = replace(model_of([0, 0, 0], [1, 2, 3], 1), near=ItemToItem(**good))
+    with pytest.raises(InputError, match=line):
+        replace(whole, near=ItemToItem(**{**good, **changes}))

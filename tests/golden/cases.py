@@ -89,6 +89,12 @@ def _subsets() -> dict[str, Case]:
         "set, 2 kept, 4 chosen": Case(RUN + "--design set --padded 2 --chosen 4"),
         "oue, fixed": Case(RUN + "--design oue --policy fixed --dropout 0.2"),
         "subset, eliminate, told rated": Case(LONG + "--epsilon 3 --policy eliminate --design subset --told rated"),
+        "pairs": Case(RUN + "--design pairs --epsilon 3"),
+        "pairs, epsilon inf": Case(RUN + "--design pairs --epsilon inf --pair-items 6"),
+        "pairs, 3 kept, 2 chosen": Case(
+            RUN + "--design pairs --pair-items 8 --pair-likes 3 --chosen 2 --first-group 0.3 --dropout 0.1"
+        ),
+        "file, pairs": Case(FILE + "--design pairs --epsilon 3 --users 1000 --pair-items 9", on_ray=True),
         "file, set": Case(FILE + "--design set --epsilon 3 --users 1000"),
     }
 

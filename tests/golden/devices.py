@@ -52,6 +52,16 @@ ASKED = {
     "full-reveal": Asked("full-reveal", {"share": 0.3, "most": 14.0}, None, questions=2 * ITEMS),
     "curator-items": Asked("curator-items", {"share": 1.0, "most": 3.0}, None, questions=2 * ITEMS),
     "curator-pairs": Asked("curator-pairs", {"share": 1.0, "most": 5.0}, None, questions=2 * ITEMS),
+    "pairs": Asked(
+        "pairs",
+        {"sides": 1.0, "together": 2.0, "padded": 3.0, "chosen": 2.0},
+        pool=POOL,
+        questions=2,
+        answer_bits=5,
+    ),
+    "pairs, items": Asked(
+        "pairs", {"sides": 1.0, "together": 1.0, "padded": 3.0, "chosen": 2.0}, questions=2, answer_bits=5
+    ),
     **{f"pairwise-{name}{of}": Asked(f"pairwise-{name}{of}", {}) for name in AGREEMENTS for of in ("", "-of-rated")},
 }
 """A query or more of each design."""

@@ -197,3 +197,19 @@ def test_what_the_file_contradicts_is_refused(wrong: dict[str, object], words: l
     with pytest.raises(InputError) as raised:
         populate(of_file(file, **wrong))
     assert all(word in str(raised.value) for word in words), raised.value
+
+
+def test_public_coins_deal_devices_to_groups(file: Path) -> None:
+    """All of a file's users in an order that is not the file's; where users are drawn, that is so anyway."""
+    told = [
+        stored(populate(of_file(file, design=design, seed=seed))).user for design, seed in (("pairs", 0), ("pairs", 1))
+    ]
+    plain = stored(populate(of_file(file, design="set"))).user.tolist()
+    assert plain == list(range(USERS))
+    assert [sorted(one.tolist()) for one in told] == [plain, plain]
+    assert plain != told[0].tolist() != told[1].tolist() != plain
+    for users in (USERS // 2, 4 * USERS):
+        drawn = [
+            stored(populate(of_file(file, users=users, design=design))).user.tolist() for design in ("set", "pairs")
+        ]
+        assert drawn[0] == drawn[1] != sorted(drawn[0])

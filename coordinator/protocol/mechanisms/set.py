@@ -14,11 +14,6 @@ from coordinator.protocol.public_half import require_whole_parameter
 from coordinator.protocol.subset_form import CHOSEN, PADDED, subset_form
 
 
-def padded_values(query: Query) -> int:
-    """Return the number of values: items that are asked about, and dummies."""
-    return asked(query) + int(query.parameters[PADDED])
-
-
 class Set(OneItem):
     """Questions are the values of a subset, by their numbers; or all values, a bit each, where that is shorter."""
 
@@ -30,22 +25,34 @@ class Set(OneItem):
         super().check(query)
         if query.parameters[SIDES] != 1:
             raise InputError(f"{query} has {SIDES} {query.parameters[SIDES]:g}; give 1, sets are of liked items")
-        for name in (PADDED, CHOSEN):
-            require_whole_parameter(query, name, asked(query))
+        require_whole_parameter(query, PADDED, asked(query))
+        require_whole_parameter(query, CHOSEN, self.named(query))
+
+    def named(self, query: Query) -> int:
+        """Return the values that are no dummies: items that are asked about."""
+        return asked(query)
+
+    def own(self, query: Query) -> int:
+        """Return the values of every device's set."""
+        return int(query.parameters[PADDED])
+
+    def values(self, query: Query) -> int:
+        """Return the number of values, dummies among them."""
+        return self.named(query) + self.own(query)
 
     def questions(self, query: Query) -> range:
         """Return the parts of a subset."""
-        parts, _ = subset_form(padded_values(query), int(query.parameters[CHOSEN]))
+        parts, _ = subset_form(self.values(query), int(query.parameters[CHOSEN]))
         return range(parts, parts + 1)
 
     def answer_bits(self, query: Query) -> int:
         """Return the bits of each part."""
-        return subset_form(padded_values(query), int(query.parameters[CHOSEN]))[1]
+        return subset_form(self.values(query), int(query.parameters[CHOSEN]))[1]
 
     def channel(self, query: Query) -> SubsetChannel:
         """Return the channel of the subset as a whole."""
-        padded, chosen = (int(query.parameters[name]) for name in (PADDED, CHOSEN))
-        return subset_channel(query.epsilon, values=padded_values(query), padded=padded, chosen=chosen)
+        chosen = int(query.parameters[CHOSEN])
+        return subset_channel(query.epsilon, values=self.values(query), padded=self.own(query), chosen=chosen)
 
 
 PUBLIC = (Set(),)

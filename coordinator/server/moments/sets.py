@@ -115,6 +115,40 @@ def best_sizes(pool: int, *, rated: int, epsilon: Epsilon, padded: int = 0, chos
     return own, best_many(own)
 
 
+@lru_cache(maxsize=4096)
+def best_subset(values: int, *, own: int, epsilon: Epsilon, share: float) -> int:
+    """Return the size of subsets that tells a value of such a share with the least noise.
+
+    Parameters
+    ----------
+    values, own : int
+        Number of values with dummies, and of those in every device's set.
+    epsilon : Fraction or None
+        Privacy parameter of the subset [nats].
+    share : float
+        Assumed share of devices whose set holds the value.
+    """
+    return _lowest(lambda many: _variance(values, own, many, as_float(epsilon), share), 1, values - own)
+
+
+def kept_pair_shares(block: BlockParameters, kept: int) -> Floats:
+    """Return the probability that a pair of items, one of each cluster, is among a user's ``kept`` likes, shape (L, L).
+
+    On the diagonal the items are two of one cluster; 0 where it has one only.
+    """
+    many = block.cluster_sizes.size
+    shares, likes = np.zeros((many, many)), np.arange(2, block.rated + 1)
+    both = np.minimum(1.0, kept * (kept - 1) / (likes * (likes - 1)))
+    for one, other in np.ndindex(many, many):
+        others = block.cluster_sizes - np.bincount([one, other], minlength=many)
+        if (others < 0).any() or block.rated < 2:
+            continue
+        for share, like in zip(block.class_shares.tolist(), block.like, strict=True):
+            chance = float(likes_of(like, others, block.rated - 2) @ both)
+            shares[one, other] += share * like[one] * like[other] * chance
+    return shares * block.rated * (block.rated - 1) / (block.items * (block.items - 1))
+
+
 def _variance(values: int, own: int, many: int, epsilon: float, share: float) -> float:
     """Return the variance of one report's estimate of such a share; see `protocol.channels.SubsetChannel`."""
     few, more = sorted((own, many))

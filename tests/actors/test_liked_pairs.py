@@ -1,0 +1,121 @@
+"""Pairs of likes on devices: exactly as many values on every device, and releases that follow the exact channel."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import worlds
+from statistical import chi_square_fits
+
+from actors.coins import Coins
+from actors.device import Cohort
+from actors.liked_sets import liked_pairs, liked_sets
+from actors.mechanisms import half_of as device_half
+from coordinator.protocol.channels import SubsetChannel, subset_channel
+from coordinator.protocol.channels.channel import log_of, odds_within
+from coordinator.protocol.coins import as_words
+from coordinator.protocol.mechanisms import half_of
+from coordinator.protocol.messages import Query
+from coordinator.protocol.questions import check_question
+
+ITEMS, POOL = 9, (1, 3, 4, 8)
+"""Six pairs of the pool's items; with three likes kept each device has three values."""
+
+
+def query_of(*, kept: int = 3, chosen: int = 2, epsilon: Fraction = Fraction(1), pool: tuple[int, ...] = POOL) -> Query:
+    query = Query(
+        design="pairs",
+        items=ITEMS,
+        round=2,
+        public_seed=worlds.PUBLIC,
+        epsilon=epsilon,
+        parameters={"sides": 1.0, "together": 2.0, "padded": float(kept), "chosen": float(chosen)},
+        pool=np.array(pool, np.int32),
+    )
+    half = half_of("pairs")
+    return replace(query, questions=half.questions(query).start, answer_bits=half.answer_bits(query))
+
+
+def channel_of(query: Query) -> SubsetChannel:
+    channel = check_question(query).channel(query)
+    assert isinstance(channel, SubsetChannel)
+    return channel
+
+
+def test_every_device_has_as_many_pairs_all_of_its_own_likes_or_dummies() -> None:
+    """Numbers of pairs go by the rows of an upper triangle, as the server reads them."""
+    likes = [set(own) for many in range(5) for own in itertools.combinations(POOL, many)]
+    rows = [{item: item in own for item in (0, 1, 3, 4, 7, 8)} for own in likes]
+    number = {pair: place for place, pair in enumerate(itertools.combinations(range(4), 2))}
+    assert [list(pair) for pair in number] == np.transpose(np.triu_indices(4, 1)).tolist()
+    for kept in (2, 3, 4):
+        query = query_of(kept=kept, chosen=1)
+        ratings = worlds.stored_ratings(rows, range(len(rows)), ITEMS)
+        coins = Coins(as_words(worlds.SECRET), 0, len(rows), query.words)
+        sets = liked_sets(query, ratings, coins)
+        every = kept * (kept - 1) // 2
+        for own, mine, pairs in zip(likes, sets.tolist(), liked_pairs(sets, 4).tolist(), strict=True):
+            held = sorted(place for place in mine if place < 4)
+            assert {POOL[place] for place in held} <= own
+            wanted = {number[pair] for pair in itertools.combinations(held, 2)}
+            assert set(pairs) == wanted | set(range(6, 6 + every - len(wanted)))
+            assert len(pairs) == every
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1, 10), Fraction(1), Fraction(4)])
+def test_no_two_devices_are_farther_apart_than_epsilon_and_some_are_as_far(epsilon: Fraction) -> None:
+    """Over all likes among the pool, in exact fractions; the twin's sets are not padded, and break the promise."""
+    query = query_of(epsilon=epsilon)
+    channel, sets = channel_of(query), set[tuple[int, ...]]()
+    for many in range(5):
+        for own in itertools.combinations(range(4), many):
+            for kept in itertools.combinations(own, 3) if many > 3 else [own]:
+                told = np.array([[*kept, *range(4, 7 - len(kept))]], np.int32)
+                sets.add(tuple(sorted(liked_pairs(told, 4)[0].tolist())))
+    assert len(sets) == 1 + 6 + 4  # no pair, one pair, three pairs
+    rows = [channel.chances(np.array(own)) for own in sets]
+    assert all(sum(row) == 1 for row in rows)
+    largest = max(Fraction(max(column), min(column)) for column in zip(*rows, strict=True) if any(column))
+    assert largest == channel.ratio
+    assert odds_within(epsilon) * (1 - Fraction(1, 10**12)) < largest <= odds_within(epsilon)
+    assert log_of(largest) == pytest.approx(float(epsilon), abs=1e-12)
+    unpadded = [subset_channel(epsilon, values=9, padded=size, chosen=2) for size in (1, 3)]
+    alone, full = (one.chances(np.array(own)) for one, own in zip(unpadded, ([5], [0, 1, 3]), strict=True))
+    assert max(one / other for one, other in zip(alone, full, strict=True) if other) > odds_within(epsilon) * 103 / 100
+
+
+@pytest.mark.statistical
+def test_releases_of_devices_follow_the_channel() -> None:
+    """Pearson's test over all 36 subsets, false alarm 1e-6; the twin's epsilon is a tenth larger."""
+    devices, query = 200_000, query_of()
+    ratings = worlds.stored_ratings([{0: True, 1: True, 3: True, 4: False, 8: True}], [0] * devices, ITEMS)
+    release = Cohort(ratings, worlds.SECRET, 0, devices, None).answer(query, 0, devices)
+    weights = 1 << np.arange(query.bits)[::-1]
+    counts = np.bincount(release.unpacked() @ weights, minlength=1 << query.bits)
+    own = liked_pairs(np.array([[0, 1, 3]], np.int32), 4)[0]
+
+    def fits(epsilon: Fraction) -> bool:
+        chances = np.array([float(chance) for chance in channel_of(query_of(epsilon=epsilon)).chances(own)])
+        assert not counts[chances == 0].any()
+        return chi_square_fits(counts[chances > 0], chances[chances > 0])
+
+    assert np.count_nonzero(counts) == 36
+    assert fits(Fraction(1))
+    assert not fits(Fraction(11, 10))
+
+
+def test_a_query_about_items_is_the_set_mechanisms() -> None:
+    """The same sets through the same channel: only the name, and so the coins, differ."""
+    query = query_of(kept=3, chosen=2)
+    parameters = {"sides": 1.0, "padded": 3.0, "chosen": 2.0}
+    single = replace(query, parameters={**parameters, "together": 1.0}, questions=2, answer_bits=3)
+    plain = replace(single, design="set", parameters=parameters)
+    assert channel_of(single) == channel_of(plain)
+    ratings = worlds.stored_ratings([{1: True, 3: False, 4: True}], [0], ITEMS)
+    coins = Coins(as_words(worlds.SECRET), 0, 1, single.words)
+    sketches = [device_half(one.design).sketch(one, ratings, coins).private.tolist() for one in (single, plain)]
+    assert sketches[0] == sketches[1] == [[0, 2, 4]]
