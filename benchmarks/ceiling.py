@@ -1,4 +1,4 @@
-"""The coordinator's share alone: what it costs to carry a round if devices and aggregators answer at once.
+"""The coordinator's share alone, and the keeper's: what it takes to carry a round if all others are instant.
 
 ``python -m benchmarks.ceiling`` asks up to 10^12 devices through the true coordinator's transport. Hosts and
 aggregators are Ray actors that return zeros without computing anything; a few of them stand for as many workers as the
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import resource
+import tempfile
 import time
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,13 +19,14 @@ from unittest.mock import patch
 import ray
 import typer
 
+from actors.keeper import Keeper
 from coordinator.protocol.messages import Query, Release
 from coordinator.server.aggregation import aggregate, no_release
 from coordinator.server.fleet.cohorts import Cohorts
 from coordinator.server.fleet.coordinator import RayFleet
 from coordinator.server.fleet.layout import plan_layout
 from coordinator.server.rounds.state import Ask
-from coordinator.server.rounds.transcript import DIGEST, Sealed, digest, leaf_of
+from coordinator.server.rounds.transcript import DIGEST, LEAF, Sealed, digest, leaf_of
 from coordinator.server.statistics.statistic import Statistic
 from scenarios.given.config import Scenario
 from scenarios.places.cluster import on_ray
@@ -100,6 +102,15 @@ def carry(users: int, workers: int, scenario: Scenario) -> dict[str, Any]:
     }
 
 
+def booked(folder: Path | None, calls: int = 20_000) -> float:
+    """Return the seconds that the devices' keeper needs for a booking, kept in memory or in a folder."""
+    keeper, line = Keeper(folder), json.dumps(["0" * 32, "1"])
+    begin = time.perf_counter()
+    for call in range(calls):
+        keeper.book(LEAF * call, LEAF * call + LEAF, max(call - 100, 0), [line])
+    return (time.perf_counter() - begin) / calls
+
+
 def main(
     items: Annotated[int, typer.Option(help="Items N, the length of a statistic.")] = 1000,
     rated: Annotated[int, typer.Option(help="Rated items w.")] = 30,
@@ -133,8 +144,13 @@ def main(
                 f"{row['devices_a_second']:.2e} | {row['workers_it_feeds']:,.0f}",
                 flush=True,
             )
+    with tempfile.TemporaryDirectory() as folder:
+        keeper = {"in_memory": booked(None), "in_a_folder": booked(Path(folder) / "run" / "0", 2_000)}
+    print(", ".join(f"a booking {name.replace('_', ' ')}: {1e6 * took:,.0f} us" for name, took in keeper.items()))
     if json_file:
-        json_file.write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
+        json_file.write_text(
+            json.dumps({"rounds": rows, "seconds_a_booking": keeper}, indent=2) + "\n", encoding="utf-8"
+        )
 
 
 if __name__ == "__main__":
