@@ -17,6 +17,8 @@ from scenarios.app.command import report as tell
 from scenarios.app.entrance import enter, tightened
 from scenarios.app.finishing import finished_run
 from scenarios.app.flags import Backend, Json
+from scenarios.compare.command import HELP as COMPARE_HELP
+from scenarios.compare.command import compare
 from scenarios.conformance.check_command import check
 from scenarios.data.datasets import read_ratings
 from scenarios.data.rating_split import describe
@@ -118,6 +120,7 @@ def bounds(
         show_bounds(Console(), rows)
 
 
+app.command("compare", help=COMPARE_HELP)(compare)
 app.command()(plan)
 app.command()(check)
 app.command("adversary", help=ADVERSARY_HELP)(adversary)
