@@ -45,7 +45,9 @@ def compare(
     address: Address = None,
     workers: Workers = None,
     out: Annotated[Path | None, typer.Option(help="Folder to keep rows in: new, or of the same comparison.")] = None,
-    figure: Annotated[Path | None, typer.Option(help="File for the figure of NDCG against people, .png or .pdf.")] = None,
+    figure: Annotated[
+        Path | None, typer.Option(help="File for the figure of NDCG against people, .png or .pdf.")
+    ] = None,
     json: Json = None,
     **told: Any,
 ) -> None:

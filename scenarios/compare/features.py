@@ -17,7 +17,20 @@ PRIOR, STRENGTH = 10.0, 0.5
 """Likes that the average profile counts for beside a device's own, and how strongly profiles move scores."""
 FEWEST, MOST = 5, 500
 """A word counts as a feature if it stands beside so many items at least; a column of more words has none."""
-_ITEM = ("itemid", "item", "movieid", "filmid", "bookid", "productid", "trackid", "songid", "isbn", "asin", "iid", "jokeid")
+_ITEM = (
+    "itemid",
+    "item",
+    "movieid",
+    "filmid",
+    "bookid",
+    "productid",
+    "trackid",
+    "songid",
+    "isbn",
+    "asin",
+    "iid",
+    "jokeid",
+)
 _YEAR = re.compile(r"\((\d{3})\d\)\s*$")
 _NOTHING = ("", "(no genres listed)")
 
@@ -81,7 +94,7 @@ def read_features(path: Path, item_labels: np.ndarray[tuple[int], np.dtype[np.ob
     known = table[item].map(place)
     table, rows = table[known.notna()], known[known.notna()].to_numpy(np.int64)
     found: dict[str, Floats] = {}
-    for column in table.columns.drop(item):
+    for column in [name for name in table if name != item]:
         words = table[column].map(_words)
         every = words.explode().value_counts()
         if len(every) <= MOST:

@@ -35,15 +35,19 @@ def draw_worth(result: Mapping[str, Any], points: pd.DataFrame, figure: Figure) 
     for axes, epsilon in zip(panels(figure, len(epsilons)), epsilons, strict=True):
         here = curves[curves["epsilon"] == epsilon]
         for _, one in levels.iterrows():
-            told = style("level", str(one["label"]))
-            axes.axhline(one["y"], linewidth=1, color="0.6", linestyle=told["linestyle"])
-            axes.annotate(str(one["label"]), (0.01, one["y"]), xycoords=("axes fraction", "data"), fontsize=6, color="0.4")
+            dashes = style("level", str(one["label"]))["linestyle"]
+            axes.axhline(one["y"], linewidth=1, color="0.6", linestyle=dashes)
+            axes.annotate(
+                str(one["label"]), (0.01, one["y"]), xycoords=("axes fraction", "data"), fontsize=6, color="0.4"
+            )
         lines(axes, here, style)
         if not here.empty:
             ticks(axes, here["x"])
         told = f"epsilon {epsilon.removesuffix('.0')}" if epsilon else "no privacy"
         finished(axes, told, xlabel="people", ylabel="NDCG at 10")
-    handles = {label: handle for axes in figure.axes for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)}
+    handles = {
+        label: handle for axes in figure.axes for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
+    }
     if handles:
         figure.legend(handles.values(), handles.keys(), fontsize="small", loc="outside lower center", ncols=4)
     figure.suptitle(f"{result['ratings']}: {result['people_in_file']:,} people, {result['items']:,} items")

@@ -11,6 +11,8 @@ from scipy import sparse
 from coordinator.protocol.arrays import Floats2
 from scenarios.compare.row import Scorer
 
+LEAST = 1e-6
+"""Scores below it count as this one where features multiply them."""
 _COLUMNS = 1 << 23
 """Similarities that are computed at a time."""
 

@@ -36,7 +36,7 @@ def mean_of_likers(fold: Fold, weights: Floats) -> Floats:
 
 
 def set_counts(query: Query, fold: Fold, users: int, coins: np.random.Generator) -> CountStatistic:
-    """Draw how many sets' subsets name each item; an item of l likes is in a set of w with probability min(1, w / l)."""
+    """Draw how many subsets name each item; one of l likes is in a set of w with probability ``min(1, w / l)``."""
     kept = np.minimum(1.0, query.parameters[PADDED] / np.maximum(fold.liked.degrees, 1))
     return _named(query, mean_of_likers(fold, kept), padded_values(query), users, coins)
 
@@ -76,7 +76,7 @@ def sign_agreements(query: Query, fold: Fold, users: int, coins: np.random.Gener
     """
     rated = fold.train
     many = np.maximum(rated.degrees, 1)
-    tie = scipy.stats.binom.pmf((many - 1) // 2, many - 1, 0.5)
+    tie = np.asarray(scipy.stats.binom.pmf((many - 1) // 2, many - 1, 0.5))
     signed = np.where(rated.values, 1.0, -1.0) * tie[rated.owners]
     mean = np.bincount(rated.items, weights=signed, minlength=rated.count) / rated.users
     agreed: Ints = coins.binomial(users, (1 + bit_channel(query.epsilon).contrast * mean) / 2)

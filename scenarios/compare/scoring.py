@@ -9,6 +9,7 @@ import numpy as np
 from coordinator.protocol.arrays import Floats, Floats2, Indices, Indices2, Ints
 from coordinator.protocol.coins import derive
 from coordinator.protocol.compiled import compiled
+from coordinator.protocol.errors import InputError
 from scenarios.compare.row import Advised, Asked
 from scenarios.compare.worlds import World
 
@@ -52,11 +53,14 @@ class Scored:
 def score(world: World, advised: Advised, asked: Asked, *, features: bool) -> Scored:
     """Score what a row learned, with or without public features on the device."""
     people = world.fold.evaluated if advised.people is None else np.intersect1d(world.fold.evaluated, advised.people)
+    if not people.size:
+        raise InputError(f"none of the people to be evaluated has a like held out; lower --public, {asked.public:g}")
     order = asked.coins.permutation(world.items)  # of equal scores the first in this order wins
     rows = [_lists(world, advised, block, order, features=features) for block in world.blocks(people)]
-    lists = np.concatenate(rows) if rows else np.empty((0, TOP), np.int32)
+    lists = np.concatenate(rows)
     told = _told(world, people, lists)
     weights = _weights(world.people)[:, people]
+    weights[weights.sum(axis=1) == 0] = 1  # a sample of nobody, where there are very few
     total = weights.sum(axis=1)
     resampled = {name: tuple(np.round(weights @ one / total, 6).tolist()) for name, one in told.items()}
     covered = np.unique(lists[lists >= 0]).size / world.items
@@ -70,10 +74,9 @@ def _lists(world: World, advised: Advised, people: Ints, order: Ints, *, feature
     if advised.scorer is not None:
         scores = advised.scorer(own)
     else:
-        scores = np.broadcast_to(advised.popularity, (people.size, world.items))
+        scores = np.broadcast_to(advised.damped if features else advised.popularity, (people.size, world.items))
     if features and world.features is not None:
-        positive = np.maximum(advised.popularity, 0)
-        gains = world.features.gains(own @ world.features.has, own.sum(axis=1), positive)
+        gains = world.features.gains(own @ world.features.has, own.sum(axis=1), np.maximum(advised.popularity, 0))
         scores = np.log(np.maximum(scores, advised.floor)) + gains
     rated = world.fold.train.of(people)
     lists = np.full((people.size, TOP), -1, np.int32)

@@ -95,7 +95,8 @@ class Comparison(BaseModel):
     seeds: Annotated[int, Field(ge=1)] = Field(3, description="Splits, each with its own coins [3].")
     seed: Seed = Field(0, description=SEED)
     devices: Annotated[int, Field(ge=0)] = Field(
-        100_000, description="Up to so many devices answer one by one; of more the sum is drawn from its law [100000]."
+        1_000_000,
+        description="Up to so many devices answer one by one; of more the sum is drawn from its law [1000000].",
     )
     likes: Annotated[int, Field(ge=1)] = Field(
         50, description="Public: likes w that sets are padded or cut to, and a typical person has [50]."
@@ -106,7 +107,9 @@ class Comparison(BaseModel):
     neighbours: Annotated[int, Field(ge=1)] = Field(100, description="Item kNN: neighbours of an item [100].")
     rank: Annotated[int, Field(ge=1)] = Field(16, description="Truncated SVD: its rank [16].")
     ridge: Annotated[float, Field(gt=0)] = Field(200.0, description="EASE: its ridge [200].")
-    curated: Annotated[int, Field(ge=1)] = Field(10, description="Public: likes of a person that a curator counts [10].")
+    curated: Annotated[int, Field(ge=1)] = Field(
+        10, description="Public: likes of a person that a curator counts [10]."
+    )
     top: Annotated[int, Field(ge=11)] = Field(400, description="Public: items M whose pairs a curator counts [400].")
     co_liked: Annotated[int, Field(ge=2)] = Field(
         30, description="Public: likes of a person whose pairs a curator counts [30]."
@@ -114,7 +117,7 @@ class Comparison(BaseModel):
 
     def content(self) -> dict[str, Any]:
         """Return what every row depends on, as JSON values; not which rows there are."""
-        names = ("like_from", "held_out", "devices", "seed", *PUBLIC)
+        names = ("like_from", "held_out", "devices", *PUBLIC)
         shared = {name: getattr(self, name) for name in names}
         digests = {"ratings_sha256": _digest(self.ratings), "features_sha256": _digest(self.features)}
         columns = None if self.columns is None else list(self.columns)

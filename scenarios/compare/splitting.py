@@ -62,7 +62,9 @@ def fold_of(table: RatingTable, *, like_from: float | None, share: float, seed: 
     late = np.random.default_rng(int.from_bytes(derive(seed, "comparison split"))).random(table.ratings)
     held = _latest(table, likes, late, share) | _latest(table, ~likes, late, share)
     if not (held & likes).any():
-        raise InputError(f"none of the {table.users} people has two likes, so that none can be held out; lower --like-from")
+        raise InputError(
+            f"none of the {table.users} people has two likes, so that none can be held out; lower --like-from"
+        )
     rated = table.valued(likes)
     train = rated.where(~held)
     return Fold(train=train, liked=train.where(train.values).valued(None), held=rated.where(held & likes).valued(None))

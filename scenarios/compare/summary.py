@@ -5,20 +5,19 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import scipy
 
 from coordinator.protocol.arrays import Floats
+from scenarios.compare.measuring import Key, Measured
+from scenarios.compare.scoring import Scored
 from scenarios.compare.settings import PUBLIC, Comparison
 from scenarios.data.datasets import RatingTable
 from scenarios.report.intervals import CONFIDENCE, mean_interval
-
-if TYPE_CHECKING:
-    from scenarios.compare.scoring import Scored
-    from scenarios.compare.sweep import Key, Measured
 
 REACHED = 0.95
 """Share of plain popularity's NDCG that a number of people is told for."""
@@ -103,7 +102,7 @@ def _named(name: str, values: Sequence[float], resampled: Sequence[Floats | Sequ
 
 
 def over_seeds_and_people(
-    values: Sequence[float], resampled: Sequence[Floats | Sequence[float]]
+    values: Sequence[float], resampled: Sequence[Sequence[float] | Floats]
 ) -> tuple[float, float, float]:
     """Return a mean and its interval over seeds and people.
 
@@ -117,8 +116,9 @@ def over_seeds_and_people(
     resampled : sequence of arrays of float
         One array a seed, the same samples of people in each.
     """
-    mean, low, _ = mean_interval(values)
-    among_people = float(np.std(np.mean(resampled, axis=0), ddof=1)) * float(scipy.stats.norm.ppf((1 + CONFIDENCE) / 2))
+    mean, (_, low, _) = float(np.mean(values)), mean_interval(values)
+    samples = np.mean([np.asarray(one) for one in resampled], axis=0)
+    among_people = float(np.std(samples, ddof=1)) * float(scipy.stats.norm.ppf((1 + CONFIDENCE) / 2))
     reach = math.hypot(0.0 if low is None else mean - low, among_people)
     return mean, mean - reach, mean + reach
 
@@ -153,7 +153,7 @@ def _crossing(curve: Sequence[tuple[int, float]], height: float) -> dict[str, An
     """Return where a curve first reaches a height, interpolated on the logarithm of people."""
     if curve[0][1] >= height:
         return {"users": curve[0][0], "at_most": True}
-    for (few, low), (many, high) in zip(curve, curve[1:], strict=False):
+    for (few, low), (many, high) in pairwise(curve):
         if high >= height:
             along = (height - low) / (high - low)
             return {"users": round(math.exp(math.log(few) + along * math.log(many / few))), "at_most": False}

@@ -1,83 +1,25 @@
-"""A comparison as a sweep: a unit is one row at one epsilon and number of people, with and without features."""
+"""A comparison as a sweep: its units, what they say together, and how all that is shown."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import pandas as pd
 
-from coordinator.protocol.budget import parse_epsilon
 from coordinator.protocol.errors import InputError
-from scenarios.compare.row import Asked, Row
+from scenarios.compare.measuring import Key, Measured, Unit, measure
+from scenarios.compare.row import Row
 from scenarios.compare.rows import found
-from scenarios.compare.scoring import Scored, score
+from scenarios.compare.scoring import TOP
 from scenarios.compare.settings import Comparison
 from scenarios.compare.summary import points_of, summarize
 from scenarios.compare.tables import show
-from scenarios.compare.worlds import table_of, world_of
+from scenarios.compare.worlds import table_of
 from scenarios.given.validation import validated
-from scenarios.places.worker_threads import stop_if_abandoned
 from scenarios.sweep.kind import Figures, Sweep
-
-
-class Key(NamedTuple):
-    """A unit: its row, and what it was asked; epsilon is empty where the row has none, public where nobody is."""
-
-    trust_model: str
-    mechanism: str
-    epsilon: str
-    users: int
-    public: str
-    seed: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unit:
-    """What is measured at one go."""
-
-    wanted: Comparison
-    key: Key
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
-    """What one unit found.
-
-    Attributes
-    ----------
-    scores : tuple of Scored
-        Without public features, and with them where the file has any.
-    simulated : str or None
-        See `scenarios.compare.row.Advised`.
-    seconds : float
-        Time taken.
-    """
-
-    scores: tuple[Scored, ...]
-    simulated: str | None
-    seconds: float
-
-
-def measure(unit: Unit) -> Measured:
-    """Measure one unit, in this process."""
-    stop_if_abandoned()
-    begin, key, wanted = time.perf_counter(), unit.key, unit.wanted
-    world, row = world_of(wanted, key.seed), found()[f"{key.trust_model}: {key.mechanism}"]
-    asked = Asked(
-        wanted=wanted,
-        epsilon=parse_epsilon(key.epsilon) if key.epsilon else None,
-        users=key.users,
-        public=float(key.public or 0),
-        seed=key.seed,
-    )
-    advised = row.advise(world, asked)
-    variants = (False, True) if world.features is not None and row.featured else (False,)
-    scores = tuple(score(world, advised, asked, features=features) for features in variants)
-    return Measured(scores=scores, simulated=advised.simulated, seconds=time.perf_counter() - begin)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +41,10 @@ class CompareSweep(Sweep[Key, Unit, Measured]):
         seeds = range(wanted.seed, wanted.seed + wanted.seeds)
         keys = [key for seed in seeds for row in rows for key in _keys(wanted, row, table.users, seed)]
         return {key: Unit(wanted=wanted, key=key) for key in keys}
+
+    def told(self, rows: pd.DataFrame) -> str:
+        """Return how many rows there are."""
+        return f"{len(rows)} rows"
 
     def table(self, units: Mapping[Key, Measured]) -> pd.DataFrame:
         """Return what every unit measured, one row each with features and without."""
@@ -151,7 +97,7 @@ def comparison(values: Mapping[str, Any]) -> CompareSweep:
     for name in wanted.mechanisms or ():
         if name not in known:
             raise InputError(f"mechanism {name!r} is unknown; choose among {', '.join(sorted(known))}")
-    if table_of(wanted).count <= 2 * 10:
+    if table_of(wanted).count <= 2 * TOP:
         raise InputError(f"the file has {table_of(wanted).count} items; lists of ten say something among more than 20")
     if not any(wanted.includes(row.trust_model, row.mechanism) for row in found().values()):
         raise InputError("none of the mechanisms is of these trust models; name others, or leave one of them out")

@@ -12,9 +12,9 @@ from scenarios.report.tables import interval_of, percent, remark, show_table, wh
 
 _TITLES = {
     "none": "no privacy: whoever learns has all ratings",
-    "curator": "a trusted curator has all ratings, and publishes noisy totals",
+    "curator": "a trusted curator publishes noisy totals",
     "two-tier": "some people's ratings are public; the others are evaluated",
-    "local": "nobody is trusted: every device answers one question under its whole epsilon",
+    "local": "a device answers one question under its whole epsilon",
 }
 WITH = "+ features"
 
@@ -26,7 +26,7 @@ def show(console: Console, result: Mapping[str, Any], title: str) -> None:
     for model, rows in groupby(result["rows"], key=lambda row: str(row["trust_model"])):
         listed = list(rows)
         if any(row["epsilon"] is not None and row["public"] is None for row in listed):
-            _by_people(console, listed, f"{model}: {_TITLES[model]}; NDCG at 10 by people")
+            _by_people(console, listed, f"{model}: {_TITLES[model]}; NDCG by people")
         else:
             _one_by_one(console, listed, f"{model}: {_TITLES[model]}")
     reached = [row for row in result["people"] if row["users"] and not row["features"]]
@@ -78,9 +78,7 @@ def _by_people(console: Console, rows: Sequence[Mapping[str, Any]], title: str) 
 
 
 def _lines(rows: Sequence[Mapping[str, Any]], users: Sequence[int]) -> Iterator[list[str] | None]:
-    ordered = sorted(rows, key=lambda row: bool(row["features"]))
-    names = dict.fromkeys(_name(row) for row in sorted(ordered, key=lambda row: [_name(one) for one in rows].index(_name(row))))
-    for name in names:
+    for name in dict.fromkeys(map(_name, rows)):
         mine = [row for row in rows if _name(row) == name]
         for epsilon in dict.fromkeys(row["epsilon"] for row in mine):
             by_users = {row["users"]: row for row in mine if row["epsilon"] == epsilon}
@@ -101,7 +99,9 @@ def _people(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
     epsilons = list(dict.fromkeys(row["epsilon"] for row in rows))
     lines = []
     for model, mechanism in dict.fromkeys((row["trust_model"], row["mechanism"]) for row in rows):
-        by_epsilon = {row["epsilon"]: row for row in rows if (row["trust_model"], row["mechanism"]) == (model, mechanism)}
+        by_epsilon = {
+            row["epsilon"]: row for row in rows if (row["trust_model"], row["mechanism"]) == (model, mechanism)
+        }
         lines.append([f"{model}: {mechanism}", *(_needed(by_epsilon.get(epsilon)) for epsilon in epsilons)])
     title = "people for 95 % of plain popularity, at each epsilon; interpolated"
     show_table(console, ("mechanism", *map(_epsilon, epsilons)), lines, title=title, words=("mechanism",))

@@ -55,6 +55,12 @@ class World:
         """How many people like each item, float64, shape (N,)."""
         return np.bincount(self.fold.liked.items, minlength=self.items).astype(np.float64)
 
+    def of(self, people: Ints) -> World:
+        """Return the world of some people alone."""
+        fold = self.fold
+        kept = Fold(train=fold.train.of(people), liked=fold.liked.of(people), held=fold.held.of(people))
+        return World(fold=kept, matrix=self.matrix[people], features=self.features)
+
     def blocks(self, people: Ints) -> Iterator[Ints]:
         """Yield some of the people, so many at a time that their scores fit into memory."""
         size = max(1, BLOCK // self.items)

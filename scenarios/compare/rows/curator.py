@@ -12,9 +12,8 @@ from scipy import sparse
 from coordinator.protocol.arrays import Floats, Floats2, Ints
 from coordinator.protocol.budget import Epsilon, as_float
 from coordinator.server.decoding.curator import DiscreteLaplace
-from scenarios.compare.item_models import of_gram
+from scenarios.compare.item_models import LEAST, of_gram
 from scenarios.compare.row import Advised, Asked, Row
-from scenarios.compare.rows.none import LEAST
 from scenarios.compare.worlds import World
 
 COPIES = 4
@@ -86,7 +85,7 @@ class Counted(Row):
         """Count at most ``curated`` likes of each person."""
         most = asked.wanted.curated
         counts, noise = noisy_likes(kept_likes(world, asked, most), asked.epsilon, most, asked.coins)
-        return Advised(popularity=counts, floor=max(0.5, noise))
+        return Advised.noisy(counts, noise)
 
 
 class Paired(Row):

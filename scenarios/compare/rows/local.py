@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from actors.ratings import StoredRatings
-from coordinator.protocol.budget import as_json
 from coordinator.protocol.messages import Model
 from scenarios.compare import laws
 from scenarios.compare.row import AGGREGATE, DEVICES, Advised, Asked, Row
@@ -48,17 +47,22 @@ class Local(Row):
 
     def scenario(self, world: World, asked: Asked) -> Scenario:
         """Return what `blindrec run` would be told; of the file it knows how many items there are."""
-        shared = {"ratings": asked.wanted.ratings, "users": asked.users, "seed": asked.seed}
-        told = {"design": self.design, "epsilon": as_json(asked.epsilon), "rated": min(asked.wanted.likes, world.items)}
-        one = Scenario(**shared, **told, **self.settings(asked.wanted))
+        one = Scenario(
+            design=self.design,
+            ratings=asked.wanted.ratings,
+            users=asked.users,
+            rated=min(asked.wanted.likes, world.items),
+            epsilon="inf" if asked.epsilon is None else asked.epsilon,
+            seed=asked.seed,
+            **self.settings(asked.wanted),
+        )
         return one.complete(items=world.items)
 
     def advise(self, world: World, asked: Asked) -> Advised:
         """Let devices answer, or draw the sum of their answers; rank items by what that tells."""
         few = asked.users <= asked.wanted.devices
         model = self.answered(world, asked) if few else self.drawn(world, asked)
-        floor = max(float(np.median(model.error)), 1e-9)
-        return Advised(popularity=model.score, floor=floor, simulated=DEVICES if few else AGGREGATE)
+        return Advised.noisy(model.score, float(np.median(model.error)), DEVICES if few else AGGREGATE)
 
     def answered(self, world: World, asked: Asked) -> Model:
         """Return the model that is learned from devices: through rounds, the ledger and everybody's own coins."""
@@ -86,9 +90,10 @@ class Local(Row):
         return learned(learner_of(scenario), query, statistic, users=asked.users)
 
 
+SET = Local("set", 40, "set", laws.set_counts, lambda told: {"padded": told.likes})
 ROWS = (
     Local("subset", 10, "subset", laws.subset_counts),
     Local("sign", 20, "sign", laws.sign_agreements),
     Local("MaxSense", 30, "maxsense", laws.sensed_scores, lambda told: {"theta": told.sensed}),
-    Local("set", 40, "set", laws.set_counts, lambda told: {"padded": told.likes}),
+    SET,
 )

@@ -8,13 +8,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from scenarios.compare.item_models import decomposed, ease, neighbours
+from scenarios.compare.item_models import LEAST, decomposed, ease, neighbours
 from scenarios.compare.row import Advised, Asked, Row, Scorer
 from scenarios.compare.settings import Comparison
 from scenarios.compare.worlds import World
 
-LEAST = 1e-6
-"""Models' scores below it count as this one where features multiply them."""
 MOST = 20_000
 """A matrix of so many rows can be inverted."""
 
@@ -27,9 +25,7 @@ class Chance(Row):
 
     def advise(self, world: World, asked: Asked) -> Advised:
         """Score items at random."""
-        return Advised(
-            popularity=np.ones(world.items), floor=1.0, scorer=lambda own: asked.coins.random(own.shape)
-        )
+        return Advised(popularity=np.ones(world.items), floor=1.0, scorer=lambda own: asked.coins.random(own.shape))
 
 
 class Popularity(Row):
