@@ -13,7 +13,7 @@ from scenarios.compare.row import Scorer
 
 LEAST = 1e-6
 """Scores below it count as this one where features multiply them."""
-_COLUMNS = 1 << 23
+_COLUMNS = 1 << 25
 """Similarities that are computed at a time."""
 
 
@@ -31,12 +31,13 @@ def neighbours(likes: Any, many: int) -> Scorer:
     kept, items = [], likes.shape[1]
     for first in range(0, items, max(1, _COLUMNS // items)):
         stop = min(first + max(1, _COLUMNS // items), items)
-        cosines = (scaled[:, first:stop].T @ scaled).toarray()
-        cosines[np.arange(stop - first), np.arange(first, stop)] = 0
-        if many < items:
-            least = np.partition(cosines, items - many, axis=1)[:, items - many, None]
-            cosines[cosines < least] = 0
-        kept.append(sparse.csr_array(cosines))
+        cosines = (scaled[:, first:stop].T @ scaled).tocsr()
+        cosines.data[cosines.indices == np.repeat(np.arange(first, stop), np.diff(cosines.indptr))] = 0
+        for row in np.flatnonzero(np.diff(cosines.indptr) > many):
+            mine = cosines.data[cosines.indptr[row] : cosines.indptr[row + 1]]  # shares memory
+            mine[mine < np.partition(mine, mine.size - many)[mine.size - many]] = 0
+        cosines.eliminate_zeros()
+        kept.append(cosines)
     to_items = sparse.vstack(kept).T.tocsr()
     return lambda own: (own @ to_items).toarray()
 
