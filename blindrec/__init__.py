@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from coordinator.server.rounds.state import ServerState as ServerState
     from scenarios.conformance.checks import check as check
     from scenarios.conformance.verdicts import Conformance as Conformance
+    from scenarios.from_python import compare as compare
     from scenarios.from_python import plan as plan
     from scenarios.from_python import run as run
     from scenarios.from_python import sweep as sweep
@@ -70,6 +71,7 @@ __all__ = [
     "TwoTierScenario",
     "__version__",
     "check",
+    "compare",
     "errors",
     "independent_bits",
     "matrix_channel",
@@ -89,7 +91,7 @@ _HOMES = {
     "scenarios.two_tier.config": ("TwoTierScenario",),
     "scenarios.conformance.checks": ("check",),
     "scenarios.conformance.verdicts": ("Conformance",),
-    "scenarios.from_python": ("plan", "run", "sweep"),
+    "scenarios.from_python": ("compare", "plan", "run", "sweep"),
     "scenarios.returned": ("PlanResult", "Result", "RunResult", "SweepResult"),
     "scenarios.places.in_process": ("InProcess",),
 }

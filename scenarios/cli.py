@@ -82,6 +82,11 @@ COMMANDS = (
         "scenarios.planner.plan_command:plan",
     ),
     Later(
+        "compare",
+        "Compare what recommendations are worth under each trust model, on one split of one file of ratings.",
+        "scenarios.compare.command:compare",
+    ),
+    Later(
         "check",
         "Check that a mechanism keeps what every mechanism must keep; exit code 2 if something failed.",
         "scenarios.conformance.check_command:check",

@@ -1,4 +1,4 @@
-"""What a script or a notebook calls: `run`, `sweep` and `plan` as functions, with the answers of the commands."""
+"""What a script or a notebook calls: `run`, `sweep`, `compare` and `plan` as functions, with the answers of the commands."""
 
 from __future__ import annotations
 
@@ -116,6 +116,49 @@ def sweep(
         On Ctrl-C, or a notebook's stop button: the text tells what ``out`` keeps.
     """
     wanted = load_sweep(grid, seeds=seeds)
+    with _place(_folder(out)) as place, _interruptible(out):
+        return SweepResult(swept(wanted, opened(backend or InProcess()), place, _console(progress)))
+
+
+def compare(
+    ratings: str | Path,
+    backend: Backend | None = None,
+    *,
+    out: str | Path | None = None,
+    progress: bool = True,
+    **settings: Any,
+) -> SweepResult:
+    """Compare what recommendations are worth under each trust model, as `blindrec compare` does.
+
+    Parameters
+    ----------
+    ratings : path
+        A file of ratings.
+    backend : InProcess or Ray, optional
+        Where; default: in this process, on all its CPUs.
+    out : path, optional
+        Folder in which every finished row is kept; the same call goes on there. Default: nothing is kept.
+    progress : bool
+        Whether to tell progress.
+    **settings
+        Flags of the command by their names, such as ``features="movies.csv"``, ``epsilon=(1, 4)``, ``scale=(1, 100)``,
+        ``trust_models``, ``mechanisms`` and ``seeds``.
+
+    Returns
+    -------
+    SweepResult
+        ``frame()`` has the rows, and ``plot()`` draws NDCG against people.
+
+    Raises
+    ------
+    InputError
+        If something cannot be used.
+    KeyboardInterrupt
+        On Ctrl-C, or a notebook's stop button: the text tells what ``out`` keeps.
+    """
+    from scenarios.compare.sweep import comparison  # noqa: PLC0415 (others need not wait for what it loads)
+
+    wanted = comparison({"ratings": ratings, **settings})
     with _place(_folder(out)) as place, _interruptible(out):
         return SweepResult(swept(wanted, opened(backend or InProcess()), place, _console(progress)))
 

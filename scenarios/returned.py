@@ -188,6 +188,5 @@ class SweepResult(Result):
         return draw_sweep(self._swept)
 
     def __repr__(self) -> str:
-        rows, seeds = self.frame(), len({key.seed for key in self._swept.units})
-        reached = f"{rows['users'].notna().sum()} of {len(rows)} thresholds reached" if "users" in rows else "finished"
-        return f"SweepResult({reached}, {seeds} seeds)"
+        seeds = len({key.seed for key in self._swept.units})
+        return f"SweepResult({self._swept.sweep.told(self.frame())}, {seeds} seeds)"

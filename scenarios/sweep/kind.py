@@ -93,6 +93,10 @@ class Sweep(ABC, Generic[K, U, M]):
     def show(self, console: Console, result: Mapping[str, Any], title: str, /) -> None:
         """Print the result as tables."""
 
+    def told(self, rows: pd.DataFrame) -> str:
+        """Return in a few words what the result's rows hold."""
+        return f"{rows['users'].notna().sum()} of {len(rows)} thresholds reached" if "users" in rows else "finished"
+
     def read(self, line: Mapping[str, Any]) -> tuple[K, M]:
         """Read a unit and what it found from its line in the folder."""
         return self.key(*(line[name] for name in self.key._fields)), TypeAdapter(self.found).validate_python(line)

@@ -1,0 +1,85 @@
+"""The command line of comparisons: `blindrec compare FILE`."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from scenarios.app.flags import Address, Json, Workers, with_fields
+from scenarios.compare.settings import Comparison
+
+HELP = """Compare what recommendations are worth under each trust model, on one split of one file of ratings.
+
+\b
+  none      whoever learns has all ratings: popularity, item kNN, SVD, EASE, and a random list
+  curator   a trusted curator publishes noisy counts of likes, or of pairs of items
+  two-tier  a few people's ratings are public, and the others may add what devices tell
+  local     nobody is trusted: every device answers one question under its whole epsilon
+
+Likes and dislikes are held out once, for all rows; devices rank what they have not rated, and the first ten are held
+against the likes held out. With --features a device weighs scores by features of what it likes itself: nothing is
+sent for that. With --scale more people are drawn from the file with replacement; the noise is that of so many people,
+and nobody in the file is protected.
+
+\b
+  blindrec compare ratings.csv --features movies.csv --epsilon 1,4 --scale 1,100 --figure worth.png
+  blindrec compare ratings.csv --trust-models none,local --mechanisms EASE,set --out worth
+
+With --out every finished row is kept in the folder at once, and the same command goes on there; with more --seeds,
+--epsilon, --scale or rows, too.
+"""
+_FIELDS = {name: field for name, field in Comparison.model_fields.items() if name != "ratings"}
+
+
+@with_fields(_FIELDS)
+def compare(
+    file: Annotated[Path, typer.Argument(help="MovieLens, Jester, or any CSV or Parquet file of ratings.")],
+    *,
+    backend: Annotated[str, typer.Option(help="inprocess or ray; no number depends on it.")] = "inprocess",
+    address: Address = None,
+    workers: Workers = None,
+    out: Annotated[Path | None, typer.Option(help="Folder to keep rows in: new, or of the same comparison.")] = None,
+    figure: Annotated[
+        Path | None, typer.Option(help="File for the figure of NDCG against people, .png or .pdf.")
+    ] = None,
+    json: Json = None,
+    **told: Any,
+) -> None:
+    """Compare all trust models on a file; see `HELP`."""
+    # other commands need not wait for what this one loads
+    from scenarios.compare.sweep import comparison  # noqa: PLC0415
+    from scenarios.places.backends import open_session  # noqa: PLC0415
+    from scenarios.report.records import STDOUT, check_target, deliver  # noqa: PLC0415
+    from scenarios.report.tables import printed  # noqa: PLC0415
+    from scenarios.sweep.folder import draw, swept  # noqa: PLC0415
+
+    check_target(json)
+    check_target(None if figure is None else str(figure))
+    wanted = comparison({"ratings": file, **told})
+    opening = open_session(backend, address=address, workers=workers)
+    with folder_of(out) as place:
+        done = swept(wanted, opening, place, Console(stderr=True))
+    if figure is not None:
+        draw(figure, next(wanted.figures(done.units, done.result))[2])
+    deliver(json, done.result)
+    if json != STDOUT:
+        wanted.show(printed(), done.result, "blindrec compare")
+
+
+compare.__doc__ = HELP
+
+
+@contextmanager
+def folder_of(out: Path | None) -> Iterator[Path]:
+    """Yield the folder of a comparison, one that lasts as long as it where none is named."""
+    if out is not None:
+        yield out
+        return
+    with tempfile.TemporaryDirectory(prefix="blindrec-") as folder:
+        yield Path(folder) / "compared"

@@ -1,0 +1,84 @@
+"""Models of items that a device applies to its own likes: neighbours, a truncated decomposition, and EASE."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy
+from scipy import sparse
+
+from coordinator.protocol.arrays import Floats2
+from scenarios.compare.row import Scorer
+
+LEAST = 1e-6
+"""Scores below it count as this one where features multiply them."""
+_COLUMNS = 1 << 25
+"""Similarities that are computed at a time."""
+
+
+def neighbours(likes: Any, many: int) -> Scorer:
+    """Return item kNN: an item's score is the sum of its cosines with those of its ``many`` neighbours that are liked.
+
+    Parameters
+    ----------
+    likes : sparse matrix of float32, shape (people, N)
+    many : int
+        Neighbours of an item; the rest of its similarities count as 0.
+    """
+    sizes = np.sqrt(likes.sum(axis=0))
+    scaled = (likes / np.where(sizes > 0, sizes, 1)).tocsc()
+    kept, items = [], likes.shape[1]
+    for first in range(0, items, max(1, _COLUMNS // items)):
+        stop = min(first + max(1, _COLUMNS // items), items)
+        cosines = (scaled[:, first:stop].T @ scaled).tocsr()
+        cosines.data[cosines.indices == np.repeat(np.arange(first, stop), np.diff(cosines.indptr))] = 0
+        for row in np.flatnonzero(np.diff(cosines.indptr) > many):
+            mine = cosines.data[cosines.indptr[row] : cosines.indptr[row + 1]]  # shares memory
+            mine[mine < np.partition(mine, mine.size - many)[mine.size - many]] = 0
+        cosines.eliminate_zeros()
+        kept.append(cosines)
+    to_items = sparse.vstack(kept).T.tocsr()
+    return lambda own: (own @ to_items).toarray()
+
+
+def decomposed(likes: Any, rank: int) -> Scorer:
+    """Return the projection on the first right singular vectors of the likes."""
+    *_, right = sparse.linalg.svds(likes.astype(np.float64), k=min(rank, min(likes.shape) - 1), random_state=0)
+    return lambda own: (own @ right.T) @ right
+
+
+def ease(likes: Any, ridge: float) -> Scorer:
+    """Return EASE: the ridge regression of every item on all others (Steck, WWW 2019).
+
+    Where there are fewer people than items the inverse is taken among people, by Woodbury's identity:
+    ``P = (X'X + r I)^-1 = (I - X'(XX' + r I)^-1 X) / r``. A device's scores are ``x - x P / diag P``.
+
+    Parameters
+    ----------
+    likes : sparse matrix of float32, shape (people, N)
+    ridge : float
+        r, in people.
+    """
+    people, items = likes.shape
+    if people >= items:
+        weights = of_gram((likes.T @ likes).toarray().astype(np.float64), ridge)
+        return lambda own: own @ weights
+    among = scipy.linalg.inv((likes @ likes.T).toarray() + ridge * np.eye(people))
+    solved = likes.T.dot(among.astype(np.float32)).T
+    diagonal = 1 - likes.multiply(solved).sum(axis=0)
+
+    def scores(own: Any) -> Floats2:
+        dense = own.toarray()
+        found: Floats2 = dense - (dense - (own @ likes.T) @ solved) / diagonal
+        return found
+
+    return scores
+
+
+def of_gram(gram: Floats2, ridge: float) -> Floats2:
+    """Return EASE's weights from co-occurrences, shape (N, N): from the liked item (row) to the scored one."""
+    inverse = scipy.linalg.inv(gram + ridge * np.eye(len(gram)))
+    weights: Floats2 = -inverse / np.diag(inverse)
+    np.fill_diagonal(weights, 0)
+    return weights

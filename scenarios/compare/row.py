@@ -1,0 +1,126 @@
+"""A row of a comparison: under which trust model, by which mechanism, scores are learned that devices rank items by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from coordinator.protocol.arrays import Floats, Floats2, Ints
+from coordinator.protocol.budget import Epsilon
+from coordinator.protocol.coins import derive
+from scenarios.compare.settings import Comparison
+from scenarios.compare.worlds import World
+
+Scorer = Callable[[Any], Floats2]
+"""Takes people's own likes, a sparse matrix of shape (people, N), and returns their scores of the same shape."""
+DAMPING = 3
+DEVICES, AGGREGATE = "devices", "aggregate"
+"""Whether devices answered one by one, or the sum of their answers was drawn from its law."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What a row is asked to measure.
+
+    Attributes
+    ----------
+    wanted : Comparison
+        The constants.
+    epsilon : Fraction or None
+        Of every person [nats]; None for no noise.
+    users : int
+        People who contribute.
+    public : float
+        Share of the file's people whose ratings are public; 0 outside two-tier.
+    seed : int
+        Of the split, and of all coins.
+    """
+
+    wanted: Comparison
+    epsilon: Epsilon
+    users: int
+    public: float
+    seed: int
+
+    @cached_property
+    def coins(self) -> np.random.Generator:
+        """The experimenter's coins, for what no device tosses."""
+        told = f"comparison {self.epsilon} {self.users} {self.public}"
+        return np.random.default_rng(int.from_bytes(derive(self.seed, told)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advised:
+    """What was learned.
+
+    Attributes
+    ----------
+    popularity : ndarray of float64, shape (N,)
+        Estimated popularity in any unit: what items are ranked by, where there is no `scorer`.
+    floor : float
+        Smaller scores count as this one where features multiply them.
+    noise : float
+        Standard error of popularity; see `damped`.
+    scorer : callable or None
+        Scores of each device from its own likes.
+    simulated : str or None
+        `DEVICES` or `AGGREGATE`; None where no device answers anything.
+    people : ndarray of int64, or None
+        Who is evaluated; None for everybody with a like that is held out.
+    """
+
+    popularity: Floats = field(repr=False)
+    floor: float
+    noise: float = 0.0
+    scorer: Scorer | None = None
+    simulated: str | None = None
+    people: Ints | None = field(default=None, repr=False)
+
+    @classmethod
+    def noisy(cls, popularity: Floats, noise: float, simulated: str | None = None) -> Advised:
+        """Return advice by estimates of popularity alone, all with this standard error."""
+        return cls(popularity=popularity, floor=1e-9 * max(noise, 1e-9), noise=noise, simulated=simulated)
+
+    @property
+    def damped(self) -> Floats:
+        """Popularity as features multiply it, float64, shape (N,): where it is no more than noise it nearly vanishes.
+
+        A feature that many items have lifts hundreds of items that nobody likes, some of which noise has lifted
+        already. ``f (f / (f + 3 s))^2``, s the standard error, keeps what stands out: found on MovieLens latest-small.
+        """
+        positive = np.maximum(self.popularity, 0)
+        return positive * (positive / np.maximum(positive + DAMPING * self.noise, 1e-300)) ** 2
+
+
+class Row:
+    """A row; subclasses define `advise`.
+
+    Attributes
+    ----------
+    trust_model, mechanism : str
+        Its name.
+    order : int
+        Its place in tables, within its trust model.
+    asks : frozenset of str
+        What it depends on among ``epsilon``, ``scale`` (of people) and ``public`` (their share).
+    featured : bool
+        Whether it is also shown with public features.
+    """
+
+    trust_model: ClassVar[str]
+    mechanism: str
+    order: int
+    asks: ClassVar[frozenset[str]] = frozenset()
+    featured: ClassVar[bool] = True
+
+    def advise(self, world: World, asked: Asked) -> Advised:
+        """Learn from a world what devices rank items by."""
+        raise NotImplementedError
+
+    def fits(self, people: int, items: int) -> bool:  # noqa: ARG002 (rows override it)
+        """Return whether a file of this size can be computed; by default any."""
+        return True

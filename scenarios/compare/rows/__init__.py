@@ -1,0 +1,17 @@
+"""The rows of a comparison, found by what the modules here declare: a new row is a class, and a line in its module."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from coordinator.protocol.finding import by_name, declared
+from scenarios.compare.row import Row
+from scenarios.compare.settings import TRUST_MODELS
+
+
+@cache
+def found() -> dict[str, Row]:
+    """Return every row by ``trust model: mechanism``, in the order of tables."""
+    rows = declared(__name__, __path__, "ROWS", Row)
+    ordered = sorted(rows, key=lambda row: (TRUST_MODELS.index(row.trust_model), row.order))
+    return by_name(ordered, lambda row: [f"{row.trust_model}: {row.mechanism}"])

@@ -1,0 +1,99 @@
+"""Nobody is trusted: every device answers one question under its whole epsilon, as in `blindrec run`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from actors.ratings import StoredRatings
+from coordinator.protocol.messages import Model
+from scenarios.compare import laws
+from scenarios.compare.row import AGGREGATE, DEVICES, Advised, Asked, Row
+from scenarios.compare.settings import Comparison
+from scenarios.compare.worlds import World
+from scenarios.data.block_world import settle
+from scenarios.data.populations import Population
+from scenarios.given.config import Scenario
+from scenarios.places.in_process import InProcess
+from scenarios.run.experiment import learner_of, run
+from scenarios.sweep.prefixes import learned, only_query
+
+
+@dataclass(frozen=True, slots=True)
+class Local(Row):
+    """A mechanism of `blindrec run` that ranks items by its estimates, not by their clusters.
+
+    Attributes
+    ----------
+    design : str
+        The mechanism's name there.
+    settings : callable
+        Its settings from the comparison's public constants.
+    law : callable
+        Draws the sum of so many answers; see `scenarios.compare.laws`.
+    """
+
+    mechanism: str
+    order: int
+    design: str
+    law: laws.Law
+    settings: Callable[[Comparison], Mapping[str, Any]] = lambda _: {}
+
+    trust_model: ClassVar[str] = "local"
+    asks: ClassVar[frozenset[str]] = frozenset({"epsilon", "scale"})
+
+    def scenario(self, world: World, asked: Asked) -> Scenario:
+        """Return what `blindrec run` would be told; of the file it knows how many items there are."""
+        one = Scenario(
+            design=self.design,
+            ratings=asked.wanted.ratings,
+            users=asked.users,
+            rated=min(asked.wanted.likes, world.items),
+            epsilon="inf" if asked.epsilon is None else asked.epsilon,
+            seed=asked.seed,
+            **self.settings(asked.wanted),
+        )
+        return one.complete(items=world.items)
+
+    def advise(self, world: World, asked: Asked) -> Advised:
+        """Let devices answer, or draw the sum of their answers; rank items by what that tells."""
+        few = asked.users <= asked.wanted.devices
+        model = self.answered(world, asked) if few else self.drawn(world, asked)
+        return Advised.noisy(model.score, float(np.median(model.error)), DEVICES if few else AGGREGATE)
+
+    def answered(self, world: World, asked: Asked) -> Model:
+        """Return the model that is learned from devices: through rounds, the ledger and everybody's own coins."""
+        user = np.arange(world.people)
+        if asked.users != world.people:
+            user = asked.coins.integers(world.people, size=asked.users)
+        train = world.fold.train
+        scenario = self.scenario(world, asked)
+        ratings = StoredRatings(rows=train, user=user.astype(np.int32), rated_public=scenario.settings.rated_public)
+        population = Population(
+            scenario=scenario,
+            ratings=ratings,
+            truth=None,
+            split=None,
+            item_labels=np.array([""] * world.items, dtype=np.object_),
+            copies_max=int(np.bincount(user).max()),
+        )
+        return run(scenario, InProcess(1), population=population).outcome.model
+
+    def drawn(self, world: World, asked: Asked) -> Model:
+        """Return the model that is learned from a sum that was drawn from its law."""
+        scenario = settle(self.scenario(world, asked))
+        query = only_query(scenario)
+        statistic = self.law(query, world.fold, asked.users, asked.coins)
+        return learned(learner_of(scenario), query, statistic, users=asked.users)
+
+
+SET = Local("set", 40, "set", laws.set_counts, lambda told: {"padded": told.likes})
+ROWS = (
+    Local("subset", 10, "subset", laws.subset_counts),
+    Local("sign", 20, "sign", laws.sign_agreements),
+    Local("MaxSense", 30, "maxsense", laws.sensed_scores, lambda told: {"theta": told.sensed}),
+    SET,
+)

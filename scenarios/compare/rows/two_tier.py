@@ -1,0 +1,127 @@
+"""Some people's ratings are public. Models are learned from these, and weighed by what private devices tell, if any.
+
+People are those of the file: a public person that was drawn twice would be a copy of one that is evaluated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from coordinator.protocol.arrays import Floats, Floats2, Ints
+from coordinator.protocol.coins import derive
+from scenarios.compare.item_models import LEAST, ease, neighbours, of_gram
+from scenarios.compare.row import Advised, Asked, Row, Scorer
+from scenarios.compare.rows.local import SET
+from scenarios.compare.settings import Comparison
+from scenarios.compare.worlds import World
+
+KAPPA = 1.0
+"""Pairs that every two items are thought to have, beside those counted: lifts of rare pairs are shrunk towards 1."""
+
+
+def split_people(world: World, asked: Asked) -> tuple[Ints, Ints]:
+    """Return who is public and who is private, the same people in all rows of a seed; at least one of each."""
+    order = np.random.default_rng(int.from_bytes(derive(asked.seed, "public people"))).permutation(world.people)
+    many = min(max(1, round(asked.public * world.people)), world.people - 1)
+    return np.sort(order[:many]), np.sort(order[many:])
+
+
+@dataclass(frozen=True, slots=True)
+class Public(Row):
+    """A model of public people's likes alone, which private people apply to their own.
+
+    Attributes
+    ----------
+    fit : callable or None
+        Takes the public likes and the constants; None to rank items by how many public people like them.
+    """
+
+    mechanism: str
+    order: int
+    fit: Callable[[Any, Comparison], Scorer] | None = None
+
+    trust_model: ClassVar[str] = "two-tier"
+    asks: ClassVar[frozenset[str]] = frozenset({"public"})
+
+    def advise(self, world: World, asked: Asked) -> Advised:
+        """Learn from public people."""
+        public, private = split_people(world, asked)
+        likes = world.matrix[public]
+        counts = likes.sum(axis=0).astype(np.float64)
+        scorer = None if self.fit is None else self.fit(likes, asked.wanted)
+        return Advised(popularity=counts, floor=0.5 if scorer is None else LEAST, scorer=scorer, people=private)
+
+
+@dataclass(frozen=True, slots=True)
+class Weighed(Row):
+    """Popularity among public people and private devices' answers, weighted by their precision.
+
+    Attributes
+    ----------
+    lifts : bool
+        Whether public people's co-occurrences, as lifts, are multiplied by it and EASE applied.
+    """
+
+    mechanism: str
+    order: int
+    lifts: bool
+
+    trust_model: ClassVar[str] = "two-tier"
+    asks: ClassVar[frozenset[str]] = frozenset({"epsilon", "public"})
+
+    def advise(self, world: World, asked: Asked) -> Advised:
+        """Ask private devices by the set mechanism, and weigh."""
+        public, private = split_people(world, asked)
+        likes = world.matrix[public]
+        model = SET.answered(world.of(private), replace(asked, users=private.size))
+        popularity = posterior(likes, model.score, model.error, asked.wanted.likes)
+        if not self.lifts:
+            return Advised(popularity=popularity, floor=LEAST, people=private)
+        chosen = np.sort(np.argsort(-popularity, kind="stable")[: asked.wanted.top])
+        weights = of_gram(lifted(likes[:, chosen], popularity[chosen]), asked.wanted.ridge)
+
+        def scores(own: Any) -> Floats2:
+            found = np.zeros(own.shape)
+            found[:, chosen] = own[:, chosen] @ weights
+            return found
+
+        return Advised(popularity=popularity, floor=LEAST, scorer=scores, people=private)
+
+
+def posterior(likes: Any, told: Floats, error: Floats, most: int) -> Floats:
+    """Return popularity, weighted by inverse variances: of ``(c + 1) / P`` it is ``(c + 1) / P^2``.
+
+    Devices tell of at most ``most`` likes each, so that what they tell is scaled by how many more public people have.
+    """
+    people, sizes = likes.shape[0], likes.sum(axis=1)
+    scale = float(sizes.sum() / max(np.minimum(sizes, most).sum(), 1))
+    counts = likes.sum(axis=0).astype(np.float64) + 1
+    public, private = people**2 / counts, 1 / np.maximum(scale * error, 1e-12) ** 2
+    found: Floats = np.maximum((public * counts / people + private * scale * told) / (public + private), 0)
+    return found
+
+
+def lifted(likes: Any, popularity: Floats) -> Floats2:
+    """Return co-occurrences of such popularity whose lifts are those of public people, shape (M, M), in public people.
+
+    ``G_ij = P f_i f_j (n_ij + k) / (P g_i g_j + k)``, g the public rates; the diagonal is ``P f_i``.
+    """
+    people = likes.shape[0]
+    rates = likes.sum(axis=0) / people
+    together = (likes.T @ likes).toarray() + KAPPA
+    gram: Floats2 = people * np.outer(popularity, popularity) * together / (people * np.outer(rates, rates) + KAPPA)
+    np.fill_diagonal(gram, people * popularity)
+    return gram
+
+
+ROWS = (
+    Public("popularity", 10),
+    Public("item kNN", 20, lambda likes, told: neighbours(likes, told.neighbours)),
+    Public("EASE", 30, lambda likes, told: ease(likes, told.ridge)),
+    Weighed("popularity, set", 40, lifts=False),
+    Weighed("lifts, set", 50, lifts=True),
+)

@@ -1,0 +1,123 @@
+"""Scores of advice: every device's own top ten among what it has not rated, held against the likes held out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from coordinator.protocol.arrays import Floats, Floats2, Indices, Indices2, Ints
+from coordinator.protocol.coins import derive
+from coordinator.protocol.compiled import compiled
+from coordinator.protocol.errors import InputError
+from scenarios.compare.row import Advised, Asked
+from scenarios.compare.worlds import World
+
+TOP = 10
+"""Length of a list."""
+RESAMPLED = 100
+"""Samples of people with replacement, the same ones for all rows of all seeds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scored:
+    """What lists are worth; means over people with likes held out.
+
+    Attributes
+    ----------
+    features : bool
+        Whether devices used public features beside what was learned.
+    hit_rate : float
+        Share of people with a held-out like among their ten.
+    ndcg : float
+        Normalised discounted cumulative gain at 10.
+    recall : float
+        Share of a person's held-out likes among its ten.
+    coverage : float
+        Share of the catalogue that is recommended to anybody.
+    people : int
+        People that were evaluated.
+    resampled : dict of str to tuple of float
+        Hit rate, NDCG and recall of each sample of people.
+    """
+
+    features: bool
+    hit_rate: float
+    ndcg: float
+    recall: float
+    coverage: float
+    people: int
+    resampled: dict[str, tuple[float, ...]] = field(repr=False)
+
+
+def score(world: World, advised: Advised, asked: Asked, *, features: bool) -> Scored:
+    """Score what a row learned, with or without public features on the device."""
+    people = world.fold.evaluated if advised.people is None else np.intersect1d(world.fold.evaluated, advised.people)
+    if not people.size:
+        raise InputError(f"none of the people to be evaluated has a like held out; lower --public, {asked.public:g}")
+    order = asked.coins.permutation(world.items)  # of equal scores the first in this order wins
+    rows = [_lists(world, advised, block, order, features=features) for block in world.blocks(people)]
+    lists = np.concatenate(rows)
+    told = _told(world, people, lists)
+    weights = _weights(world.people)[:, people]
+    weights[weights.sum(axis=1) == 0] = 1  # a sample of nobody, where there are very few
+    total = weights.sum(axis=1)
+    resampled = {name: tuple(np.round(weights @ one / total, 6).tolist()) for name, one in told.items()}
+    covered = np.unique(lists[lists >= 0]).size / world.items
+    means = {name: float(one.mean()) for name, one in told.items()}
+    return Scored(features=features, **means, coverage=covered, people=people.size, resampled=resampled)
+
+
+def _lists(world: World, advised: Advised, people: Ints, order: Ints, *, features: bool) -> Indices2:
+    """Return the lists of some people, int32, shape (people, TOP); -1 where they have rated all other items."""
+    own = world.matrix[people]
+    if advised.scorer is not None:
+        scores = advised.scorer(own)
+    else:
+        scores = np.broadcast_to(advised.damped if features else advised.popularity, (people.size, world.items))
+    if features and world.features is not None:
+        gains = world.features.gains(own @ world.features.has, own.sum(axis=1), np.maximum(advised.popularity, 0))
+        scores = np.log(np.maximum(scores, advised.floor)) + gains
+    rated = world.fold.train.of(people)
+    lists = np.full((people.size, TOP), -1, np.int32)
+    _take(np.ascontiguousarray(scores, np.float64), order, rated.starts, rated.items, lists)
+    return lists
+
+
+@compiled
+def _take(scores: Floats2, order: Ints, starts: Ints, rated: Indices, lists: Indices2) -> None:
+    """Write everybody's best items that it has not rated, best first; of equal ones the first in the order."""
+    best = np.empty(lists.shape[1])
+    hidden = np.zeros(scores.shape[1], np.bool_)
+    for row in range(scores.shape[0]):
+        hidden[rated[starts[row] : starts[row + 1]]] = True
+        many = 0
+        for item in order:
+            value = scores[row, item]
+            if hidden[item] or (many == best.size and not value > best[many - 1]):
+                continue
+            place = min(many, best.size - 1)
+            while place > 0 and value > best[place - 1]:
+                best[place], lists[row, place] = best[place - 1], lists[row, place - 1]
+                place -= 1
+            best[place], lists[row, place] = value, item
+            many = min(many + 1, best.size)
+        hidden[rated[starts[row] : starts[row + 1]]] = False
+
+
+def _told(world: World, people: Ints, lists: Indices2) -> dict[str, Floats]:
+    """Return hit, NDCG and recall of each person, float64, shape (people,)."""
+    held = world.fold.held
+    relevant = held.degrees[people]
+    keys = held.owners * world.items + held.items
+    asked = people[:, None] * world.items + lists
+    hits = (np.isin(asked, keys) & (lists >= 0)).astype(np.float64)
+    gains = 1 / np.log2(np.arange(2, TOP + 2))
+    ideal = np.cumsum(gains)[np.minimum(relevant, TOP) - 1]
+    return {"hit_rate": hits.max(axis=1), "ndcg": hits @ gains / ideal, "recall": hits.sum(axis=1) / relevant}
+
+
+def _weights(people: int) -> Floats2:
+    """Return how often each person of the file is in each sample, shape (RESAMPLED, people)."""
+    coins = np.random.default_rng(int.from_bytes(derive(0, "people drawn again")))
+    return coins.poisson(1.0, (RESAMPLED, people)).astype(np.float64)

@@ -1,0 +1,135 @@
+"""What a comparison compares: a file, its split, privacy, numbers of people, and constants that are public."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from coordinator.protocol.budget import Epsilon, parse_epsilon
+from coordinator.protocol.errors import InputError
+from scenarios.given.settings import COLUMNS, LIKE_FROM, SEED, Seed
+from scenarios.given.values import GivenColumns, GivenPath, brief, file_sha256
+
+TRUST_MODELS = ("none", "curator", "two-tier", "local")
+"""Who is trusted: with everybody's ratings, with noise of a curator, with public people's ratings, nobody."""
+PUBLIC = ("likes", "sensed", "neighbours", "rank", "ridge", "curated", "top", "co_liked")
+"""Constants that no file is asked for."""
+
+
+def _parts(told: Any) -> list[Any]:
+    if isinstance(told, str):
+        return [part.strip() for part in told.split(",")]
+    return list(told) if isinstance(told, (list, tuple)) else [told]
+
+
+def _epsilons(told: Any) -> Any:
+    found = [None if part is None else parse_epsilon(part) for part in _parts(told)]
+    if len(set(found)) < len(found) or not found:
+        raise InputError(f"epsilon is {brief(told)}; name each value once")
+    return tuple(sorted(found, key=lambda one: (one is None, one)))
+
+
+def _scales(told: Any) -> Any:
+    try:
+        found = {int(part) for part in _parts(told)}
+    except (TypeError, ValueError):
+        found = {0}
+    if min(found, default=0) < 1:
+        raise InputError(f"scale is {brief(told)}, no list of whole numbers from 1 on; write it like 1,10,100")
+    return tuple(sorted(found))
+
+
+def _shares(told: Any) -> Any:
+    try:
+        found = {float(part) for part in _parts(told)}
+    except (TypeError, ValueError):
+        found = {0.0}
+    if not all(0 < share < 1 for share in found) or not found:
+        raise InputError(f"public is {brief(told)}, no list of shares between 0 and 1; write it like 0.01,0.05")
+    return tuple(sorted(found))
+
+
+def _models(told: Any) -> Any:
+    names = _parts(told)
+    for name in names:
+        if name not in TRUST_MODELS:
+            raise InputError(f"trust model {brief(name)} is unknown; choose among {', '.join(TRUST_MODELS)}")
+    return tuple(name for name in TRUST_MODELS if name in names)
+
+
+def _names(told: Any) -> Any:
+    return None if told is None else tuple(_parts(told))
+
+
+class Comparison(BaseModel):
+    """What is compared. The constants w, p, k and M are declared here and hold for any file: they are public."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    ratings: GivenPath = Field(description="The file of ratings.")
+    columns: GivenColumns | None = Field(None, description=COLUMNS)
+    like_from: float | None = Field(None, description=LIKE_FROM)
+    features: GivenPath | None = Field(
+        None, description="Public features of items: a CSV with their ids, and columns of words split by '|'."
+    )
+    held_out: Annotated[float, Field(gt=0, lt=1)] = Field(
+        0.2, description="Share of everybody's likes, and of dislikes, that is held out [0.2]."
+    )
+    epsilon: Annotated[tuple[Epsilon, ...], BeforeValidator(_epsilons)] = Field(
+        "0.5,1,2,4,8,inf", validate_default=True, description="Privacy in nats, by ',' [0.5,1,2,4,8,inf]."
+    )
+    scale: Annotated[tuple[int, ...], BeforeValidator(_scales)] = Field(
+        (1, 10, 100, 1000), description="People, as multiples of the file's, drawn with replacement [1,10,100,1000]."
+    )
+    trust_models: Annotated[tuple[str, ...], BeforeValidator(_models)] = Field(
+        TRUST_MODELS, description=f"Some of {', '.join(TRUST_MODELS)}, by ',' [all]."
+    )
+    mechanisms: Annotated[tuple[str, ...] | None, BeforeValidator(_names)] = Field(
+        None, description="Some of their rows, by ',', such as set or EASE [all]."
+    )
+    public: Annotated[tuple[float, ...], BeforeValidator(_shares)] = Field(
+        (0.01, 0.05, 0.2), description="Two-tier: shares of people whose ratings are public [0.01,0.05,0.2]."
+    )
+    seeds: Annotated[int, Field(ge=1)] = Field(3, description="Splits, each with its own coins [3].")
+    seed: Seed = Field(0, description=SEED)
+    devices: Annotated[int, Field(ge=0)] = Field(
+        1_000_000,
+        description="Up to so many devices answer one by one; of more the sum is drawn from its law [1000000].",
+    )
+    likes: Annotated[int, Field(ge=1)] = Field(
+        50, description="Public: likes w that sets are padded or cut to, and a typical person has [50]."
+    )
+    sensed: Annotated[float, Field(gt=0)] = Field(
+        0.5, description="Public: MaxSense senses an item with this probability over --likes [0.5]."
+    )
+    neighbours: Annotated[int, Field(ge=1)] = Field(100, description="Item kNN: neighbours of an item [100].")
+    rank: Annotated[int, Field(ge=1)] = Field(16, description="Truncated SVD: its rank [16].")
+    ridge: Annotated[float, Field(gt=0)] = Field(200.0, description="EASE: its ridge [200].")
+    curated: Annotated[int, Field(ge=1)] = Field(
+        10, description="Public: likes of a person that a curator counts [10]."
+    )
+    top: Annotated[int, Field(ge=11)] = Field(400, description="Public: items M whose pairs a curator counts [400].")
+    co_liked: Annotated[int, Field(ge=2)] = Field(
+        30, description="Public: likes of a person whose pairs a curator counts [30]."
+    )
+
+    def content(self) -> dict[str, Any]:
+        """Return what every row depends on, as JSON values; not which rows there are."""
+        names = ("like_from", "held_out", "devices", *PUBLIC)
+        shared = {name: getattr(self, name) for name in names}
+        digests = {"ratings_sha256": _digest(self.ratings), "features_sha256": _digest(self.features)}
+        columns = None if self.columns is None else list(self.columns)
+        return {"sweep": "compare", "columns": columns, **digests, **shared}
+
+    def includes(self, trust_model: str, mechanism: str) -> bool:
+        """Return whether a row is wanted."""
+        return trust_model in self.trust_models and (self.mechanisms is None or mechanism in self.mechanisms)
+
+
+def _digest(path: Path | None) -> str | None:
+    return None if path is None else file_sha256(path, "file")
+
+
+SplitBy = Literal["random", "time"]
