@@ -1,4 +1,4 @@
-"""What a script or a notebook calls: `run`, `sweep`, `compare` and `plan` as functions, with the answers of the commands."""
+"""What a script or a notebook calls: `run`, `sweep`, `compare` and `plan`, with the answers of the commands."""
 
 from __future__ import annotations
 

@@ -9,8 +9,9 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from coordinator.protocol.budget import Epsilon, parse_epsilon
 from coordinator.protocol.errors import InputError
-from scenarios.given.settings import COLUMNS, LIKE_FROM, SEED, Seed
-from scenarios.given.values import GivenColumns, GivenPath, brief, file_sha256
+from scenarios.data.formats.recognise import Columns
+from scenarios.given.settings import LIKE_FROM, SEED, Seed
+from scenarios.given.values import GivenPath, brief, file_sha256
 
 TRUST_MODELS = ("none", "curator", "two-tier", "local")
 """Who is trusted: with everybody's ratings, with noise of a curator, with public people's ratings, nobody."""
@@ -59,6 +60,13 @@ def _models(told: Any) -> Any:
     return tuple(name for name in TRUST_MODELS if name in names)
 
 
+def _columns(told: Any) -> Any:
+    names = None if told is None else tuple(str(part) for part in _parts(told))
+    if names is not None and not 2 <= len(names) <= 4:
+        raise InputError(f"columns is {brief(told)}; name three, like user,item,rating; two, or four with times")
+    return names
+
+
 def _names(told: Any) -> Any:
     return None if told is None else tuple(_parts(told))
 
@@ -69,7 +77,18 @@ class Comparison(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     ratings: GivenPath = Field(description="The file of ratings.")
-    columns: GivenColumns | None = Field(None, description=COLUMNS)
+    columns: Annotated[Columns | None, BeforeValidator(_columns)] = Field(
+        None,
+        description="Names of the user, item and rating columns, perhaps of times; two where what is seen is liked; "
+        "numbers from 1 where the file has no line of names.",
+    )
+    duplicates: Literal["last", "first", "mean"] | None = Field(
+        None, description="Which rating counts of an item that was rated again: last, first or mean [refused]."
+    )
+    min_ratings: Annotated[int, Field(ge=1)] = Field(1, description="People with fewer ratings are left out [1].")
+    split_by: Literal["random", "time"] = Field(
+        "random", description="Hold out ratings at random, or everybody's latest, where the file has times [random]."
+    )
     like_from: float | None = Field(None, description=LIKE_FROM)
     features: GivenPath | None = Field(
         None, description="Public features of items: a CSV with their ids, and columns of words split by '|'."
@@ -117,7 +136,7 @@ class Comparison(BaseModel):
 
     def content(self) -> dict[str, Any]:
         """Return what every row depends on, as JSON values; not which rows there are."""
-        names = ("like_from", "held_out", "devices", *PUBLIC)
+        names = ("like_from", "held_out", "duplicates", "min_ratings", "split_by", "devices", *PUBLIC)
         shared = {name: getattr(self, name) for name in names}
         digests = {"ratings_sha256": _digest(self.ratings), "features_sha256": _digest(self.features)}
         columns = None if self.columns is None else list(self.columns)
@@ -130,6 +149,3 @@ class Comparison(BaseModel):
 
 def _digest(path: Path | None) -> str | None:
     return None if path is None else file_sha256(path, "file")
-
-
-SplitBy = Literal["random", "time"]

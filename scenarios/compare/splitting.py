@@ -38,8 +38,10 @@ class Fold:
         return np.flatnonzero(self.held.degrees)
 
 
-def fold_of(table: RatingTable, *, like_from: float | None, share: float, seed: int) -> Fold:
-    """Split a table of ratings at random.
+def fold_of(
+    table: RatingTable, *, like_from: float | None, share: float, seed: int, times: Floats | None = None
+) -> Fold:
+    """Split a table of ratings, at random or by time.
 
     Of a person's likes, and of its dislikes, ``share`` is held out, rounded down, but at least one of two or more.
 
@@ -52,6 +54,8 @@ def fold_of(table: RatingTable, *, like_from: float | None, share: float, seed: 
         In (0, 1).
     seed : int
         Which ratings are drawn.
+    times : ndarray of float64, shape (ratings,), optional
+        The latest ones are held out, at random where several are of one time; default: all are.
 
     Raises
     ------
@@ -59,7 +63,10 @@ def fold_of(table: RatingTable, *, like_from: float | None, share: float, seed: 
         If nobody has two likes, so that nothing could be scored.
     """
     likes = judge_likes(table, like_from)
-    late = np.random.default_rng(int.from_bytes(derive(seed, "comparison split"))).random(table.ratings)
+    drawn = np.random.default_rng(int.from_bytes(derive(seed, "comparison split"))).permutation(table.ratings)
+    order = drawn if times is None else drawn[np.argsort(times[drawn], kind="stable")]
+    late = np.empty(table.ratings)
+    late[order] = np.arange(table.ratings)
     held = _latest(table, likes, late, share) | _latest(table, ~likes, late, share)
     if not (held & likes).any():
         raise InputError(

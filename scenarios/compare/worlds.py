@@ -6,20 +6,24 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from coordinator.protocol.arrays import Floats, Ints
+from coordinator.protocol.errors import InputError
 from scenarios.compare.features import Features, read_features
 from scenarios.compare.settings import Comparison
 from scenarios.compare.splitting import Fold, fold_of
-from scenarios.data.datasets import RatingTable, read_ratings
+from scenarios.data.datasets import Dated, RatingTable, read_dated
 
 BLOCK = 1 << 22
 """Scores that are computed at a time."""
 _ONE = threading.Lock()
+_ANY = {"epsilon": (), "scale": (), "public": (), "seeds": 1, "seed": 0, "trust_models": (), "mechanisms": None}
+"""What a file does not depend on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,29 +75,44 @@ class World:
 def world_of(wanted: Comparison, seed: int) -> World:
     """Return the world of a seed; the last two are kept, since all rows of a seed share it."""
     with _ONE:  # threads that begin together wait for the first
-        return _world(wanted.ratings, wanted.columns, wanted.like_from, wanted.held_out, wanted.features, seed)
+        return _world(wanted.model_copy(update=_ANY), seed)
 
 
 @lru_cache(maxsize=2)
-def _world(ratings: Any, columns: Any, like_from: float | None, share: float, features: Any, seed: int) -> World:
-    table = _table(ratings, columns)
-    fold = fold_of(table, like_from=like_from, share=share, seed=seed)
+def _world(wanted: Comparison, seed: int) -> World:
+    dated, like_from = _read(wanted), wanted.like_from
+    if wanted.columns is not None and len(wanted.columns) == 2 and like_from is None:
+        like_from = 1.0  # what is seen is liked
+    times = dated.times if wanted.split_by == "time" else None
+    fold = fold_of(dated.table, like_from=like_from, share=wanted.held_out, seed=seed, times=times)
     liked = fold.liked
     ones = np.ones(liked.items.size, np.float32)
     matrix = sparse.csr_array((ones, liked.items, liked.starts), shape=(liked.users, liked.count))
-    return World(fold=fold, matrix=matrix, features=_features(features, ratings, columns))
-
-
-@lru_cache(maxsize=1)
-def _table(ratings: Any, columns: Any) -> RatingTable:
-    return read_ratings(ratings, columns=columns)
-
-
-@lru_cache(maxsize=1)
-def _features(path: Any, ratings: Any, columns: Any) -> Features | None:
-    return None if path is None else read_features(path, _table(ratings, columns).item_labels)
+    features = None if wanted.features is None else _features(wanted.features, wanted)
+    return World(fold=fold, matrix=matrix, features=features)
 
 
 def table_of(wanted: Comparison) -> RatingTable:
-    """Return the file's ratings, read once."""
-    return _table(wanted.ratings, wanted.columns)
+    """Return the file's ratings, read once.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read, or is to be split by times that it does not have.
+    """
+    dated = _read(wanted.model_copy(update=_ANY))
+    if wanted.split_by == "time" and dated.times is None:
+        raise InputError(f"split_by is time, but {wanted.ratings} has no column of times; name it last in --columns")
+    return dated.table
+
+
+@lru_cache(maxsize=1)
+def _read(wanted: Comparison) -> Dated:
+    return read_dated(
+        wanted.ratings, columns=wanted.columns, duplicates=wanted.duplicates, min_ratings=wanted.min_ratings
+    )
+
+
+@lru_cache(maxsize=1)
+def _features(path: Path, wanted: Comparison) -> Features:
+    return read_features(path, _read(wanted).table.item_labels)

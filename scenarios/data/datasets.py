@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from coordinator.protocol.arrays import Floats, Indices, Ints
+from coordinator.protocol.arrays import Bools, Floats, Indices, Ints
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.rows import RowTable, starts_of
 from scenarios.data.formats.columns import RatingColumns
 from scenarios.data.formats.opening import open_ratings
 from scenarios.data.formats.readers import read_columns
+from scenarios.data.formats.recognise import Columns
 
+Duplicates = Literal["last", "first", "mean"]
 _INTEGER = r"^-?[0-9]{1,18}$"
 
 
@@ -57,7 +60,54 @@ class RatingTable(RowTable[Floats]):
         return f"RatingTable(users={self.users}, items={self.count}, ratings={self.ratings}, source={self.source!r})"
 
 
-def read_ratings(path: Path, *, columns: tuple[str, str, str] | None = None) -> RatingTable:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dated:
+    """A file's ratings, and when each was given.
+
+    Attributes
+    ----------
+    table : RatingTable
+        The ratings.
+    times : ndarray of float64, shape (ratings,), or None
+        Seconds of any origin; None where the file does not tell.
+    """
+
+    table: RatingTable
+    times: Floats | None
+
+
+def read_dated(
+    path: Path, *, columns: Columns | None = None, duplicates: Duplicates | None = None, min_ratings: int = 1
+) -> Dated:
+    """Read a file of ratings as people have them; see `read_ratings` for formats and errors.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    columns : tuple of str or None
+        As for `read_ratings`; two where nobody rates, so that what is seen is rated 1; a fourth for times; numbers
+        from 1 where the file has no line of names.
+    duplicates : {"last", "first", "mean"} or None
+        Which rating counts where a user rated an item again: by time where the file tells it, else by line. None:
+        that is an error.
+    min_ratings : int
+        Users with fewer ratings are left out.
+    """
+    found = read_columns(open_ratings(Path(path)), columns, times=True)
+    table, times = _assemble(found, duplicates)
+    kept = table.degrees >= min_ratings
+    if kept.all():
+        return Dated(table=table, times=times)
+    if not kept.any():
+        raise InputError(f"no user of {path} has {min_ratings} ratings; lower --min-ratings")
+    rows = table.where(kept[table.owners])
+    starts, labels = starts_of(rows.degrees[kept]), table.user_labels[kept]
+    few = replace(rows, starts=starts, user_labels=labels)
+    return Dated(table=few, times=None if times is None else times[kept[table.owners]])
+
+
+def read_ratings(path: Path, *, columns: Columns | None = None) -> RatingTable:
     """Read a file of ratings.
 
     Known are MovieLens' ``ratings.csv`` (0.5 to 5), ``ratings.dat`` (``::`` between columns, 0.5 to 5) and
@@ -94,27 +144,43 @@ def read_ratings(path: Path, *, columns: tuple[str, str, str] | None = None) -> 
     Harper and Konstan, *The MovieLens Datasets*, ACM TiiS 5(4), 2015. Goldberg, Roeder, Gupta and Perkins,
     *Eigentaste*, Information Retrieval 4(2), 2001.
     """
-    return _assemble(read_columns(open_ratings(Path(path)), columns))
+    return _assemble(read_columns(open_ratings(Path(path)), columns), None)[0]
 
 
-def _assemble(found: RatingColumns) -> RatingTable:
+def _assemble(found: RatingColumns, duplicates: Duplicates | None) -> tuple[RatingTable, Floats | None]:
+    """Return the ratings by user and item, and their times."""
     users, user_labels = _renumber(found.users, found.user_labels)
     items, item_labels = _renumber(found.items, found.item_labels)
     pair: Ints = users.astype(np.int64) * len(item_labels) + items
-    order = np.argsort(pair, kind="stable")
-    pair = pair[order]
+    order = np.argsort(pair, kind="stable") if found.times is None else np.lexsort((found.times, pair))
+    pair, values = pair[order], found.values[order]
     repeats = np.flatnonzero(pair[1:] == pair[:-1])
     if repeats.size:
-        raise _duplicated(found, order, repeats)
-    return RatingTable(
+        if duplicates is None:
+            raise _duplicated(
+                found, np.argsort(users.astype(np.int64) * len(item_labels) + items, kind="stable"), repeats
+            )
+        first = np.concatenate(([True], pair[1:] != pair[:-1]))
+        if duplicates == "mean":
+            values = np.repeat(np.add.reduceat(values, np.flatnonzero(first)) / _lengths(first), _lengths(first))
+        kept = first if duplicates == "first" else np.roll(first, -1)  # the last stands before another's first
+        order, values = order[kept], values[kept]
+    users, items = users[order], items[order]
+    table = RatingTable(
         starts=starts_of(np.bincount(users, minlength=len(user_labels))),
-        items=items[order],
-        values=found.values[order],
+        items=items,
+        values=values,
         count=len(item_labels),
         user_labels=user_labels,
         item_labels=item_labels,
         source=found.source,
     )
+    return table, None if found.times is None else found.times[order]
+
+
+def _lengths(first: Bools) -> Ints:
+    """Return the lengths of stretches that begin where ``first`` is true."""
+    return np.diff(np.append(np.flatnonzero(first), first.size))
 
 
 def _renumber(codes: Indices, labels: pa.StringArray) -> tuple[Indices, NDArray[np.object_]]:
@@ -135,5 +201,6 @@ def _duplicated(found: RatingColumns, order: Ints, repeats: Ints) -> InputError:
     user, item = str(found.user_labels[found.users[later]]), str(found.item_labels[found.items[later]])
     return InputError(
         f"user {user!r} rated item {item!r} twice, on {found.place(earlier)} and {found.place(later)}, and "
-        f"{repeats.size} ratings in all repeat an earlier pair: keep one rating of each (user, item) pair"
+        f"{repeats.size} ratings in all repeat an earlier pair: keep one rating of each "
+        "(user, item) pair, or let --duplicates choose where a command has it"
     )

@@ -18,6 +18,8 @@ TOGETHER = "together"
 """Parameter of queries: items that make up a value, 1 or 2."""
 MOST_ITEMS = 400
 """Items whose pairs are asked about at most: 79,800 pairs."""
+MOST_LIKES = 50
+"""Likes that a device keeps at most for pairs: it lists 1,225 pairs then."""
 
 
 def pairs_of(items: int) -> int:
@@ -41,8 +43,8 @@ class Pairs(Set):
         if require_whole_parameter(query, TOGETHER, 2) == 2:
             if not 2 <= asked(query) <= MOST_ITEMS:
                 raise InputError(f"{query} is about pairs of {asked(query)} items; give 2 to {MOST_ITEMS}")
-            if query.parameters[PADDED] < 2:
-                raise InputError(f"{query} has {PADDED} {query.parameters[PADDED]:g}; a pair takes at least 2 likes")
+            if not 2 <= query.parameters[PADDED] <= MOST_LIKES:
+                raise InputError(f"{query} has {PADDED} {query.parameters[PADDED]:g}; give 2 to {MOST_LIKES} likes")
         super().check(query)
 
     def named(self, query: Query) -> int:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from pydantic import Field
 
-from coordinator.protocol.mechanisms.pairs import MOST_ITEMS, Pairs, together
+from coordinator.protocol.mechanisms.pairs import MOST_ITEMS, MOST_LIKES, Pairs, together
 from coordinator.protocol.messages import Model, Query, Release
 from coordinator.protocol.one_item import pool_of
 from coordinator.protocol.subset_form import CHOSEN, PADDED
@@ -33,7 +33,8 @@ class PairsSettings(Settings):
         int, Field(ge=2, le=MOST_ITEMS, description="Pairs: items whose pairs are asked about, the most liked [200].")
     ] = 200
     pair_likes: Annotated[
-        int, Field(ge=0, description="Pairs: likes that a device keeps, 0 for half of rated, 2 to 20 [0].")
+        int,
+        Field(ge=0, le=MOST_LIKES, description="Pairs: likes that a device keeps, 0 for half of rated, 2 to 20 [0]."),
     ] = 0
     chosen: Chosen = 0
     first_group: Annotated[

@@ -32,6 +32,8 @@ class RatingColumns:
         From a row, from 0, to where it stands in the file, in words.
     source : str
         The format's name.
+    times : Floats or None
+        float64[ratings], when each was given, in seconds of any origin; None where that was not read.
     """
 
     users: Indices
@@ -41,31 +43,53 @@ class RatingColumns:
     item_labels: pa.StringArray
     place: Place
     source: str
+    times: Floats | None = None
 
     def __repr__(self) -> str:
         return f"RatingColumns({len(self.values)} ratings, {self.source})"
 
 
 def from_table(table: pa.Table, form: RatingFormat, place: Place) -> RatingColumns:
-    """Take the ratings out of a table whose three columns are encoded as dictionaries.
+    """Take the ratings out of a table whose columns are encoded as dictionaries; seen is 1 where no column rates.
 
     Raises
     ------
     InputError
         If an id is empty, or a rating is no finite number in the range of `form`.
     """
-    user, item, rating = form.fields
+    user, item, *rating = form.fields
     users, user_labels = _identities(table[user], user, place)
     items, item_labels = _identities(table[item], item, place)
     return RatingColumns(
         users=users,
         items=items,
-        values=numbers(table[rating], place, low=form.low, high=form.high, what="the rating"),
+        values=numbers(table[rating[0]], place, low=form.low, high=form.high, what="the rating")
+        if rating
+        else np.ones(table.num_rows),
         user_labels=user_labels,
         item_labels=item_labels,
         place=place,
         source=form.name,
+        times=_times(table[form.time], form.time, place) if form.time in table.column_names else None,
     )
+
+
+def _times(column: pa.ChunkedArray, name: str, place: Place) -> Floats:
+    """Read times: numbers, or dates as text."""
+    codes, texts = _decode(column)
+    values = _to_float(texts)
+    if np.isnan(values).all():
+        import pandas as pd  # noqa: PLC0415 (only where dates are text)
+
+        dates = pd.to_datetime(pd.Series(texts.to_pylist()), errors="coerce", utc=True, format="ISO8601")
+        values = np.where(dates.isna(), np.nan, dates.astype("int64") / 1e9).astype(np.float64)
+    if not np.isfinite(values).all():
+        row = int(np.flatnonzero(~np.isfinite(values)[codes])[0])
+        text = str(texts[int(codes[row])])[:40]
+        raise InputError(
+            f"{place(row)} has the {name} {text!r}, which is neither a number nor a date: correct or drop it"
+        )
+    return values[codes]
 
 
 def numbers(

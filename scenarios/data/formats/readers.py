@@ -17,7 +17,7 @@ from scenarios.data.formats.text import need_ratings, parse_text, text_place
 _UNRATED = 99.0  # Jester's mark of a joke that was not rated
 
 
-def read_columns(file: RatingFile, columns: Columns | None) -> RatingColumns:
+def read_columns(file: RatingFile, columns: Columns | None, *, times: bool = False) -> RatingColumns:
     """Read the ratings of ``file``, in a format recognised from its content.
 
     Parameters
@@ -25,7 +25,9 @@ def read_columns(file: RatingFile, columns: Columns | None) -> RatingColumns:
     file : RatingFile
         An opened file.
     columns : tuple of str or None
-        The names of the user, item and rating columns; None to recognise them.
+        See `recognise_text`; None to recognise them.
+    times : bool
+        Whether to read when ratings were given, where the file tells.
 
     Returns
     -------
@@ -39,15 +41,15 @@ def read_columns(file: RatingFile, columns: Columns | None) -> RatingColumns:
     """
     try:
         if file.parquet:
-            return _read_parquet(file, columns)
+            return _read_parquet(file, columns, times=times)
         form = recognise_text(file, columns)
-        return _read_wide(file, form) if form.wide else _read_long(file, form)
+        return _read_wide(file, form) if form.wide else _read_long(file, form, times=times)
     except (*UNREADABLE, pa.ArrowException) as error:
         raise unreadable(file.name, error) from error
 
 
-def _read_long(file: RatingFile, form: RatingFormat) -> RatingColumns:
-    table = parse_text(file, form)
+def _read_long(file: RatingFile, form: RatingFormat, *, times: bool) -> RatingColumns:
+    table = parse_text(file, form, times=times)
     return from_table(table, form, text_place(file, form))
 
 
@@ -82,20 +84,24 @@ def _read_wide(file: RatingFile, form: RatingFormat) -> RatingColumns:
     )
 
 
-def _read_parquet(file: RatingFile, columns: Columns | None) -> RatingColumns:
+def _read_parquet(file: RatingFile, columns: Columns | None, *, times: bool) -> RatingColumns:
     def place(row: int) -> str:
         return f"row {row + 1} of {file.name}"
 
     with file.open() as opened:
         source = opened if file.member is None else io.BytesIO(opened.read())
         with pyarrow.parquet.ParquetFile(source) as parquet:
-            fields = choose_fields(parquet.schema_arrow.names, columns, file.name)
-            table = parquet.read(columns=list(fields))
+            fields, time = choose_fields(parquet.schema_arrow.names, columns, file.name)
+            time = time if times else ""
+            table = parquet.read(columns=[*fields, *filter(None, [time])])
     need_ratings(table.num_rows, file)
     encoded = {
-        name: _encode(table[name], f"'{name}' of {file.name}", name, place, rating=name == fields[2]) for name in fields
+        name: _encode(table[name], f"'{name}' of {file.name}", name, place, rating=name in fields[2:])
+        for name in fields
     }
-    return from_table(pa.table(encoded), RatingFormat(name="Parquet", fields=fields), place)
+    if time:
+        encoded[time] = table[time].cast(pa.string()).dictionary_encode()
+    return from_table(pa.table(encoded), RatingFormat(name="Parquet", fields=fields, time=time), place)
 
 
 def _encode(column: pa.ChunkedArray, where: str, name: str, place: Place, *, rating: bool) -> pa.ChunkedArray:

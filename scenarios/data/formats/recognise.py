@@ -5,12 +5,13 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from coordinator.protocol.errors import InputError
 from scenarios.data.formats.opening import RatingFile
 
-Columns = tuple[str, str, str]
+Columns = tuple[str, ...]
+"""Names of columns: of user, item and rating; without the last where what is seen is liked; with that of times."""
 
 _NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)\s*")
 _MOVIELENS = ["userId", "movieId", "rating", "timestamp"]
@@ -21,6 +22,7 @@ _USUAL = {
     "song songid track trackid artist artistid",
     "rating": "rating ratings score stars overall bookrating userrating",
 }
+_TIMES = ["timestamp", "time", "date", "datetime", "ts", "ratedat", "createdat", "reviewtime", "unixreviewtime"]
 _WIDEST = 1e9  # of a named column, whose scale nobody has stated
 
 
@@ -33,7 +35,9 @@ class RatingFormat:
     name : str
         The format's name, as reports print it.
     fields : tuple of str
-        The columns of the user, the item and the rating.
+        The columns of the user, the item and the rating; only the first two where what is seen is liked.
+    time : str
+        The column of times; empty where there is none.
     low, high : float
         The range of a rating, both ends included.
     delimiter : str
@@ -49,6 +53,7 @@ class RatingFormat:
 
     name: str
     fields: Columns
+    time: str = ""
     low: float = -_WIDEST
     high: float = _WIDEST
     delimiter: str = ","
@@ -65,18 +70,21 @@ def recognise_text(file: RatingFile, columns: Columns | None) -> RatingFormat:
     file : RatingFile
         An opened text file.
     columns : tuple of str or None
-        The names of the user, item and rating columns; None to recognise them.
+        The names of the user, item and rating columns, perhaps with that of times, or without that of ratings; their
+        numbers, from 1, where the file has no line of names; None to recognise them.
 
     Returns
     -------
     RatingFormat
-        MovieLens (three forms), Jester, or a table with named columns.
+        MovieLens (three forms), Jester, or a table with named columns, or with numbered ones.
 
     Raises
     ------
     InputError
         If the format is not known, or `columns` does not fit the file.
     """
+    if columns is not None and all(map(str.isdecimal, columns)):
+        return _numbered(file, columns)
     known = _nameless(file.first_line)
     if known is not None:
         if columns is not None:
@@ -85,22 +93,36 @@ def recognise_text(file: RatingFile, columns: Columns | None) -> RatingFormat:
     delimiter, header = max(
         ((mark, _split(file.first_line, mark)) for mark in _DELIMITERS), key=lambda choice: len(choice[1])
     )
-    if len(header) < 3 or sum(map(_is_number, header)) * 2 > len(header):
+    if len(header) < min(3, len(columns or "any")) or sum(map(_is_number, header)) * 2 > len(header):
         start = file.first_line[:60]
         raise InputError(
             f"{file.name} is in no known format, its first line is {start!r}: give MovieLens, Jester, Parquet, or CSV "
-            "with a line of column names"
+            "with a line of column names (without one, name columns by their numbers)"
         )
-    fields = choose_fields(header, columns, file.name)
+    fields, time = choose_fields(header, columns, file.name)
     if header == _MOVIELENS and fields == tuple(_MOVIELENS[:3]):
-        return RatingFormat(name="MovieLens CSV", fields=fields, low=0.5, high=5.0, quoted=True)
+        return RatingFormat(name="MovieLens CSV", fields=fields, time=time, low=0.5, high=5.0, quoted=True)
     return RatingFormat(
-        name=f"{_DELIMITERS[delimiter]} with named columns", fields=fields, delimiter=delimiter, quoted=True
+        name=f"{_DELIMITERS[delimiter]} with named columns", fields=fields, time=time, delimiter=delimiter, quoted=True
     )
 
 
-def choose_fields(header: Sequence[str], columns: Columns | None, name: str) -> Columns:
+def _numbered(file: RatingFile, columns: Columns) -> RatingFormat:
+    """Return the format of a file without a line of names, whose columns are named by their numbers from 1."""
+    delimiter = max(_DELIMITERS, key=lambda mark: len(_split(file.first_line, mark)))
+    names = tuple(str(number) for number, _ in enumerate(_split(file.first_line, delimiter), start=1))
+    fields, time = choose_fields(names, columns, file.name)
+    told = f"{_DELIMITERS[delimiter]} with numbered columns"
+    return RatingFormat(name=told, fields=fields, time=time, delimiter=delimiter, names=names, quoted=True)
+
+
+def choose_fields(header: Sequence[str], columns: Columns | None, name: str) -> tuple[Columns, str]:
     """Choose the user, item and rating columns out of ``header``, by the names given or by the usual ones.
+
+    Returns
+    -------
+    tuple of str, and str
+        The columns, and that of times; empty where there is none.
 
     Raises
     ------
@@ -108,18 +130,20 @@ def choose_fields(header: Sequence[str], columns: Columns | None, name: str) -> 
         If a column is missing, is meant twice, or cannot be told from another.
     """
     present = ", ".join(header[:20])
+    times = [column for column in header if re.sub(r"[^a-z]", "", column.lower()) in _TIMES]
+    time = times[0] if len(times) == 1 else ""
     if columns is None:
-        user, item, rating = (_usual(what, header, name) for what in _USUAL)
-    else:
-        if len(set(columns)) != 3:
-            raise InputError(f"columns={columns}: give three different columns, of the user, item and rating")
-        user, item, rating = columns
-    for column in (user, item, rating):
+        columns = tuple(_usual(what, header, name) for what in _USUAL)
+    elif not 2 <= len(set(columns)) == len(columns) <= 4:
+        raise InputError(f"columns={columns}: give three different columns, of the user, item and rating")
+    elif len(columns) == 4:
+        columns, time = columns[:3], columns[3]
+    for column in (*columns, *filter(None, [time])):
         if column not in header:
             raise InputError(f"no column '{column}' in {name}: name three columns of {present}")
         if header.count(column) > 1:
             raise InputError(f"{header.count(column)} columns of {name} are called '{column}': rename all but one")
-    return user, item, rating
+    return columns, "" if time in columns else time
 
 
 def _usual(what: str, header: Sequence[str], name: str) -> str:
@@ -140,11 +164,13 @@ def _nameless(line: str) -> RatingFormat | None:
     parts = line.split("::")
     if len(parts) in {3, 4} and not set(line) & set(_DELIMITERS):
         names = ("user", "", "item", "", "rating", "", "timestamp")[: 2 * len(parts) - 1]
-        return RatingFormat(name="MovieLens ratings.dat", fields=fields, low=0.5, high=5.0, delimiter=":", names=names)
+        form = RatingFormat(name="MovieLens ratings.dat", fields=fields, low=0.5, high=5.0, delimiter=":", names=names)
+        return replace(form, time="timestamp" if len(parts) == 4 else "")
     parts = line.split("\t")
     if len(parts) in {3, 4} and _is_number(parts[0]) and _is_number(parts[1]):
         names = (*fields, "timestamp")[: len(parts)]
-        return RatingFormat(name="MovieLens u.data", fields=fields, low=1.0, high=5.0, delimiter="\t", names=names)
+        form = RatingFormat(name="MovieLens u.data", fields=fields, low=1.0, high=5.0, delimiter="\t", names=names)
+        return replace(form, time="timestamp" if len(parts) == 4 else "")
     parts = line.split(",")
     if len(parts) >= 20 and sum(map(_is_number, parts)) * 2 > len(parts):
         names = ("number of ratings", *(str(joke) for joke in range(1, 101)))

@@ -19,14 +19,14 @@ _ROW = re.compile(r"Row #(\d+): (?:Expected (\d+) columns, got (\d+): )?(.*)")
 """What the parser says of a row that is wrong."""
 
 
-def parse_text(file: RatingFile, form: RatingFormat) -> pa.Table:
+def parse_text(file: RatingFile, form: RatingFormat, *, times: bool = False) -> pa.Table:
     """Parse the text of ``file`` into columns of dictionary-encoded texts.
 
     Returns
     -------
     pyarrow.Table
-        At least one row. The columns of user, item and rating, or all columns of a wide format. Empty lines are
-        passed over; an empty value is an empty text.
+        At least one row. The columns of user, item and rating, that of times where ``times`` asks for it and there is
+        one, or all columns of a wide format. Empty lines are passed over; an empty value is an empty text.
 
     Raises
     ------
@@ -34,7 +34,8 @@ def parse_text(file: RatingFile, form: RatingFormat) -> pa.Table:
         If a row has more or fewer columns than are due, is not UTF-8, or there is no row.
     """
     names = None if form.names is None else [name or f"{_GAP}{k}" for k, name in enumerate(form.names)]
-    used = list(form.fields) if names is None else [name for name in names if name != "timestamp"]
+    used = list(names) if names and form.wide else [*form.fields, *filter(None, [form.time if times else ""])]
+    used += [name for name in names or () if name.startswith(_GAP)]  # nothing may stand there
     types = {name: pa.null() if names and name.startswith(_GAP) else _TEXT for name in used}
     reading = pyarrow.csv.ReadOptions(use_threads=False, column_names=names, block_size=_BLOCK)
     parsing = pyarrow.csv.ParseOptions(delimiter=form.delimiter, quote_char='"' if form.quoted else False)
