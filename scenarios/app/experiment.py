@@ -113,6 +113,8 @@ class Experiment(ABC, Generic[S]):
         Whether the size of cohorts can be chosen.
     own : bool
         Whether mechanisms and policies may be one's own.
+    loads : str
+        The module that runs a seed, which is loaded while the place is opened.
     help : str
         What `--help` teaches.
     """
@@ -126,6 +128,7 @@ class Experiment(ABC, Generic[S]):
     named: ClassVar[tuple[str, ...]]
     sized: ClassVar[bool] = True
     own: ClassVar[bool] = False
+    loads: ClassVar[str]
     help: ClassVar[str]
 
     def read(self, path: Path | None, values: Mapping[str, Any]) -> S:
@@ -138,8 +141,11 @@ class Experiment(ABC, Generic[S]):
         """
         return cast("S", validated(self.kind, path, dict(values)))
 
-    def check(self, scenario: S, console: Console) -> None:
-        """Refuse what a scenario alone does not show, and warn of the rest, before a place is opened."""
+    def check(self, scenario: S) -> None:
+        """Refuse what a scenario alone does not show, before a place is opened."""
+
+    def warn(self, scenario: S, console: Console) -> None:
+        """Warn of what a run will not find, before its first seed."""
 
     def mark(self, scenario: S, repeat: int) -> Mark:
         """Return what makes a folder this experiment's own."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
+import threading
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -87,9 +89,11 @@ def finished_run(
             f"devices_per_actor is {devices_per_actor}, but cohorts of blindrec {experiment.name} have one size; leave "
             "it out"
         )
-    experiment.check(wanted, console)
+    experiment.check(wanted)
+    threading.Thread(target=_load, args=(experiment.loads,), daemon=True, name="loading").start()
 
     def work(session: Session) -> Finished:
+        experiment.warn(wanted, console)
         running = Running(session=session, console=console, devices_per_actor=devices_per_actor, out=out)
         return run_seeds(experiment, wanted, running, repeat)
 
@@ -102,6 +106,12 @@ def finished_run(
             astray = PolicyError(f"{finished.failure}; {reported}")
             astray.result = finished.result
             raise astray
+
+
+def _load(module: str) -> None:
+    """Load a module ahead of time; what is wrong with it is said where it is used."""
+    with suppress(Exception):
+        importlib.import_module(module)
 
 
 def run_seeds(experiment: Experiment[S], wanted: S, running: Running, repeat: int) -> Finished:

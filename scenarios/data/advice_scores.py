@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import gammaln
+import scipy
 
 from actors.advice import recommend
 from actors.ratings import StoredRatings
 from coordinator.protocol.arrays import Floats, Indices, Ints
 from coordinator.protocol.messages import Model
-from scenarios.data.metrics import RankingScores, ranking_scores
+from scenarios.data.metrics import RankingScores, adjusted_rand, contingency, ranking_scores
 from scenarios.data.rating_split import Split
 
 ADVICE = (
@@ -88,8 +88,6 @@ def chance_of(values: Floats, cluster: Indices) -> float:
 
 def what_clusters_follow(cluster: Indices, noiseless: Indices, split: Split) -> Following:
     """Say whether clusters follow popularity or taste, against the same run without noise."""
-    from sklearn.metrics import adjusted_rand_score  # noqa: PLC0415 (takes a second; only where clusters are compared)
-
     many = split.train.count
     likes = np.bincount(split.train.items[split.likes], minlength=many)
     raters = split.train.raters
@@ -99,7 +97,7 @@ def what_clusters_follow(cluster: Indices, noiseless: Indices, split: Split) -> 
     return Following(
         popularity=share_between(*popularity),
         taste=share_between(*taste),
-        noiseless_ari=float(adjusted_rand_score(noiseless, cluster)),
+        noiseless_ari=adjusted_rand(contingency(cluster, noiseless)),
         by_chance=(chance_of(*popularity), chance_of(*taste)),
     )
 
@@ -164,5 +162,7 @@ def _by_chance(unrated: Ints, held: Ints, k: int) -> tuple[float, float]:
 
 def _log_choose(total: Ints, chosen: Ints) -> Floats:
     known = np.maximum(total, chosen)
-    choose: Floats = gammaln(known + 1) - gammaln(chosen + 1) - gammaln(known - chosen + 1)
+    choose: Floats = (
+        scipy.special.gammaln(known + 1) - scipy.special.gammaln(chosen + 1) - scipy.special.gammaln(known - chosen + 1)
+    )
     return np.where(total >= chosen, choose, -np.inf)

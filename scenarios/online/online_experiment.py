@@ -40,6 +40,7 @@ class Online(Experiment[OnlineScenario]):
     """Clients are served one after the other, from the votes of those who share their taste."""
 
     name = ONLINE
+    loads = "scenarios.online.one_seed"
     kind = OnlineScenario
     columns = COLUMNS
     titled = "recommender"

@@ -15,6 +15,7 @@ import ray
 from coordinator.protocol.errors import BlindrecError, InputError
 from scenarios.given.endings import same_handlers
 from scenarios.places.head_watch import HeadWatch
+from scenarios.places.lean import lean
 from scenarios.places.loopback import alone, without_folder
 from scenarios.places.on_ray import OnRay
 from scenarios.places.sending import EXCLUDES, own_packages
@@ -94,7 +95,7 @@ def _require_none_here() -> None:
 
 def _start(workers: int) -> Path:
     """Start an instance; return the folder of its session."""
-    with same_handlers():
+    with same_handlers(), lean():
         ray.init(
             address="local",
             num_cpus=workers,
@@ -102,6 +103,7 @@ def _start(workers: int) -> Path:
             include_dashboard=False,
             log_to_driver=False,
             logging_level=logging.ERROR,
+            _skip_env_hook=True,
         )
     here = ray.get_runtime_context()
     return Path(here.get_temp_dir()) / here.get_session_name()

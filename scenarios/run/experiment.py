@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -159,7 +157,6 @@ def run(
     if not job.rounds.trusted:
         require_same(job.policy, job.learner, job.rounds, devices=layout.devices, budget=job.budget)
     advised = _advised(population)
-    _load(session)
     ran = run_job(job, session, advised=advised, top=TOP, progress=progress)
     return Run(
         population=population,
@@ -168,14 +165,6 @@ def run(
         workers=session.workers,
         devices_per_actor=layout.devices_per_actor,
     )
-
-
-def _load(session: Session) -> None:
-    """Load what decoding and scoring need, before a clock runs; on Ray meanwhile, as its clock runs elsewhere."""
-    loading = threading.Thread(target=importlib.import_module, args=("sklearn.cluster",))
-    loading.start()
-    if session.name != "ray":
-        loading.join()
 
 
 def _advised(population: Population) -> int:

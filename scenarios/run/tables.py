@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-import pandas as pd
+from typing import TYPE_CHECKING
 
 from coordinator.protocol.budget import as_json
 from scenarios.run.experiment import Run
 from scenarios.run.popularity import liked_share, ranks
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def items_table(run: Run) -> pd.DataFrame:
@@ -16,6 +19,8 @@ def items_table(run: Run) -> pd.DataFrame:
     tells which items are decided at the scenario's confidence. Where scores are a list by popularity, ``rank`` is an
     item's place in it, and ``popularity``, which only the experimenter knows, the true share of devices that like it.
     """
+    import pandas as pd  # noqa: PLC0415 (only where a folder is written)
+
     model, posterior = run.outcome.model, run.outcome.posterior
     table = pd.DataFrame(
         {
@@ -34,6 +39,8 @@ def items_table(run: Run) -> pd.DataFrame:
 
 def rounds_table(run: Run) -> pd.DataFrame:
     """Return the rounds, in order: what was asked, of which devices, and how many answered."""
+    import pandas as pd  # noqa: PLC0415 (only where a folder is written)
+
     state = run.outcome.state
     rows = [
         {

@@ -241,7 +241,7 @@ def read(values: Mapping[str, Any]) -> ResultsSweep:
         for varied in expand(table):
             try:
                 setting = experiment.read(None, {**wanted.base, **varied})
-                experiment.check(setting, Console(quiet=True))
+                experiment.check(setting)
             except InputError as error:
                 raise InputError(f"setting {told_of(varied)}: {error}") from None
             if setting in settings:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from rich.console import Console
-
 from scenarios.app.experiment import Ended, Experiment, Running
 from scenarios.store.mark import TWO_TIER
 from scenarios.two_tier.config import TwoTier
@@ -14,6 +12,7 @@ class TwoTiers(Experiment[TwoTier]):
     """Public users hand over their ratings; private devices answer once each, with one second-order vector."""
 
     name = TWO_TIER
+    loads = "scenarios.two_tier.one_seed"
     kind = TwoTier
     columns = COLUMNS
     titled = "mechanism"
@@ -27,7 +26,7 @@ Speed flags (--backend, --workers) never change an answer. With --out every batc
 killed or interrupted goes on by blindrec resume FOLDER, or by the same command; models are fitted again.
 """
 
-    def check(self, scenario: TwoTier, console: Console) -> None:  # noqa: ARG002 (a file says nothing to warn of)
+    def check(self, scenario: TwoTier) -> None:
         """Read the ratings, so that a file that cannot be used is refused before a place is opened."""
         from scenarios.two_tier.one_seed import table_of  # noqa: PLC0415 (`--help` need not wait for what runs load)
 

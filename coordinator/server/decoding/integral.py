@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import gammaincinv, ndtri, softmax
+import scipy
 
 from coordinator.protocol.arrays import Floats, Floats2, Indices
 from coordinator.protocol.compiled import compiled
@@ -60,7 +60,7 @@ def integrated(value: Floats, error: Floats, near: Sequence[Mixture], some: Indi
         curve, lower, inside = np.empty((2 * many, 2 * many)), np.empty((2 * many, 2 * many)), np.empty(many)
         reached = climb(scaled[some], precision[some], mode, PRIOR, curve, inside)
         if not factor(curve, lower):  # no maximum was reached, so use the curvature for known clusters
-            lower = np.diag(np.sqrt(np.concatenate([inside, 1 + some.size * softmax(mode[many:])])))
+            lower = np.diag(np.sqrt(np.concatenate([inside, 1 + some.size * scipy.special.softmax(mode[many:])])))
         if not any(_close(lower, mode - other) for other in modes):
             modes.append(mode)
             factors.append(lower)
@@ -90,8 +90,8 @@ def _points(size: int, count: int) -> Floats2:
     for _ in range(64):
         root = (1 + root) ** (1 / (size + 2))
     cube = (0.5 + np.outer(np.arange(1, count + 1), root ** -np.arange(1.0, size + 2))) % 1
-    chi = 2 * gammaincinv(FREEDOM / 2, cube[:, :1])
-    found: Floats2 = ndtri(cube[:, 1:]) * WIDER * np.sqrt(FREEDOM / chi)
+    chi = 2 * scipy.special.gammaincinv(FREEDOM / 2, cube[:, :1])
+    found: Floats2 = scipy.special.ndtri(cube[:, 1:]) * WIDER * np.sqrt(FREEDOM / chi)
     return found
 
 

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import softmax
+import scipy
 
 from coordinator.protocol.arrays import Bools, Floats, Indices
 from coordinator.protocol.messages import Model
@@ -93,7 +93,7 @@ def expected_levels(estimates: Estimates, *, clusters: int) -> Floats | None:
     value, error = estimates.value, estimates.error
     some = _fitted(value.size)
     mixture = fit(value[some], error[some], clusters)
-    found: Floats = softmax(joint(mixture, value, error), axis=1) @ mixture.levels
+    found: Floats = scipy.special.softmax(joint(mixture, value, error), axis=1) @ mixture.levels
     return found
 
 
@@ -128,7 +128,7 @@ def believe(estimates: Estimates, *, clusters: int, failure: float) -> Posterior
     if apart:
         belongs, expected = integrated(value, error, found, some)
     else:
-        belongs = softmax(joint(mixture, value, error), axis=1)
+        belongs = scipy.special.softmax(joint(mixture, value, error), axis=1)
         expected = belongs @ mixture.levels
     cluster = belongs.argmax(axis=1).astype(np.int32)
     others = belongs.copy()

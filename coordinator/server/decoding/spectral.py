@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 
 from coordinator.protocol.arrays import Floats, Indices
 from coordinator.protocol.errors import InputError
@@ -92,6 +91,8 @@ def _profile_clusters(affinity: Floats, clusters: int) -> Indices:
 
 def _leading(affinity: Floats, count: int) -> Floats:
     """Return the eigenvectors with eigenvalues largest in magnitude, shape (N, count)."""
+    from scipy.sparse.linalg import ArpackNoConvergence, eigsh  # noqa: PLC0415 (other decoders need none of it)
+
     try:
         vectors: Floats = eigsh(affinity, k=count, which="LM", v0=np.ones(len(affinity)))[1]
     except ArpackNoConvergence:  # many eigenvalues are equal, for instance if few devices answered

@@ -7,12 +7,11 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import ray
 
 from coordinator.protocol.admitted import Own, admit
 from coordinator.protocol.messages import Query
-from coordinator.server.decoding.line import kmeans_on_line
+from coordinator.server.aggregation import load_decoder
 from coordinator.server.fleet.carrying import RayHosts
 from coordinator.server.fleet.cohorts import Cohorts, side_by_side
 from coordinator.server.fleet.layout import Layout
@@ -68,7 +67,7 @@ class RayFleet:
         """Start and compile what a query will need."""
         if self._querying is not None:
             self._querying.warm_up(query)
-            kmeans_on_line(np.arange(4.0), 2)
+            load_decoder(query)
 
     def _retried(self, count: int) -> None:
         self.retries += count

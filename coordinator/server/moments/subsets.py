@@ -6,7 +6,7 @@ import math
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import expit, logit
+import scipy
 
 from coordinator.protocol.arrays import Floats, Ints
 from coordinator.protocol.errors import InputError
@@ -128,9 +128,9 @@ def _log_coefficient(of: tuple[float, ...], many: tuple[int, ...], power: int) -
         return 0.0
     logs = np.log(factors[present])
     target = min(power, degree - 0.5) / degree
-    centre = float(logit(target))
+    centre = float(scipy.special.logit(target))
     tilt = float(brentq(_excess, centre - logs.max() - 1, centre - logs.min() + 1, args=(logs, counts, target)))
-    chance, rest = expit(logs + tilt), expit(-logs - tilt)
+    chance, rest = scipy.special.expit(logs + tilt), scipy.special.expit(-logs - tilt)
     deviation = math.sqrt(float(counts @ (chance * rest)))
     steps = min(math.ceil(16 * deviation) + 65, degree + 1) // 2 * 2 + 1
     angles = 2 * np.pi / steps * np.arange(1, steps // 2 + 1)[:, None]
@@ -143,4 +143,4 @@ def _log_coefficient(of: tuple[float, ...], many: tuple[int, ...], power: int) -
 
 def _excess(tilt: float, logs: Floats, counts: Floats, target: float) -> float:
     """Mean of the tilted distribution as a share of its range, less the target."""
-    return float(counts @ expit(logs + tilt) / counts.sum()) - target
+    return float(counts @ scipy.special.expit(logs + tilt) / counts.sum()) - target

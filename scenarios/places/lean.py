@@ -1,0 +1,64 @@
+"""A local Ray instance with the processes that a run needs: a head, a node and workers, and none that watch them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+from unittest import mock
+
+import ray
+from ray._private import ray_constants, services, utils
+from ray._private.node import Node
+
+KNOWN = "2.60."
+"""The versions of Ray for which this is known to do; others start as they want to."""
+_AGENT = "--dashboard_agent_command=", "--runtime_env_agent_command="
+_WAITING = "sh -c 'while kill -0 $PPID; do sleep 1; done'"
+"""A node ends if one of its agents ends, and an agent has to end with its node."""
+_PORTS = (
+    "--metrics-agent-port=-1",
+    "--metrics_export_port=-1",
+    "--dashboard_agent_listen_port=-1",
+    "--runtime_env_agent_port=-1",
+)
+"""That nobody listens there, as Ray says where it was installed without its dashboard."""
+
+
+@contextmanager
+def lean() -> Iterator[None]:
+    """Start an instance in this context without dashboard, autoscaler, log monitor, and agents of the node.
+
+    Together they take as much processor time as all else that Ray starts, and the node waits until its agents have
+    loaded all that they could do. Nobody asks a local instance for what they do: it has no dashboard, exports no
+    metrics, is one node, its logs are not shown, and its workers run in the environment of this process.
+
+    Notes
+    -----
+    Ray has no setting for this, so that four of its functions are replaced while it starts. A test counts the
+    processes of a local instance.
+    """
+    if not ray.__version__.startswith(KNOWN):
+        yield
+        return
+    with ExitStack() as replaced:
+        for name in ("start_api_server", "start_monitor", "start_log_monitor"):
+            replaced.enter_context(mock.patch.object(Node, name, _nothing))
+        start = services.start_ray_process
+        replaced.enter_context(mock.patch.object(services, "start_ray_process", lambda *a, **k: _start(start, *a, **k)))
+        replaced.enter_context(mock.patch.object(utils, "get_dashboard_dependency_error", _nothing))
+        replaced.enter_context(mock.patch.object(ray_constants, "RAY_ENABLE_UV_RUN_RUNTIME_ENV", new=False))
+        yield
+
+
+def _nothing(*_: Any, **__: Any) -> None:
+    """Stand for a function that starts something."""
+
+
+def _start(start: Any, command: list[str], kind: str, **told: Any) -> Any:
+    """Start one of Ray's processes; a node starts two shells for its agents, and does not wait for their ports."""
+    if kind == ray_constants.PROCESS_TYPE_RAYLET:
+        flags = {flag.partition("=")[0] for flag in _PORTS}
+        command = [flag for flag in command if not flag.startswith(_AGENT) and flag.partition("=")[0] not in flags]
+        command += [*_PORTS, *(f"{agent}{_WAITING}" for agent in _AGENT)]
+    return start(command, kind, **told)
