@@ -14,7 +14,7 @@ import scipy
 
 from coordinator.protocol.arrays import Floats, Ints
 from coordinator.protocol.channels import bit_channel
-from coordinator.protocol.mechanisms.set import padded_values
+from coordinator.protocol.mechanisms.set import Set
 from coordinator.protocol.messages import Query
 from coordinator.protocol.one_item import asked, values_of
 from coordinator.protocol.subset_form import PADDED
@@ -38,7 +38,7 @@ def mean_of_likers(fold: Fold, weights: Floats) -> Floats:
 def set_counts(query: Query, fold: Fold, users: int, coins: np.random.Generator) -> CountStatistic:
     """Draw how many subsets name each item; one of l likes is in a set of w with probability ``min(1, w / l)``."""
     kept = np.minimum(1.0, query.parameters[PADDED] / np.maximum(fold.liked.degrees, 1))
-    return _named(query, mean_of_likers(fold, kept), padded_values(query), users, coins)
+    return _named(query, mean_of_likers(fold, kept), Set().values(query), users, coins)
 
 
 def subset_counts(query: Query, fold: Fold, users: int, coins: np.random.Generator) -> CountStatistic:

@@ -13,7 +13,7 @@ def _spread(mass: Floats, sums: Floats, squares: Floats, first: int, stop: int) 
     """Return the squared distances of numbers ``first`` to ``stop - 1`` from their mean."""
     held = mass[stop] - mass[first]
     told = sums[stop] - sums[first]
-    return squares[stop] - squares[first] - told * told / held
+    return float(squares[stop] - squares[first] - told * told / held)
 
 
 @compiled
