@@ -48,11 +48,8 @@ def no_release(query: Query) -> Release:
     return Release(query_id=query.id, first=0, count=0, width=query.bits, bits=b"")
 
 
-def load_decoder(query: Query) -> None:
-    """Load and compile what decoding the answers to a query will need, so that this is over before a clock runs."""
-    if half_of(query.design).paired:
-        import sklearn.cluster  # noqa: F401, PLC0415 (takes a second; only where a spectrum is clustered)
-    else:
-        from coordinator.server.decoding.line import kmeans_on_line  # noqa: PLC0415 (aggregators need none of it)
+def load_decoder() -> None:
+    """Load and compile what clusters items, so that this is over before a clock runs."""
+    from coordinator.server.decoding.line import kmeans_on_line  # noqa: PLC0415 (aggregators need none of it)
 
-        kmeans_on_line(np.arange(4.0), 2)
+    kmeans_on_line(np.arange(4.0), 2)

@@ -34,7 +34,7 @@ def conducted(job: Work[R, O, T], workers: int, progress: Progress) -> Done[O, T
         with job.naming():
             holdings, secret, cohorts = _only(job, cast)
             rehearse(query, holdings, secret, cohorts[0])
-        load_decoder(query)
+        load_decoder()
     with ThreadPoolExecutor(workers) as threads:
         fleet = LocalFleet(job, cast, threads if workers > 1 else None, progress)
         start = time.perf_counter()

@@ -23,7 +23,7 @@ def seen() -> dict[str, str | None]:
 
 
 LOCAL_RUN = """
-import json, os, signal, time, psutil, ray
+import json, os, signal, psutil, ray
 from scenarios.places.cluster import on_ray
 from scenarios.given.endings import ended_by_signals
 names = %r
@@ -42,13 +42,12 @@ try:
         seen = {name: os.environ.get(name) for name in names}
         task = ray.remote(num_cpus=0)(lambda: {name: os.environ.get(name) for name in names})
         theirs = ray.get(task.remote())
-        end = time.monotonic() + 60
-        while not any("Agent" in whose for _, _, whose in listening()) and time.monotonic() < end:
-            time.sleep(0.2)
         ports = listening()
+        lines = [" ".join(process.cmdline()) for process in psutil.Process().children(recursive=True)]
         signal.raise_signal(signal.SIGTERM)
 except KeyboardInterrupt:
-    print(json.dumps({"seen": seen, "theirs": theirs, "ports": ports, "folder": [there, os.path.exists(folder)]}))
+    print(json.dumps({"seen": seen, "theirs": theirs, "ports": ports, "lines": lines,
+                      "folder": [there, os.path.exists(folder)]}))
 """
 """In a process of its own: another test's instance may run in this one."""
 
@@ -84,3 +83,7 @@ def test_a_local_run_listens_on_loopback_only_and_writes_nothing_to_the_home(tmp
     assert {whose for _, _, whose in told["ports"]} >= {"raylet", "gcs_server"}
     assert [one for one in told["ports"] if not one[0].startswith(LOOPBACK)] == []
     assert not list(tmp_path.rglob("auth_token"))
+    programs = {Path(line.split(" --", maxsplit=1)[0].split()[-1]).name for line in told["lines"] if line}
+    watching = {"dashboard.py", "agent.py", "main.py", "monitor.py", "log_monitor.py"}
+    assert programs >= {"raylet", "gcs_server"}
+    assert not programs & watching  # what a run has no use for, see `scenarios.places.lean`

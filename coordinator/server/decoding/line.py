@@ -10,7 +10,7 @@ import numpy as np
 from coordinator.protocol.arrays import Floats, Indices
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Model
-from coordinator.server.decoding.partition import best_cuts
+from coordinator.server.decoding.threads import k_means
 from coordinator.server.statistics.scores import ScoreStatistic
 
 Scores = tuple[Floats, float]
@@ -34,10 +34,8 @@ def centred_scores(statistic: ScoreStatistic, sensing: float) -> Scores:
 DECODERS: dict[str, Callable[[ScoreStatistic, float], Scores]] = {"centred": centred_scores, "paper": paper_scores}
 
 
-def kmeans_on_line(scores: Floats, clusters: int) -> Indices:
-    """Return the k-means clusters of numbers, numbered by falling mean: cluster 0 is the highest.
-
-    They are the best ones, see `coordinator.server.decoding.partition.best_cuts`; equal numbers share a cluster.
+def kmeans_on_line(scores: Floats, clusters: int, *, starts: int = 10) -> Indices:
+    """Return k-means clusters of numbers, numbered by falling mean: cluster 0 is the highest.
 
     Parameters
     ----------
@@ -45,14 +43,17 @@ def kmeans_on_line(scores: Floats, clusters: int) -> Indices:
         One score an item.
     clusters : int
         Number of clusters L; fewer come back where there are fewer distinct scores.
+    starts : int
+        Number of k-means starts, of which the best result counts.
 
     Returns
     -------
     ndarray of int32, shape (N,)
     """
-    values, place, many = np.unique(scores, return_inverse=True, return_counts=True)
-    cuts = best_cuts(values, many.astype(np.float64), min(clusters, values.size))
-    found: Indices = (cuts.size - np.searchsorted(cuts, place, side="right")).astype(np.int32)
+    distinct = min(clusters, np.unique(scores).size)
+    fitted = k_means(scores[:, None], distinct, starts=starts)
+    rank: Indices = np.argsort(np.argsort(-fitted.cluster_centers_[:, 0])).astype(np.int32)
+    found: Indices = rank[fitted.labels_]
     return found
 
 

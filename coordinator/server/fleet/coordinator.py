@@ -67,7 +67,7 @@ class RayFleet:
         """Start and compile what a query will need."""
         if self._querying is not None:
             self._querying.warm_up(query)
-            load_decoder(query)
+            load_decoder()
 
     def _retried(self, count: int) -> None:
         self.retries += count
