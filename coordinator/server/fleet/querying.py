@@ -1,4 +1,4 @@
-"""Rounds of queries on Ray: an aggregator adds up every block's release on the node where it is stored."""
+"""Rounds of queries on Ray: an aggregator adds up every block's release on the node where it is stored, or its host."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ class Querying:
 
     def __init__(self, cohorts: Cohorts, layout: Layout, own: Own | None, *, more: Count, retried: Count) -> None:
         self._cohorts, self._layout, self._more, self._retried = cohorts, layout, more, retried
-        self._pool = start_aggregators(layout.workers, own)
-        self._load = dict.fromkeys(range(layout.workers), 0)
+        self._pool = start_aggregators(1 if cohorts.sums else layout.workers, own)
+        self._load = dict.fromkeys(range(len(self._pool)), 0)
         self._answers = 0
 
     def warm_up(self, query: Query) -> None:
@@ -78,7 +78,8 @@ class Querying:
             return self._send(query, question)
 
         def landed(flight: Flight, counts: bool) -> None:
-            self._load[self._worker.pop(flight.over)] -= 1
+            if flight.over in self._worker:
+                self._load[self._worker.pop(flight.over)] -= 1
             if counts:
                 block = flight.question.block
                 self._answers += block.stop - block.first
@@ -91,8 +92,11 @@ class Querying:
         return self._reduce(partial, to=1), sorted(panel.answers(), key=lambda release: release.first)
 
     def _send(self, query: Any, question: Question) -> Flight:
-        """Ask a block, and let the least busy aggregator add up its answer."""
+        """Ask a block, and let the least busy aggregator add up its answer, unless its host does."""
         block = question.block
+        if self._cohorts.sums:
+            statistic, answer = block.host.answer.options(num_returns=2).remote(query, block.first, block.stop)
+            return Flight(question, answer, statistic)
         answer = block.host.ask.remote(query, block.first, block.stop)
         worker = min(self._load, key=self._load.__getitem__)
         statistic = self._pool[worker].aggregate.remote(query, answer)
