@@ -3,7 +3,8 @@
 ``python -m benchmarks.throughput`` prints a table and, with ``--json FILE``, writes the figures. All ways take turns,
 pass by pass, so that a drift of the machine's speed meets all of them, and the best pass of each counts. Processor time
 is that of all processes, Ray's own and the driver's among them; of a run it is that of its round, from the first
-question until all answers are added up. What starting and ending take is told by itself.
+question until all answers are added up. What starting and ending take is told by itself. In process one thread does
+both sides' work; on Ray each side has its processes, which send messages, or with ``--together`` one process has both.
 """
 
 from __future__ import annotations
@@ -24,11 +25,12 @@ from benchmarks.watching import Watched, watch
 from scenarios.given.config import Scenario
 from scenarios.places.cluster import on_ray
 from scenarios.places.in_process import InProcess
+from scenarios.places.on_ray import OnRay
 from scenarios.places.session import Session
 from scenarios.run.experiment import run
 from scenarios.store.round_store import Nowhere
 
-WAYS = ("reference", "numpy", "inprocess", "ray")
+WAYS = ("reference", "numpy", "inprocess", "ray", "together")
 
 
 class Marks(Nowhere):
@@ -53,7 +55,7 @@ class Marks(Nowhere):
 
 def ran(scenario: Scenario, session: Session, devices_per_actor: int | None) -> Took:
     """Return the seconds a device of a run's round, those of its start and end, and its peak memory."""
-    with watch() as seen:
+    with watch(children=session.name == "ray") as seen:
         marks, begin = Marks(seen), time.perf_counter()
         seen.look()
         before = seen.processor
@@ -83,6 +85,7 @@ def measure(
             "numpy": lambda: repeated(lambda many: numpy_maxsense(many, items, rated), users),
             "inprocess": lambda: ran(scenario, InProcess(1), devices_per_actor),
             "ray": lambda: ran(scenario, cluster, devices_per_actor),
+            "together": lambda: ran(scenario, OnRay(workers, together=True), devices_per_actor),
         }
         best = in_turns({way: calls[way] for way in ways}, passes)
     for one in best.values():

@@ -16,6 +16,11 @@ EVERY, SHARE = 0.5, 0.02
 class Watched:
     """What was seen so far.
 
+    Parameters
+    ----------
+    children : bool
+        Whether all that this process started is watched as well.
+
     Attributes
     ----------
     resident : int
@@ -24,8 +29,9 @@ class Watched:
         Largest sum of proportional sizes: a shared page counts once in all [bytes].
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, children: bool = True) -> None:
         self.resident = self.proportional = 0
+        self._children = children
         self._root, self._took = psutil.Process(), dict[psutil.Process, float]()
         self._own, self._looking = 0.0, threading.Lock()
 
@@ -38,7 +44,7 @@ class Watched:
         """Take one sample of processor time, and of memory if that is wished."""
         with self._looking:
             begin, resident, proportional = time.thread_time(), 0, 0
-            for process in [self._root, *self._root.children(recursive=True)]:
+            for process in [self._root, *(self._root.children(recursive=True) if self._children else ())]:
                 try:
                     took = process.cpu_times()
                     self._took[process] = took.user + took.system
@@ -52,8 +58,8 @@ class Watched:
 
 
 @contextmanager
-def watch() -> Iterator[Watched]:
-    """Watch this process and its children until the block ends.
+def watch(*, children: bool = True) -> Iterator[Watched]:
+    """Watch this process, and its children if so wished, until the block ends.
 
     What a process does between its last sample and its end is not seen: look once more before work ends.
 
@@ -61,7 +67,7 @@ def watch() -> Iterator[Watched]:
     ------
     Watched
     """
-    seen, done = Watched(), threading.Event()
+    seen, done = Watched(children=children), threading.Event()
 
     def sample() -> None:
         pause = EVERY

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from coordinator.protocol.errors import InputError
 
-LARGEST_BLOCK = 1 << 17
+LARGEST_BLOCK = 1 << 19
 SMALLEST_BLOCK = 1 << 13
 BLOCKS_A_WORKER = 8
 MOST_BITS = 1 << 24
