@@ -106,8 +106,9 @@ def start_host(
     own: Own | None = None,
     *,
     cpus: float,
+    host: type[DeviceHost] = DeviceHost,
 ) -> Any:
-    """Start a `DeviceHost` as a Ray actor. Ray restarts it if its process dies, but does not repeat calls.
+    """Start a ``host`` as a Ray actor. Ray restarts it if its process dies, but does not repeat calls.
 
     Parameters
     ----------
@@ -117,11 +118,13 @@ def start_host(
         An object, or a reference to one that all hosts share; the caller must keep the reference as long as hosts live.
     cpus : float
         CPUs that Ray sets aside for it.
+    host : type
+        `DeviceHost`, or a class that does more.
 
     Returns
     -------
     ray.actor.ActorHandle
     """
-    actor: Any = ray.remote(DeviceHost)
+    actor: Any = ray.remote(host)
     options = actor.options(num_cpus=cpus, scheduling_strategy="SPREAD", max_restarts=-1)
     return options.remote(kind, holdings, secret, bounds, keeper, own)

@@ -8,11 +8,11 @@ import numpy as np
 from numba import uint32
 
 from actors.block_model import BlockModelRatings, device_class, likes_item, mark_subset, next_stamp
-from actors.seeds import ratings_streams
+from actors.seeds import TILE, ratings_streams
 from coordinator.protocol.arrays import Bits, Bools, Counts, Indices, Ints, Words
-from coordinator.protocol.compiled import compiled
+from coordinator.protocol.compiled import compiled, inlined
 from coordinator.protocol.sensing import SensingTable
-from coordinator.protocol.sensing_sets import CHUNK, sense
+from coordinator.protocol.sensing_sets import sense
 from coordinator.protocol.streams import device_streams
 
 
@@ -40,7 +40,7 @@ def likes_some(
 ) -> bool:
     """Return MaxSense's private bit of a device whose rated items are marked: whether it liked a sensed one.
 
-    ``sensed`` holds ``many`` places in ``pool``; an empty pool stands for the whole catalogue.
+    ``sensed`` holds ``many`` places in ``pool``, `sensing.items_of` a query. No item's mark says that it is not rated.
     """
     pooled, inverted = pool.size > 0, 2 * model.rated > model.items
     like = model.like[device_class(stream, model.class_marks)]
@@ -51,6 +51,15 @@ def likes_some(
     return False
 
 
+@inlined
+def mark_rated(model: BlockModelRatings, stream: np.uint64, marks: Bits, stamp: int, buffer: Counts) -> None:
+    """Mark what a device rated, or the rest where that is less; the place behind all items as one that is not rated."""
+    inverted = 2 * model.rated > model.items
+    size = model.items - model.rated if inverted else model.rated
+    mark_subset(stream, model.items, size, marks, stamp, buffer)
+    marks[model.items] = stamp if inverted else 0
+
+
 @compiled
 def block_model_maxsense(
     model: BlockModelRatings, master: Words, key: Words, table: SensingTable, pool: Indices, first: int, bits: Bits
@@ -58,30 +67,27 @@ def block_model_maxsense(
     """Write MaxSense's private bit of synthetic devices ``first``, ``first + 1``, ...: 1 if a sensed item was liked.
 
     ``bits`` (uint8, one a device) receives them; ``key`` and ``table`` are the round's public coins. Items are sensed
-    among those of ``pool``; an empty pool stands for the whole catalogue.
+    at the places of ``pool``, `sensing.items_of` the query.
     """
-    items, senseable = model.items, pool.size or model.items
-    size = min(model.rated, items - model.rated)
-    marks, stamp = np.zeros(items + 1, np.uint8), 0
-    buffer, words, sensed = (
-        np.empty(size + 2, np.uint32),
-        np.empty(CHUNK, np.uint64),
-        np.empty(items + 1, np.uint32),
-    )
-    secret, public = ratings_streams(master, first, bits.size), device_streams(key, first, bits.size)
-    for k in range(bits.size):
-        stamp = next_stamp(marks, stamp)
-        mark_subset(secret[k], items, size, marks, stamp, buffer)
-        many = sense(public[k], senseable, table, words, sensed)
-        bits[k] = likes_some(model, secret[k], marks, stamp, pool, sensed, many)
+    marks, stamp = np.zeros(model.items + 1, np.uint8), 0
+    buffer, sensed = np.empty(model.items + 2, np.uint32), np.empty(table.room, np.uint32)
+    for start in range(0, bits.size, TILE):
+        some = bits[start : start + TILE]
+        secret, public = (
+            ratings_streams(master, first + start, some.size),
+            device_streams(key, first + start, some.size),
+        )
+        for k in range(some.size):
+            stamp = next_stamp(marks, stamp)
+            mark_rated(model, secret[k], marks, stamp, buffer)
+            many = sense(public[k], table, sensed)
+            some[k] = likes_some(model, secret[k], marks, stamp, pool, sensed, many)
 
 
 @compiled
 def stored_maxsense(likes: StoredLikes, key: Words, table: SensingTable, pool: Indices, first: int, bits: Bits) -> None:
     """Write MaxSense's private bit of real devices; see `block_model_maxsense`."""
-    pooled, senseable = pool.size > 0, pool.size or likes.items
-    marks, stamp = np.zeros(likes.items, np.uint8), 0
-    words, sensed = np.empty(CHUNK, np.uint64), np.empty(likes.items + 1, np.uint32)
+    marks, stamp, sensed = np.zeros(likes.items + 1, np.uint8), 0, np.empty(table.room, np.uint32)
     public = device_streams(key, first, bits.size)
     for k in range(bits.size):
         stamp = next_stamp(marks, stamp)
@@ -89,7 +95,7 @@ def stored_maxsense(likes: StoredLikes, key: Words, table: SensingTable, pool: I
         for place in range(likes.starts[user], likes.starts[user + 1]):
             marks[likes.liked[place]] = stamp
         bits[k] = 0
-        for j in range(sense(public[k], senseable, table, words, sensed)):
-            if marks[uint32(pool[sensed[j]]) if pooled else sensed[j]] == stamp:
+        for j in range(sense(public[k], table, sensed)):
+            if marks[uint32(pool[sensed[j]]) if pool.size else sensed[j]] == stamp:
                 bits[k] = 1
                 break

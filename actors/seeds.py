@@ -3,7 +3,7 @@
 A population holds one master secret; a device's own secret is two words of SipHash-2-4 under it, so a million devices
 need no memory and no Python call each. Coins are SipHash-2-4 under the device's secret: the same question always meets
 the same coin, whatever the layout, and a retry cannot draw again. Their limits are described in docs/coins.md. All
-functions work on a block of devices at once, which the compiler turns into vector code.
+functions work on many devices at once, which the compiler turns into vector code.
 """
 
 from __future__ import annotations
@@ -39,6 +39,9 @@ SKETCH = np.uint64(10)
 WORDS = np.uint64(11)
 """Purpose: the key of the words that a release of many bits is drawn from; questions 0 and 1 are its halves."""
 
+TILE = 1024
+"""Devices whose secrets are held at once: these stay in the cache, where a block's would be fresh pages of memory."""
+
 
 @compiled
 def device_secrets(master: Words, first: int, count: int) -> tuple[Words, Words]:
@@ -55,21 +58,23 @@ def device_secrets(master: Words, first: int, count: int) -> tuple[Words, Words]
 @compiled
 def ratings_streams(master: Words, first: int, count: int) -> Words:
     """Return the streams behind synthetic devices' ratings, uint64; they are the same in every query."""
-    low, high = device_secrets(master, first, count)
     streams = np.empty(count, np.uint64)
-    for k in range(count):
-        streams[k] = siphash1(low[k], high[k], RATINGS)
+    for start in range(0, count, TILE):
+        low, high = device_secrets(master, first + start, min(TILE, count - start))
+        for k in range(low.size):
+            streams[start + k] = siphash1(low[k], high[k], RATINGS)
     return streams
 
 
 @compiled
 def private_coins(master: Words, first: int, count: int, purpose: np.uint64, query_id: Words, question: int) -> Words:
     """Return each device's 64-bit coin of one question, keyed by (device secret, purpose, query id, question)."""
-    low, high = device_secrets(master, first, count)
     coins = np.empty(count, np.uint64)
     id0, id1, asked = query_id[0], query_id[1], uint64(question)
-    for k in range(count):
-        coins[k] = siphash4(low[k], high[k], purpose, id0, id1, asked)
+    for start in range(0, count, TILE):
+        low, high = device_secrets(master, first + start, min(TILE, count - start))
+        for k in range(low.size):
+            coins[start + k] = siphash4(low[k], high[k], purpose, id0, id1, asked)
     return coins
 
 

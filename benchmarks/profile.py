@@ -7,8 +7,8 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -19,12 +19,12 @@ from actors.block_model import BlockModelRatings, mark_subset, next_stamp
 from actors.device import Cohort
 from actors.ratings import BlockRatings
 from actors.seeds import ratings_streams
-from benchmarks.floor import floor_kernel
+from benchmarks.reference import in_turns, reference, repeated
 from coordinator.protocol.arrays import Words
 from coordinator.protocol.coins import as_words, derive, round_key
 from coordinator.protocol.compiled import compiled
-from coordinator.protocol.sensing import SensingTable, sensing_table
-from coordinator.protocol.sensing_sets import CHUNK, sense
+from coordinator.protocol.sensing import SensingTable, sensing_of
+from coordinator.protocol.sensing_sets import sense
 from coordinator.protocol.streams import device_streams
 from coordinator.server.aggregation import aggregate
 from coordinator.server.rounds.state import ServerState
@@ -34,16 +34,13 @@ from scenarios.given.config import Scenario
 from scenarios.given.policies import policy_of
 from scenarios.places.shared_sets import answer
 
-BEST_OF = 15
-
 
 @compiled
-def only_sense(items: int, key: Words, table: SensingTable, count: int) -> int:
+def only_sense(key: Words, table: SensingTable, count: int) -> int:
     """Make the sensing sets of so many devices and do nothing with them; each side does that once."""
-    words, members = np.empty(CHUNK, np.uint64), np.empty(items + 1, np.uint32)
-    streams, found = device_streams(key, 0, count), 0
+    members, streams, found = np.empty(table.room, np.uint32), device_streams(key, 0, count), 0
     for k in range(count):
-        found += sense(streams[k], items, table, words, members)
+        found += sense(streams[k], table, members)
     return found
 
 
@@ -65,37 +62,26 @@ def profile(items: int, rated: int, users: int) -> dict[str, float]:
     assert ask is not None  # the first round
     assert isinstance(population.ratings, BlockRatings)
     query, secret, ratings = ask.query, derive(0, "devices"), population.ratings
-    key, table = round_key(query.public_seed, query.round), sensing_table(query.parameters["sensing"])
-    counts, sensed = np.zeros(items, np.uint32), round(items * query.parameters["sensing"])
+    key, table = round_key(query.public_seed, query.round), sensing_of(query)
     release = Cohort(ratings, secret, 0, users, None).answer(query, 0, users)
-    parts: dict[str, Callable[[], object]] = {
-        "device: rate, sense, flip, pack": lambda: Cohort(ratings, secret, 0, users, None).answer(query, 0, users),
-        "  of it: which items are rated": lambda: only_rate(ratings.model(), as_words(secret), users),
-        "  of it: the sensing set": lambda: only_sense(items, key, table, users),
-        "server: sense again, add up": lambda: aggregate(query, release),
-        "both in one process: sense once": lambda: answer(
+    parts: dict[str, Callable[[int], object]] = {
+        "device: rate, sense, flip, pack": lambda _: Cohort(ratings, secret, 0, users, None).answer(query, 0, users),
+        "  of it: which items are rated": lambda _: only_rate(ratings.model(), as_words(secret), users),
+        "  of it: the sensing set": lambda _: only_sense(key, table, users),
+        "server: sense again, add up": lambda _: aggregate(query, release),
+        "both in one process: sense once": lambda _: answer(
             query, ratings, secret, Cohort(ratings, secret, 0, users, None), 0, users
         ),
-        "floor kernel": lambda: floor_kernel(0, users, items, rated, sensed, counts),
+        "reference kernel": lambda _: reference(users, items, rated),
     }
-    return {name: seconds / users * 1e9 for name, seconds in _best(parts).items()}
-
-
-def _best(parts: dict[str, Callable[[], object]]) -> dict[str, float]:
-    """Return the least processor time of each part; parts take turns, so that the machine's drift affects all."""
-    took: dict[str, list[float]] = {name: [] for name in parts}
     for part in parts.values():
-        part()  # compile
-    for _ in range(BEST_OF):
-        for name, part in parts.items():
-            begin = time.process_time()
-            part()
-            took[name].append(time.process_time() - begin)
-    return {name: min(times) for name, times in took.items()}
+        part(0)  # compile
+    best = in_turns({name: partial(repeated, part, users) for name, part in parts.items()})
+    return {name: took["processor"] * 1e9 for name, took in best.items()}
 
 
 def main(
-    users: Annotated[int, typer.Option(help="Devices.")] = 1 << 17,
+    users: Annotated[int, typer.Option(help="Devices of a block, at most 2^17.")] = 1 << 17,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures here too.")] = None,
 ) -> None:
     """Print what the parts of a one-bit round cost a device."""

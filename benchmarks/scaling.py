@@ -1,8 +1,7 @@
-"""How the main job scales on Ray with devices, cohort size and one-device actors; each row is a separate process.
+"""How the main job scales on Ray: with devices, cohort size, one-device actors, cores; each row is its own process.
 
-``python -m benchmarks.scaling [--part devices] [--json FILE]``. Every row is a run of `benchmarks.throughput` in a new
-process, so that peak memory is that run's alone, with the floor kernel before and after it. One worker against two is
-`benchmarks.speed_up`.
+``python -m benchmarks.scaling [--part devices] [--json FILE]``. Every row is a `benchmarks.throughput` of Ray and of
+the reference kernel in a new process, so that peak memory is that run's alone.
 """
 
 from __future__ import annotations
@@ -20,18 +19,18 @@ from typing import Annotated, Any
 import psutil
 import typer
 
-COLUMNS = {
-    "users": ("devices", "{:,}"),
-    "devices_per_actor": ("a cohort", "{:,}"),
-    "workers": ("workers", "{}"),
-    "start_seconds": ("start s", "{:.1f}"),
-    "seconds": ("seconds", "{:.2f}"),
-    "devices_per_second": ("devices/s", "{:,.0f}"),
-    "ratio_to_floor": ("to floor", "{:.2f}"),
-    "peak_proportional_mb": ("memory MB", "{:,.0f}"),
-    "peak_resident_mb": ("resident MB", "{:,.0f}"),
+COLUMNS: dict[str, tuple[str, Callable[[dict[str, Any]], str]]] = {
+    "devices": ("devices", lambda row: f"{row['users']:,}"),
+    "cohort": ("a cohort", lambda row: f"{row['ray']['devices_per_actor']:,}"),
+    "cores": ("cores", lambda row: f"{row['cores'] or 'all'}"),
+    "start": ("start, s", lambda row: f"{row['ray']['start']:.1f}"),
+    "processor": ("processor, ns a device", lambda row: f"{row['ray']['processor'] * 1e9:,.0f}"),
+    "ratio": ("times the reference kernel", lambda row: f"{row['ray']['to_reference']:.2f}"),
+    "speed": ("devices a second by the clock", lambda row: f"{1 / row['ray']['clock']:,.0f}"),
+    "proportional": ("memory, MB", lambda row: f"{row['ray']['proportional_mb']:,.0f}"),
+    "resident": ("resident, MB", lambda row: f"{row['ray']['resident_mb']:,.0f}"),
 }
-"""Columns of the table: head and format."""
+"""Columns of the table: head, and what stands in a row."""
 
 
 def child(**options: int) -> dict[str, Any]:
@@ -44,7 +43,8 @@ def child(**options: int) -> dict[str, Any]:
     """
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "figures.json"
-        command = [sys.executable, "-m", "benchmarks.throughput", "--json", str(target)]
+        command = [sys.executable, "-m", "benchmarks.throughput", "--way", "reference", "--way", "ray"]
+        command += ["--json", str(target)]
         for name, value in options.items():
             command += [f"--{name.replace('_', '-')}", str(value)]
         ended = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -74,17 +74,24 @@ def by_single_devices(users: int, items: int, rated: int) -> list[dict[str, Any]
     ]
 
 
+def by_cores(users: int, items: int, rated: int) -> list[dict[str, Any]]:
+    """Return pairs of runs that are pinned to one core, all processes, and to two."""
+    users = min(users, 10**7)
+    return [child(users=users, items=items, rated=rated, workers=one, cores=one) for one in (1, 2, 1, 2, 1, 2)]
+
+
 PARTS: dict[str, Callable[[int, int, int], list[dict[str, Any]]]] = {
     "devices": by_devices,
     "cohorts": by_cohorts,
     "single": by_single_devices,
+    "cores": by_cores,
 }
 
 
 def table(rows: list[dict[str, Any]]) -> str:
     """Return rows as a Markdown table."""
     lines = [" | ".join(head for head, _ in COLUMNS.values()), " | ".join("---" for _ in COLUMNS)]
-    lines += [" | ".join(form.format(row[name]) for name, (_, form) in COLUMNS.items()) for row in rows]
+    lines += [" | ".join(shown(row) for _, shown in COLUMNS.values()) for row in rows]
     return "\n".join(f"| {line} |" for line in lines)
 
 

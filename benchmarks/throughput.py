@@ -1,7 +1,10 @@
-"""Throughput of the main job through Ray against the floor kernel, in one run.
+"""What a device of the main job costs in processor time, on Ray and in process, beside a reference kernel and NumPy.
 
-``python -m benchmarks.throughput`` prints a table and, with ``--json FILE``, writes the figures. The floor runs before
-and after the job and its mean counts, so that a drift of the machine's speed shows and cancels.
+``python -m benchmarks.throughput`` prints a table and, with ``--json FILE``, writes the figures. All ways take turns,
+pass by pass, so that a drift of the machine's speed meets all of them, and the best pass of each counts. Processor time
+is that of all processes, Ray's own and the driver's among them; of a run it is that of its round, from the first
+question until all answers are added up. What starting and ending take is told by itself. In process one thread does
+both sides' work; on Ray each side has its processes, which send messages, or with ``--together`` one process has both.
 """
 
 from __future__ import annotations
@@ -9,68 +12,133 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
+import psutil
 import typer
 
-from benchmarks.floor import floor_seconds
-from benchmarks.memory import watch
+from benchmarks.numpy_maxsense import numpy_maxsense
+from benchmarks.reference import PASSES, Took, in_turns, reference, repeated
+from benchmarks.watching import Watched, watch
 from scenarios.given.config import Scenario
 from scenarios.places.cluster import on_ray
+from scenarios.places.in_process import InProcess
+from scenarios.places.on_ray import OnRay
+from scenarios.places.session import Session
 from scenarios.run.experiment import run
+from scenarios.store.round_store import Nowhere
+
+WAYS = ("reference", "numpy", "inprocess", "ray", "together")
+
+
+class Marks(Nowhere):
+    """Stores no round, but looks at the processor time at the first question and when the round is over."""
+
+    def __init__(self, seen: Watched) -> None:
+        self._seen, self.marks = seen, list[float]()
+
+    def keep(self, over: Any) -> None:  # noqa: ARG002 (it is forgotten)
+        """Look when a round is over."""
+        self._look()
+
+    def __iter__(self) -> Iterator[Any]:
+        """Look before the first round."""
+        self._look()
+        return super().__iter__()
+
+    def _look(self) -> None:
+        self._seen.look()
+        self.marks.append(self._seen.processor)
+
+
+def ran(scenario: Scenario, session: Session, devices_per_actor: int | None) -> Took:
+    """Return the seconds a device of a run's round, those of its start and end, and its peak memory."""
+    with watch(children=session.name == "ray") as seen:
+        marks, begin = Marks(seen), time.perf_counter()
+        seen.look()
+        before = seen.processor
+        done = run(scenario, session, devices_per_actor=devices_per_actor, rounds=marks)
+        whole, users = time.perf_counter() - begin, done.outcome.state.devices
+        seen.look()
+    first, last = marks.marks[0], marks.marks[-1]
+    return {
+        "processor": (last - first) / users,
+        "clock": done.ran.seconds / users,
+        "start_processor": seen.processor - before - (last - first),
+        "start": whole - done.ran.seconds,
+        "devices_per_actor": done.devices_per_actor,
+        "proportional_mb": seen.proportional / 2**20,
+        "resident_mb": seen.resident / 2**20,
+    }
 
 
 def measure(
-    *, users: int, items: int, rated: int, workers: int, devices_per_actor: int | None = None
+    *, users: int, items: int, rated: int, workers: int, devices_per_actor: int | None, passes: int, ways: list[str]
 ) -> dict[str, Any]:
-    """Return seconds without start-up, devices a second, the floor's devices a second, their ratio, and peak memory."""
-    sensed = round(items / rated)
+    """Return the best pass of each way; see `WAYS`."""
+    scenario = Scenario(items=items, rated=rated, users=users)
+    with on_ray(address=None, workers=workers) as cluster:
+        calls: dict[str, Callable[[], Took]] = {
+            "reference": lambda: repeated(lambda many: reference(many, items, rated), users),
+            "numpy": lambda: repeated(lambda many: numpy_maxsense(many, items, rated), users),
+            "inprocess": lambda: ran(scenario, InProcess(1), devices_per_actor),
+            "ray": lambda: ran(scenario, cluster, devices_per_actor),
+            "together": lambda: ran(scenario, OnRay(workers, together=True), devices_per_actor),
+        }
+        best = in_turns({way: calls[way] for way in ways}, passes)
+    for one in best.values():
+        one["to_reference"] = one["processor"] / best.get("reference", one)["processor"]
+    return {"users": users, "items": items, "rated": rated, "workers": workers, "passes": passes, **best}
 
-    def floor() -> float:
-        return floor_seconds(users=users, items=items, rated=rated, sensed=sensed, threads=workers)
 
-    before = floor()
-    begin = time.perf_counter()
-    with watch() as peak, on_ray(address=None, workers=workers) as session:
-        scenario = Scenario(items=items, rated=rated, users=users)
-        done = run(scenario, session, devices_per_actor=devices_per_actor)
-        ran, whole = done.ran, time.perf_counter() - begin
-    after = floor()
-    bare = (before + after) / 2
-    return {
-        "users": users,
-        "items": items,
-        "rated": rated,
-        "workers": workers,
-        "devices_per_actor": done.devices_per_actor,
-        "start_seconds": whole - ran.seconds,
-        "seconds": ran.seconds,
-        "devices_per_second": users / ran.seconds,
-        "floor_seconds": [before, after],
-        "floor_devices_per_second": users / bare,
-        "ratio_to_floor": ran.seconds / bare,
-        "peak_resident_mb": peak.resident / 2**20,
-        "peak_proportional_mb": peak.proportional / 2**20,
-    }
+def table(told: dict[str, Any]) -> str:
+    """Return the figures as a Markdown table."""
+    lines = [
+        "| | processor, ns a device | times the reference kernel | devices a second by the clock | memory, MB |",
+        "|---|---|---|---|---|",
+    ]
+    for way in (name for name in WAYS if name in told):
+        one = told[way]
+        memory = f"{one['proportional_mb']:,.0f}" if "proportional_mb" in one else ""
+        cost = f"{one['processor'] * 1e9:,.0f} | {one['to_reference']:.2f}"
+        lines.append(f"| {way} | {cost} | {1 / one['clock']:,.0f} | {memory} |")
+    return "\n".join(lines)
 
 
 def main(
     users: Annotated[int, typer.Option(help="Devices.")] = 10_000_000,
     items: Annotated[int, typer.Option(help="Items N.")] = 10_000,
     rated: Annotated[int, typer.Option(help="Rated items w.")] = 100,
-    workers: Annotated[int, typer.Option(help="Blocks at the same time; threads of the floor.")] = os.cpu_count() or 1,
+    workers: Annotated[int, typer.Option(help="Blocks at the same time, on Ray.")] = os.cpu_count() or 1,
     devices_per_actor: Annotated[
         int | None, typer.Option(help="Devices of a cohort; default: one cohort a worker.")
     ] = None,
+    passes: Annotated[int, typer.Option(help="Passes of each way, in turns.")] = PASSES,
+    way: Annotated[list[str] | None, typer.Option(help=f"One of {', '.join(WAYS)}; repeat it. Default: all.")] = None,
+    cores: Annotated[int | None, typer.Option(help="Pin all processes to so many cores.")] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures here too.")] = None,
 ) -> None:
-    """Time the main job through Ray, both sides simulated, against the floor kernel."""
-    figures = measure(users=users, items=items, rated=rated, workers=workers, devices_per_actor=devices_per_actor)
-    for name, value in figures.items():
-        print(f"{name:26} {value if isinstance(value, (int, list)) else format(value, ',.3f')}")
+    """Measure what a device of the main job costs."""
+    if cores:
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:cores])
+    busy = psutil.getloadavg()[0]
+    told = measure(
+        users=users,
+        items=items,
+        rated=rated,
+        workers=workers,
+        devices_per_actor=devices_per_actor,
+        passes=passes,
+        ways=way or [*WAYS],
+    )
+    told["cores"] = cores
+    told["load"] = [busy, psutil.getloadavg()[0]]
+    print(f"N = {items:,}, w = {rated}, {users:,} devices, best of {passes}; load {busy:.1f} to {told['load'][1]:.1f}")
+    print(table(told))
     if json_file:
-        json_file.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
+        json_file.write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

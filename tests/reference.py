@@ -1,7 +1,7 @@
 """The oracle: every documented coin, set and bit once more, in plain Python integers and as slow as can be.
 
-Nothing here is imported from the project. Only the alias table of sensing gaps is handed in, because its law is what is
-documented, and not which table has it; `gap_law` computes the law of any table exactly.
+Nothing here is imported from the project. Only the alias table of how many places are looked at is handed in, because
+its law is what is documented, and not which table has it; `law_of` computes the law of any table exactly.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ LIKES_LANE = 1 << 63
 RATINGS_PURPOSE, RELEASE_PURPOSE, CHOICE_PURPOSE = 1, 2, 3
 
 Key = tuple[int, int]
-Gaps = Sequence[tuple[int, int, int]]
-"""An alias table: threshold (a multiple of 256), the entry's own code, its alias's; a code is 2 * step + sensed."""
+Table = Sequence[tuple[int, int, int]]
+"""An alias table of 2**k entries: threshold (a multiple of 2**k), the entry's own number, its alias's."""
 
 
 def _rotate(word: int, by: int) -> int:
@@ -104,34 +104,32 @@ def choice_stream(secret: bytes, device: int, query_id: bytes) -> int:
     return siphash_words(device_secret(secret, device), CHOICE_PURPOSE, *as_key(query_id), 0)
 
 
-def gap_law(table: Gaps) -> dict[tuple[int, int], Fraction]:
-    """The exact law of an alias table: probability of each (step, sensed)."""
-    law: dict[tuple[int, int], Fraction] = {}
+def law_of(table: Table) -> dict[int, Fraction]:
+    """The exact law of an alias table: probability of each number."""
+    law: dict[int, Fraction] = {}
     for threshold, own, alias in table:
-        share = Fraction(threshold >> 8, 1 << 56)
-        for code, weight in ((own, share), (alias, 1 - share)):
-            step = (code // 2, code % 2)
-            law[step] = law.get(step, Fraction(0)) + weight / len(table)
+        share = Fraction(threshold, COINS)
+        for number, weight in ((own, share), (alias, 1 - share)):
+            law[number] = law.get(number, Fraction(0)) + weight / len(table)
     return law
 
 
-def sensing_set(public_seed: bytes, round_number: int, device: int, items: int, table: Gaps) -> list[int]:
-    """The device's public sensing set, ascending: one gap a draw.
+def sensing_set(
+    public_seed: bytes, round_number: int, device: int, items: int, table: Table, *, spared: bool
+) -> list[int]:
+    """The device's public sensing set, ascending: the places that it looks at, or all others.
 
-    A draw's low 8 bits choose an entry, its high 56 bits are held against the entry's threshold.
+    Lane 0's low bits choose an entry, its high bits are held against the entry's threshold; places are halves of the
+    lanes behind it, and a half that multiplication with rejection refuses is no item's place.
     """
     stream = siphash_words(as_key(derive(public_seed, f"round {round_number}")), device)
-    past, sensed = 0, list[int]()
-    for lane in itertools.count():
-        word = draw(stream, lane)
-        threshold, own, alias = table[word % 256]
-        code = own if word >> 8 < threshold >> 8 else alias
-        past += code // 2
-        if past > items:
-            break
-        if code % 2:
-            sensed.append(past - 1)
-    return sensed
+    word = draw(stream, 0)
+    threshold, own, alias = table[word % len(table)]
+    number = own if word // len(table) < threshold // len(table) else alias
+    words = [draw(stream, 1 + lane) for lane in range(-(-number // 2))]
+    halves = [half for word in words for half in (word % (1 << 32), word >> 32)][:number]
+    hit = {half * items >> 32 for half in halves if half * items % (1 << 32) >= (1 << 32) % items}
+    return [item for item in range(items) if (item in hit) != spared]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 import reference
-from reference import Gaps, World
+from reference import Table, World
 
 from actors.ratings import BlockRatings, StoredRatings
 from coordinator.protocol.arrays import Bits, Floats, Ints
@@ -132,17 +132,18 @@ def released(query: Query, secret: bytes, device: int, bits: Sequence[int]) -> l
     ]
 
 
-def gap_table(sensing: float) -> Gaps:
-    """The project's alias table, as the oracle reads one."""
-    table = sensing_table(sensing)
-    codes = table.codes.tolist()
-    return list(zip(table.thresholds.tolist(), codes[1::2], codes[::2], strict=True))
+def number_table(sensing: float, items: int) -> Table:
+    """The project's alias table of the number of places, as the oracle reads one."""
+    table = sensing_table(sensing, items)
+    numbers = table.numbers.tolist()
+    return list(zip(table.thresholds.tolist(), numbers[1::2], numbers[::2], strict=True))
 
 
 def sensing_sets(query: Query, devices: range) -> list[list[int]]:
     """The oracle's sensing sets of ``devices``: drawn among all items, or among those of the pool."""
-    table, asked = gap_table(query.parameters["sensing"]), range(query.items) if query.pool is None else query.pool
-    places = [reference.sensing_set(query.public_seed, query.round, device, len(asked), table) for device in devices]
+    asked, sensing = range(query.items) if query.pool is None else query.pool, query.parameters["sensing"]
+    table, where = number_table(sensing, len(asked)), (query.public_seed, query.round)
+    places = [reference.sensing_set(*where, device, len(asked), table, spared=sensing > 0.5) for device in devices]
     return [[int(asked[place]) for place in some] for some in places]
 
 

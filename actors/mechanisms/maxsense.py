@@ -10,7 +10,7 @@ from actors.kernels import block_model_maxsense, stored_maxsense
 from actors.ratings import Ratings, of_kind
 from coordinator.protocol.coins import round_key
 from coordinator.protocol.messages import Query
-from coordinator.protocol.sensing import sensing_table
+from coordinator.protocol.sensing import items_of, sensing_of
 
 
 class MaxSense(DeviceHalf):
@@ -20,8 +20,7 @@ class MaxSense(DeviceHalf):
 
     def sketch(self, query: Query, ratings: Ratings, coins: Coins) -> Sketched:
         """Return 1 for each device that liked some sensed item."""
-        key, table = round_key(query.public_seed, query.round), sensing_table(query.parameters["sensing"])
-        pool = np.empty(0, np.int32) if query.pool is None else query.pool
+        key, table, pool = round_key(query.public_seed, query.round), sensing_of(query), items_of(query)
         bits = np.empty(coins.devices, np.uint8)
         of_kind(
             ratings,

@@ -1,64 +1,62 @@
 """Sensing sets: every item independently with probability p, drawn by `sensing_sets` on both sides.
 
-An item's inclusion is not drawn item by item: the gaps between sensed items are geometric, so a set costs one draw
-for each sensed item. A gap comes from an alias table of 256 symbols: 0 to 254 unsensed items and then a sensed one,
-or an escape, 255 unsensed items and no end of the gap yet (the geometric law has no memory). The table is made in
-whole numbers, so that every machine makes the same one; each symbol's probability is exact to 2**-64.
+An item's inclusion is not drawn item by item, nor item after item: a device draws how many places it looks at, by a
+Poisson law, and each place uniformly; an item that some place hits is sensed, once, however many hit it. How often each
+item is hit is then an independent Poisson number, which is 0 with probability ``1 - p`` if there are ``-N ln(1 - p)``
+places in the mean. Above p = 1/2 the places are those of the items that are not sensed, with ``1 - p`` for p.
 
-A draw's low 8 bits choose an entry, its high 56 bits are held against the entry's threshold: below it the entry's own
-symbol counts, else its alias's. A symbol's code is ``2 * step + sensed``.
+The number of places comes from an alias table of 2**k entries that is made in whole numbers, so that every machine
+makes the same one; each number's probability is exact to 2**-64. A word's low k bits choose an entry; where its other
+bits are below the entry's threshold the entry's own number counts, else its alias's. Half a word is a place by
+multiplication (Lemire, 2019). Halves that would make it uneven are no item's place; as many more are drawn in the mean.
 """
 
 from __future__ import annotations
 
-from fractions import Fraction
+from decimal import Decimal, localcontext
 from functools import lru_cache
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
-from coordinator.protocol.arrays import Halves, Words
+from coordinator.protocol.arrays import Counts, Indices, Words
 from coordinator.protocol.errors import InputError
+from coordinator.protocol.messages import Query
 
-SYMBOLS = 256
-ESCAPE = SYMBOLS - 1
-_FULL = 1 << 56
+DRAWN = 16
+"""Places that are drawn together; a speed parameter."""
+_HALF = 1 << 32
+_COINS = 1 << 64
+_FEWEST = 256
+_DIGITS, _NEVER = 60, Decimal(2) ** -80
 
 
 class SensingTable(NamedTuple):
-    """Alias table of the gaps between sensed items."""
+    """How to draw a sensing set: an alias table of the number of places, and among how many items these lie."""
 
     thresholds: Words
-    """Thresholds, shape (256,), in units of 2**-64."""
-    codes: Halves
-    """Codes, shape (512,): of entry i's alias at 2 i, of its own symbol at 2 i + 1."""
-
-
-def _weights(probability: Fraction) -> list[int]:
-    """Return whole weights of the symbols that sum to SYMBOLS * _FULL, each within one of its exact share."""
-    total = SYMBOLS * _FULL
-    unsensed = 1 - probability
-    tail, cut, weights = Fraction(1), 0, []
-    for _ in range(ESCAPE):
-        tail = Fraction(round(tail * unsensed * (1 << 120)), 1 << 120)
-        mark = round((1 - tail) * total)
-        weights.append(mark - cut)
-        cut = mark
-    return [*weights, total - cut]
-
-
-def _code(symbol: int) -> int:
-    return 2 * ESCAPE if symbol == ESCAPE else 2 * (symbol + 1) + 1
+    """Thresholds, shape (2**k,), in units of 2**-64."""
+    numbers: Counts
+    """Numbers of places, shape (2 * 2**k,): of entry i's alias at 2 i, of its own at 2 i + 1."""
+    items: int
+    """Number N of items, or of those of a pool; N itself stands for no item."""
+    spared: bool
+    """Whether the places are those of the items that are not sensed."""
+    room: int
+    """Size of an array that holds any device's places."""
 
 
 @lru_cache(maxsize=16)
-def sensing_table(probability: float) -> SensingTable:
-    """Return the alias table of the gaps between sensed items.
+def sensing_table(probability: float, items: int) -> SensingTable:
+    """Return how sets among ``items`` items are drawn.
 
     Parameters
     ----------
     probability : float
         Sensing probability p of each item, in (0, 1].
+    items : int
+        Number of items N, or of those of a pool.
 
     Returns
     -------
@@ -71,22 +69,69 @@ def sensing_table(probability: float) -> SensingTable:
     """
     if not 0 < probability <= 1:
         raise InputError(f"sensing probability is {probability}; it must lie in (0, 1]: lower theta")
-    left = _weights(Fraction(probability))
-    alias, threshold = list(range(SYMBOLS)), [_FULL] * SYMBOLS
-    small = [symbol for symbol in range(SYMBOLS) if left[symbol] < _FULL]
-    large = [symbol for symbol in range(SYMBOLS) if left[symbol] > _FULL]
-    while small:
-        low, high = small.pop(), large[-1]
-        alias[low], threshold[low] = high, left[low]
-        left[high] -= _FULL - left[low]
-        if left[high] <= _FULL:
-            large.pop()
-            if left[high] < _FULL:
-                small.append(high)
-    table = SensingTable(
-        thresholds=np.array([min(part, _FULL - 1) << 8 for part in threshold], np.uint64),
-        codes=np.array([_code(place) for own in range(SYMBOLS) for place in (alias[own], own)], np.uint16),
-    )
-    for part in table:
+    spared = 2 * probability > 1
+    lowest, weights = _law(_mean(1 - probability if spared else probability, items))
+    size = max(_FEWEST, 1 << (len(weights) - 1).bit_length())
+    thresholds, aliases = _aliases(weights + [0] * (size - len(weights)))
+    numbers = np.array([lowest + place for own in range(size) for place in (aliases[own], own)], np.uint32)
+    room = lowest + len(weights) + DRAWN + (items + 1 if spared else 0)
+    table = SensingTable(np.array(thresholds, np.uint64), numbers, items, spared, room)
+    for part in table[:2]:
         part.setflags(write=False)
     return table
+
+
+def sensing_of(query: Query) -> SensingTable:
+    """Return how the sets of a query are drawn: among the places of its pool, if it has one."""
+    return sensing_table(query.parameters["sensing"], query.items if query.pool is None else query.pool.size)
+
+
+def items_of(query: Query) -> Indices:
+    """Return the item at each place of a query's pool, and no item, N, behind them; empty where places are items."""
+    return np.empty(0, np.int32) if query.pool is None else np.append(query.pool, np.int32(query.items))
+
+
+def _mean(probability: float, items: int) -> Decimal:
+    """Return the mean number of places, those that are no item's among them."""
+    with localcontext(prec=_DIGITS):
+        return -(1 - Decimal(probability)).ln() * _HALF / (_HALF // items)
+
+
+def _law(mean: Decimal) -> tuple[int, list[int]]:
+    """Return the smallest number of places, and whole weights of it and those above it, which sum to 2**64.
+
+    Each is within one of its exact share; numbers less probable than the most probable one by 2**-80 never come.
+    """
+    with localcontext(prec=_DIGITS):
+        mode, share, above = int(mean), Decimal(1), [Decimal(1)]
+        while share > _NEVER:
+            share *= mean / (mode + len(above))
+            above.append(share)
+        share, below = Decimal(1), list[Decimal]()
+        while share > _NEVER and len(below) < mode:
+            share *= (mode - len(below)) / mean
+            below.append(share)
+        shares = [*reversed(below), *above]
+        total, past, marks = sum(shares), Decimal(0), [0]
+        for share in shares:
+            past += share
+            marks.append(int((past / total * _COINS).to_integral_value()))
+    return mode - len(below), [high - low for low, high in pairwise(marks)]
+
+
+def _aliases(left: list[int]) -> tuple[list[int], list[int]]:
+    """Return each entry's threshold, in units of 2**-64, and its alias, of weights that sum to 2**64 (Walker, 1977)."""
+    size = len(left)
+    full, bits = _COINS // size, size.bit_length() - 1
+    aliases, parts = list(range(size)), [full] * size
+    small = [place for place in range(size) if left[place] < full]
+    large = [place for place in range(size) if left[place] > full]
+    while small:
+        low, high = small.pop(), large[-1]
+        aliases[low], parts[low] = high, left[low]
+        left[high] -= full - left[low]
+        if left[high] <= full:
+            large.pop()
+            if left[high] < full:
+                small.append(high)
+    return [min(part, full - 1) << bits for part in parts], aliases

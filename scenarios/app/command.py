@@ -18,6 +18,7 @@ from scenarios.app.flags import (
     Out,
     Repeat,
     Setting,
+    Together,
     With,
     Workers,
     with_fields,
@@ -28,7 +29,7 @@ from scenarios.places.backends import open_session
 from scenarios.report.printing import report_record
 from scenarios.report.records import check_target
 
-_OWN = frozenset({"setting", "helpers"})
+_OWN = frozenset({"setting", "helpers", "together"})
 
 
 def command_of(experiment: Experiment[Any]) -> Callable[..., None]:
@@ -48,6 +49,7 @@ def command_of(experiment: Experiment[Any]) -> Callable[..., None]:
         address: Address = None,
         workers: Workers = None,
         devices_per_actor: Cohort = None,
+        together: Together = False,
         repeat: Repeat = 1,
         out: Out = None,
         json: Json = None,
@@ -59,7 +61,7 @@ def command_of(experiment: Experiment[Any]) -> Callable[..., None]:
         with finished_run(
             experiment,
             wanted,
-            open_session(backend, address=address, workers=workers),
+            open_session(backend, address=address, workers=workers, together=together),
             repeat=repeat,
             devices_per_actor=devices_per_actor,
             console=Console(stderr=True),

@@ -18,6 +18,10 @@ Workers = Annotated[
     int | None, typer.Option(help="Blocks of devices, or runs of a sweep, at the same time [all CPUs].")
 ]
 Cohort = Annotated[int | None, typer.Option(help="Devices of a cohort, which is one actor [devices / workers].")]
+Together = Annotated[
+    bool,
+    typer.Option("--together", help="On Ray: processes of devices also add up answers. Same answer, sooner."),
+]
 Repeat = Annotated[int, typer.Option(help="Run this many seeds from --seed on; report means with their intervals.")]
 Out = Annotated[
     Path | None, typer.Option(help="New folder for result, scenario, versions and tables; or an interrupted one.")

@@ -21,6 +21,9 @@ class Ray:
         ``host:port`` of a running head; default: inside a Ray job its own cluster, else a new local instance.
     workers : int, optional
         Blocks of devices at the same time; default: one for each CPU.
+    together : bool
+        Whether the processes that hold devices also add up what these release to queries: the same answer sooner, for
+        a simulation whose nodes may do both. In one process it is always so.
 
     Raises
     ------
@@ -30,6 +33,7 @@ class Ray:
 
     address: str | None = None
     workers: int | None = None
+    together: bool = False
 
     def __post_init__(self) -> None:
         check_workers(self.workers)
@@ -59,14 +63,16 @@ def opened(backend: Backend) -> Iterator[Session]:
     elif isinstance(backend, Ray):
         from scenarios.places.cluster import on_ray  # noqa: PLC0415 (importing Ray takes a second that others need not wait)
 
-        with on_ray(address=backend.address, workers=backend.workers) as session:
+        with on_ray(address=backend.address, workers=backend.workers, together=backend.together) as session:
             yield session
     else:
         raise InputError(f"backend is {backend!r}; give blindrec.InProcess() or blindrec.Ray()")
 
 
 @contextmanager
-def open_session(backend: str, *, address: str | None, workers: int | None) -> Iterator[Session]:
+def open_session(
+    backend: str, *, address: str | None, workers: int | None, together: bool = False
+) -> Iterator[Session]:
     """Open a backend by its name.
 
     Raises
@@ -77,5 +83,5 @@ def open_session(backend: str, *, address: str | None, workers: int | None) -> I
     check_backend(backend, workers)
     if backend == "inprocess" and address:
         raise InputError(f"address is {address}, but --backend inprocess uses no Ray; leave one of them out")
-    with opened(InProcess(workers) if backend == "inprocess" else Ray(address, workers)) as session:
+    with opened(InProcess(workers) if backend == "inprocess" else Ray(address, workers, together)) as session:
         yield session

@@ -31,7 +31,7 @@ _ONE_THREAD = {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1", "OPENBLAS_NUM_T
 
 
 @contextmanager
-def on_ray(*, address: str | None, workers: int | None) -> Iterator[OnRay]:
+def on_ray(*, address: str | None, workers: int | None, together: bool = False) -> Iterator[OnRay]:
     """Join the Ray instance at ``address``, or start one that only this machine can reach and end it at exit.
 
     Parameters
@@ -41,6 +41,8 @@ def on_ray(*, address: str | None, workers: int | None) -> Iterator[OnRay]:
         local instance.
     workers : int or None
         Device blocks computed at the same time; default: the instance's CPUs.
+    together : bool
+        Whether devices' hosts add up what these release, too; see `scenarios.places.together`.
 
     Yields
     ------
@@ -72,7 +74,7 @@ def on_ray(*, address: str | None, workers: int | None) -> Iterator[OnRay]:
                     raise InputError(
                         f"workers is {workers}, but Ray at {wanted} has {cpus} CPUs; ask for that many at most"
                     )
-                yield OnRay(workers or cpus)
+                yield OnRay(workers or cpus, together=together)
             except ray.exceptions.RayTaskError as error:
                 if isinstance(error.cause, BlindrecError):
                     raise error.cause from None

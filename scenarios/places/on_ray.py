@@ -11,7 +11,8 @@ from typing import Any
 
 import ray
 
-from actors.host import permit_of, start_host
+from actors.device import Raters
+from actors.host import DeviceHost, permit_of, start_host
 from actors.hosted_keeper import HostedKeeper, start_keeper
 from coordinator.protocol.messages import Query
 from coordinator.server.fleet.aggregator import CPUS
@@ -20,6 +21,7 @@ from coordinator.server.fleet.retrying import again, got
 from scenarios.own.halves import travelling
 from scenarios.places.session import Done, O, Progress, R, T, Work
 from scenarios.places.supervising import POLL, conducted, patient, room_for
+from scenarios.places.together import BothSides
 from scenarios.places.worker_threads import A
 
 MOST_ACTORS = 64
@@ -38,19 +40,21 @@ class OnRay:
     ----------
     workers : int
         Device blocks computed at the same time.
+    together : bool
+        Whether hosts of devices that are asked queries add up the answers, too; see `scenarios.places.together`.
     """
 
     name = "ray"
 
-    def __init__(self, workers: int) -> None:
-        self.workers = workers
+    def __init__(self, workers: int, *, together: bool = False) -> None:
+        self.workers, self.together = workers, together
 
     def conduct(self, work: Work[R, O, T], progress: Progress) -> Done[O, T]:
         """Conduct a run; see `scenarios.places.session.Session.conduct`."""
         _by_value(work.packages)
         query = work.plan.rehearsal()  # before anything is started, because it may refuse
         keeper = start_keeper(work.ledger)
-        ensemble = Ensemble(work, keeper, self.workers)
+        ensemble = Ensemble(work, keeper, self.workers, together=self.together)
         needs = ensemble.needs + (CPUS * work.layout.workers if query else 0.0)
 
         def devices_ready() -> None:
@@ -102,9 +106,11 @@ class Ensemble:
         The devices' keeper.
     workers : int
         Device blocks computed at the same time.
+    together : bool
+        As for `OnRay`.
     """
 
-    def __init__(self, work: Work[Any, Any, Any], keeper: HostedKeeper, workers: int) -> None:
+    def __init__(self, work: Work[Any, Any, Any], keeper: HostedKeeper, workers: int, *, together: bool) -> None:
         self.keeper, self._permit, crews = keeper, permit_of(work.secret), work.crews
         self._held = {name: _shared(crew.holdings) for name, crew in crews.items()}  # for restarted hosts
         most = max(MOST_ACTORS, workers)
@@ -112,14 +118,20 @@ class Ensemble:
         self.actors = sum(map(len, groups.values()))
         self._cpus = int(min(1.0, _CPU_SHARE * workers / max(self.actors, 1)) * 1000) / 1000
         own, cpus = work.plan.own, self._cpus
+        sums = {name: together and isinstance(crew.kind, Raters) for name, crew in crews.items()}
         with quiet():
             self.cohorts = {
                 name: Cohorts(
                     bounds=crew.bounds,
                     hosts=[
-                        start_host(crew.kind, self._held[name], work.secret, one, keeper, own, cpus=cpus)
+                        start_host(
+                            *(crew.kind, self._held[name], work.secret, one, keeper, own),
+                            cpus=cpus,
+                            host=BothSides if sums[name] else DeviceHost,
+                        )
                         for one in groups[name]
                     ],
+                    sums=sums[name],
                 )
                 for name, crew in crews.items()
             }

@@ -1,28 +1,28 @@
 """Both sides of a block in one place: the public sensing sets are made once instead of once a side.
 
-Only the experimenter's own process does this, which holds the devices and the server anyway; nodes of a cluster never
-do. The devices book the query and let out the same release as ever, and the sums are those that the server would have
-made of it.
+The experimenter's own process does this, which holds the devices and the server anyway, and on Ray a node's processes
+of devices do where ``--together`` asks for it. The devices book the query and let out the same release as ever, and the
+sums are those that the server would have made of it.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from actors.block_model import BlockModelRatings, mark_subset, next_stamp
+from actors.block_model import BlockModelRatings, next_stamp
 from actors.coins import Coins
 from actors.device import Cohort
-from actors.kernels import likes_some
+from actors.kernels import likes_some, mark_rated
 from actors.mechanisms import found, half_of
 from actors.questions import check
 from actors.ratings import BlockRatings, Ratings
-from actors.seeds import ratings_streams
+from actors.seeds import TILE, ratings_streams
 from coordinator.protocol.arrays import Bits, Bits2, Indices, Ints2, Words
 from coordinator.protocol.coins import as_words, round_key
 from coordinator.protocol.compiled import compiled
 from coordinator.protocol.messages import Query, Release
-from coordinator.protocol.sensing import SensingTable, sensing_table
-from coordinator.protocol.sensing_sets import CHUNK, sense
+from coordinator.protocol.sensing import SensingTable, items_of, sensing_of
+from coordinator.protocol.sensing_sets import sense
 from coordinator.protocol.streams import device_streams
 from coordinator.server.aggregation import aggregate, no_release
 from coordinator.server.statistics.scores import FLUSH, count_set, move_out, score_statistic
@@ -86,9 +86,8 @@ def _flip_turn_and_count(
     coins = Coins(as_words(secret), devices.start, len(devices), query.words)
     bits = MAXSENSE.randomize(np.zeros((len(devices), 1), np.uint8), query, coins)
     heard = np.ones(len(bits), np.uint8) if answering is None else answering
-    pool = np.empty(0, np.int32) if query.pool is None else query.pool
-    counts = np.zeros((2, pool.size or query.items), np.int64)
-    key, table = round_key(query.public_seed, query.round), sensing_table(query.parameters["sensing"])
+    key, table, pool = round_key(query.public_seed, query.round), sensing_of(query), items_of(query)
+    counts = np.zeros((2, table.items), np.int64)
     _in_one_go(ratings.model(), coins.master, key, table, pool, coins.first, heard, bits.reshape(-1), counts)
     return bits, counts
 
@@ -106,21 +105,25 @@ def _in_one_go(
     counts: Ints2,
 ) -> None:
     """Turn flips into released bits, as `actors.kernels` makes them, and count as `scores` does."""
-    items, senseable = model.items, pool.size or model.items
-    size = min(model.rated, items - model.rated)
-    marks, stamp, shared, since = np.zeros(items + 1, np.uint8), 0, np.zeros(senseable, np.uint32), 0
-    buffer, words, sensed = np.empty(size + 2, np.uint32), np.empty(CHUNK, np.uint64), np.empty(items + 1, np.uint32)
-    secret, public = ratings_streams(master, first, bits.size), device_streams(key, first, bits.size)
-    for k in range(bits.size):
-        if not heard[k]:
-            continue
-        stamp = next_stamp(marks, stamp)
-        mark_subset(secret[k], items, size, marks, stamp, buffer)
-        many = sense(public[k], senseable, table, words, sensed)
-        bits[k] ^= likes_some(model, secret[k], marks, stamp, pool, sensed, many)
-        count_set(sensed, many, bits[k], shared)
-        since += 1
-        if since == FLUSH:
-            move_out(shared, counts[0], counts[1])
-            since = 0
-    move_out(shared, counts[0], counts[1])
+    marks, stamp, since = np.zeros(model.items + 1, np.uint8), 0, 0
+    shared, seen = np.zeros(table.items + 1, np.uint32), np.zeros(table.items + 1, np.uint16)
+    buffer, sensed = np.empty(model.items + 2, np.uint32), np.empty(table.room, np.uint32)
+    for start in range(0, bits.size, TILE):
+        some = bits[start : start + TILE]
+        secret, public = (
+            ratings_streams(master, first + start, some.size),
+            device_streams(key, first + start, some.size),
+        )
+        for k in range(some.size):
+            if not heard[start + k]:
+                continue
+            stamp = next_stamp(marks, stamp)
+            mark_rated(model, secret[k], marks, stamp, buffer)
+            many = sense(public[k], table, sensed)
+            some[k] ^= likes_some(model, secret[k], marks, stamp, pool, sensed, many)
+            since += 1
+            count_set(sensed, many, some[k], shared, seen, since)
+            if since == FLUSH:
+                move_out(shared, seen, counts[0], counts[1])
+                since = 0
+    move_out(shared, seen, counts[0], counts[1])

@@ -38,7 +38,7 @@ def test_every_allowed_design_has_a_sensing_probability(items: int, data: st.Dat
 def test_all_items_may_be_sensed() -> None:
     design = MaxSense(items=5, rated=3, theta=3)
     assert design.sensing == 1
-    sensing_table(design.sensing)
+    sensing_table(design.sensing, design.items)
 
 
 @pytest.mark.parametrize(

@@ -1,16 +1,16 @@
-"""Sensing sets: the exact law of the gaps, and the sampler tied to it, through what both sides compute."""
+"""Sensing sets: their exact law, and the sampler tied to it, through what both sides compute."""
 
 from __future__ import annotations
 
 import math
-from fractions import Fraction
+from decimal import Decimal, localcontext
 
 import numpy as np
 import pytest
 import worlds
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from reference import gap_law
+from reference import law_of
 from scipy import stats
 from statistical import binomial_bounds, chi_square_fits, normal_radius, rate_fits
 
@@ -25,6 +25,7 @@ from coordinator.server.statistics.scores import aggregate_scores as aggregate
 PROBABILITIES = st.one_of(
     st.floats(0, 1, exclude_min=True), st.floats(1e-5, 0.2), st.integers(1, 5000).map(lambda w: 1 / w)
 )
+ITEMS = st.sampled_from([1, 2, 30, 1000, 3706])
 
 
 def inclusion(query: Query, devices: int) -> Bools:
@@ -45,41 +46,67 @@ def sensed_counts(query: Query, devices: int) -> Ints:
     return aggregate(query, worlds.release_of(query, [0] * devices)).sensed
 
 
+def unhit(sensing: float) -> Decimal:
+    """The exact probability that no place hits an item."""
+    return Decimal(sensing) if sensing > 0.5 else 1 - Decimal(sensing)
+
+
 @settings(max_examples=20)
-@given(PROBABILITIES)
-@example(1.0)
-@example(1 - 2.0**-53)
-@example(0.5)
-@example(1 / 30)
-@example(1e-9)
-@example(5e-324)
-def test_gaps_are_geometric_to_a_64_bit_coin(sensing: float) -> None:
-    """Symbol g has p (1 - p)^g within 2^-64, the escape (1 - p)^255; compared in whole numbers."""
-    law = gap_law(worlds.gap_table(sensing))
+@given(PROBABILITIES, ITEMS)
+@example(1.0, 7)
+@example(1 - 2.0**-53, 1000)
+@example(0.5, 3706)
+@example(1 / 30, 1000)
+@example(1 / 100, 10_000)
+@example(1e-9, 1)
+@example(5e-324, 12)
+def test_the_number_of_places_is_poisson_to_a_64_bit_coin(sensing: float, items: int) -> None:
+    """Number m has ``exp(-mu) mu^m / m!`` within 2^-64, mu being ``-N ln(1 - p)`` and what refused halves cost."""
+    law = law_of(worlds.number_table(sensing, items))
     assert sum(law.values()) == 1
-    sensed, whole = Fraction(sensing).as_integer_ratio()
-    missed, shift, power = whole - sensed, whole.bit_length() - 1, 1
-    for gap in range(255):
-        weight = law.pop((gap + 1, 1), Fraction(0)) * 2**64
-        assert weight.denominator == 1
-        exact, scale = sensed * power << 64, shift * (gap + 1)
-        assert abs((int(weight) << scale) - exact) <= 1 << scale
-        power *= missed
-    escape = law.pop((255, 0), Fraction(0)) * 2**64
-    assert abs((int(escape) << shift * 255) - (power << 64)) <= 1 << shift * 255
-    assert not any(law.values())
+    with localcontext(prec=100):
+        mean = -unhit(sensing).ln() * 2**32 / (2**32 // items)
+        exact, past = (-mean).exp(), 0
+        for number in range(max(law) + 1):
+            weight = law.get(number, 0) * 2**64
+            assert weight == int(weight)
+            assert abs(int(weight) - exact * 2**64) <= 1
+            past, exact = past + int(weight), exact * mean / (number + 1)
+        assert past == 2**64
+
+
+def none_hit(sensing: float, items: int, some: int) -> Decimal:
+    """The exact probability that none of ``some`` items is hit, as the table and halves of words make it."""
+    share = Decimal(some * (2**32 // items)) / 2**32
+    law = law_of(worlds.number_table(sensing, items))
+    total = Decimal(0)
+    for number, weight in law.items():
+        total += int(weight * 2**64) * ((1 - share) ** number if number else Decimal(1))
+    return total / 2**64
+
+
+@pytest.mark.parametrize(
+    ("sensing", "items"), [(1 / 30, 1000), (0.01, 10_000), (0.5, 3), (0.5, 700), (0.9, 64), (0.02, 3706)]
+)
+def test_items_are_sensed_independently_with_probability_p_exactly(sensing: float, items: int) -> None:
+    """Any k items are all missed with probability ``(1 - p)^k``, which no other law does; twin: a p wrong by 1e-9."""
+    with localcontext(prec=100):
+        for some in {1, 2, 3, items // 2, items}:
+            found = none_hit(sensing, items, some)
+            assert abs(found - unhit(sensing) ** some) < Decimal(2) ** -54
+        assert abs(none_hit(sensing, items, 1) - unhit(sensing + 1e-9)) > Decimal(2) ** -54
 
 
 @pytest.mark.parametrize("sensing", [0.0, -0.1, 1.0000001, 2, math.nan, math.inf, -math.inf])
 def test_impossible_probabilities_are_refused_in_one_line(sensing: float) -> None:
     with pytest.raises(InputError, match=r"\(0, 1\]") as caught:
-        sensing_table(sensing)
+        sensing_table(sensing, 10)
     assert str(sensing) in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
 def test_a_table_cannot_be_changed_for_the_next_one_who_asks() -> None:
-    for part in sensing_table(0.25):
+    for part in sensing_table(0.25, 10)[:2]:
         with pytest.raises(ValueError, match="read-only"):
             part[0] = 0
 

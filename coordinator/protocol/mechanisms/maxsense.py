@@ -5,7 +5,7 @@ from __future__ import annotations
 from coordinator.protocol.channels import IndependentBits, flipped_bits
 from coordinator.protocol.messages import Query
 from coordinator.protocol.public_half import PublicHalf
-from coordinator.protocol.sensing import sensing_table
+from coordinator.protocol.sensing import sensing_of
 
 
 class MaxSense(PublicHalf):
@@ -17,7 +17,7 @@ class MaxSense(PublicHalf):
 
     def check(self, query: Query) -> None:
         """Refuse a sensing probability that is none."""
-        sensing_table(query.parameters["sensing"])
+        sensing_of(query)
 
     def channel(self, query: Query) -> IndependentBits:
         """Return the flip of the one bit."""

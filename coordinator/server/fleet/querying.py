@@ -1,4 +1,4 @@
-"""Rounds of queries on Ray: an aggregator adds up every block's release on the node where it is stored."""
+"""Rounds of queries on Ray: an aggregator adds up every block's release on the node where it is stored, or its host."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Querying:
 
     def __init__(self, cohorts: Cohorts, layout: Layout, own: Own | None, *, more: Count, retried: Count) -> None:
         self._cohorts, self._layout, self._more, self._retried = cohorts, layout, more, retried
-        self._pool = start_aggregators(layout.workers, own)
+        self._pool = start_aggregators(1 if cohorts.sums else layout.workers, own)
         self._free: deque[Any] = deque()
         self._answers = 0
 
@@ -70,16 +70,20 @@ class Querying:
         """Ask all blocks of one round as its panel decides."""
         query = ray.put(ask.query)
         panel = Panel(self._blocks(ask), lambda *_: None, window=WINDOW * self._layout.workers)
-        self._free = deque(self._pool * WINDOW)
+        self._free = deque(itertools.islice(itertools.cycle(self._pool), WINDOW * self._layout.workers))
         sent: dict[Any, tuple[Any, Any]] = {}
         partial: deque[Any] = deque()
 
         def send(question: Question) -> Flight:
             block = question.block
-            answer = block.host.ask.remote(query, block.first, block.stop)
             aggregator = self._free.popleft()
-            adding_up = aggregator.aggregate.options(num_returns=2)
-            statistic, sealed = adding_up.remote(query, answer, block.first, block.stop)
+            if self._cohorts.sums:
+                statistic, sealed = block.host.answer.options(num_returns=2).remote(query, block.first, block.stop)
+                answer = sealed
+            else:
+                answer = block.host.ask.remote(query, block.first, block.stop)
+                adding_up = aggregator.aggregate.options(num_returns=2)
+                statistic, sealed = adding_up.remote(query, answer, block.first, block.stop)
             sent[sealed] = aggregator, statistic
             return Flight(question, answer, sealed)
 

@@ -15,7 +15,7 @@ from coordinator.protocol.messages import Release, pack, unpack
 
 DIGEST = 32
 """Bytes of a digest."""
-LEAF, LEAF_BITS = 1 << 17, 1 << 24
+LEAF, LEAF_BITS = 1 << 19, 1 << 24
 """Most devices, and most of their bits, that are digested together."""
 
 

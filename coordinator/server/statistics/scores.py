@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numba import uint32
+from numba import uint16, uint32
 
-from coordinator.protocol.arrays import Bits, Counts, Ints, Ints2, Words
+from coordinator.protocol.arrays import Bits, Counts, Halves, Ints, Ints2, Words
 from coordinator.protocol.coins import round_key
 from coordinator.protocol.compiled import compiled, inlined
 from coordinator.protocol.messages import Query, Release
-from coordinator.protocol.sensing import SensingTable, sensing_table
-from coordinator.protocol.sensing_sets import CHUNK, sense
+from coordinator.protocol.sensing import SensingTable, sensing_of
+from coordinator.protocol.sensing_sets import sense
 from coordinator.protocol.streams import device_streams
 from coordinator.server.statistics.statistic import Statistic
 
@@ -57,48 +57,53 @@ class ScoreStatistic(Statistic):
 
 
 @inlined
-def move_out(counts: Counts, sensed: Ints, scores: Ints) -> None:
+def move_out(counts: Counts, seen: Halves, sensed: Ints, scores: Ints) -> None:
     """Move both counts of every item out of their shared words; after at most `FLUSH` devices."""
-    sensed += counts & uint32(0xFFFF)
-    scores += counts >> uint32(16)
+    sensed += counts[: sensed.size] & uint32(0xFFFF)
+    scores += counts[: sensed.size] >> uint32(16)
     counts[:] = 0
+    seen[:] = 0
 
 
 @inlined
-def count_set(members: Counts, many: int, bit: int, counts: Counts) -> None:
-    """Count one device's sensing set and its bit: both counts of an item share a word, one addition an item."""
-    unit = uint32(1) + (uint32(bit) << uint32(16))
+def count_set(members: Counts, many: int, bit: int, counts: Counts, seen: Halves, number: int) -> None:
+    """Count one device's sensing set and its bit: both counts of an item share a word, one addition an item.
+
+    ``number`` is the device's since counts were moved out, from 1 on. An item that it has ``seen`` counts no more.
+    """
+    unit, ours = uint32(1) + (uint32(bit) << uint32(16)), uint16(number)
     for j in range(many):
-        counts[members[j]] += unit
+        item = members[j]
+        if seen[item] != ours:
+            counts[item] += unit
+            seen[item] = ours
 
 
 @compiled
 def _add_up(
-    items: int, key: Words, table: SensingTable, first: int, bits: Bits, answered: Bits, sensed: Ints, scores: Ints
+    key: Words, table: SensingTable, first: int, bits: Bits, answered: Bits, sensed: Ints, scores: Ints
 ) -> None:
-    """Regenerate every answering device's sensing set and count."""
-    counts, since = np.zeros(items, np.uint32), 0
-    words, members = np.empty(CHUNK, np.uint64), np.empty(items + 1, np.uint32)
-    streams = device_streams(key, first, bits.size)
+    """Regenerate every answering device's sensing set and count; what is no item has a count behind all items."""
+    counts, seen, since = np.zeros(table.items + 1, np.uint32), np.zeros(table.items + 1, np.uint16), 0
+    members, streams = np.empty(table.room, np.uint32), device_streams(key, first, bits.size)
     for k in range(bits.size):
         if answered[k]:
-            count_set(members, sense(streams[k], items, table, words, members), bits[k], counts)
             since += 1
+            count_set(members, sense(streams[k], table, members), bits[k], counts, seen, since)
             if since == FLUSH:
-                move_out(counts, sensed, scores)
+                move_out(counts, seen, sensed, scores)
                 since = 0
-    move_out(counts, sensed, scores)
+    move_out(counts, seen, sensed, scores)
 
 
 def aggregate_scores(query: Query, release: Release) -> ScoreStatistic:
     """Return the statistic of one block's release, regenerating the sensing sets; see `aggregation.aggregate`."""
     release.require(query)
     answered = release.answered_mask()
-    senseable = query.items if query.pool is None else query.pool.size
-    counts = np.zeros((2, senseable), np.int64)
-    key, table = round_key(query.public_seed, query.round), sensing_table(query.parameters["sensing"])
+    key, table = round_key(query.public_seed, query.round), sensing_of(query)
+    counts = np.zeros((2, table.items), np.int64)
     bits = release.unpacked()[:, 0] & answered
-    _add_up(senseable, key, table, release.first, bits, answered.view(np.uint8), counts[0], counts[1])
+    _add_up(key, table, release.first, bits, answered.view(np.uint8), counts[0], counts[1])
     return score_statistic(query, release, counts)
 
 
