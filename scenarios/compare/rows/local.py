@@ -31,7 +31,7 @@ class Local(Row):
     design : str
         The mechanism's name there.
     settings : callable
-        Its settings from the comparison's public constants.
+        Its settings from the comparison's public constants and the number of items.
     law : callable
         Draws the sum of so many answers; see `scenarios.compare.laws`.
     """
@@ -40,7 +40,7 @@ class Local(Row):
     order: int
     design: str
     law: laws.Law
-    settings: Callable[[Comparison], Mapping[str, Any]] = lambda _: {}
+    settings: Callable[[Comparison, int], Mapping[str, Any]] = lambda *_: {}
 
     trust_model: ClassVar[str] = "local"
     asks: ClassVar[frozenset[str]] = frozenset({"epsilon", "scale"})
@@ -54,7 +54,7 @@ class Local(Row):
             rated=min(asked.wanted.likes, world.items),
             epsilon="inf" if asked.epsilon is None else asked.epsilon,
             seed=asked.seed,
-            **self.settings(asked.wanted),
+            **self.settings(asked.wanted, world.items),
         )
         return one.complete(items=world.items)
 
@@ -90,10 +90,10 @@ class Local(Row):
         return learned(learner_of(scenario), query, statistic, users=asked.users)
 
 
-SET = Local("set", 40, "set", laws.set_counts, lambda told: {"padded": told.likes})
+SET = Local("set", 40, "set", laws.set_counts, lambda told, items: {"padded": min(told.likes, items)})
 ROWS = (
     Local("subset", 10, "subset", laws.subset_counts),
     Local("sign", 20, "sign", laws.sign_agreements),
-    Local("MaxSense", 30, "maxsense", laws.sensed_scores, lambda told: {"theta": told.sensed}),
+    Local("MaxSense", 30, "maxsense", laws.sensed_scores, lambda told, _: {"theta": told.sensed}),
     SET,
 )
