@@ -13,6 +13,7 @@ from numba import uint8, uint32, uint64
 
 from actors.seeds import ratings_streams
 from coordinator.protocol.arrays import Bits, Bits2, Bools2, Counts, Indices, Indices2, Words
+from coordinator.protocol.bit_tricks import zeros_below
 from coordinator.protocol.compiled import compiled, inlined
 from coordinator.protocol.hashing import draw
 
@@ -125,20 +126,21 @@ def next_stamp(marks: Bits, stamp: int) -> int:
 @compiled
 def block_model_rated(model: BlockModelRatings, master: Words, first: int, items: Indices2, likes: Bools2) -> None:
     """Write the rated items of synthetic devices, ascending, and whether each was liked: shapes (devices, w)."""
-    many, inverted = model.items, 2 * model.rated > model.items
-    size = many - model.rated if inverted else model.rated
-    marks, buffer = np.zeros(many + 1, np.uint8), np.empty(size + 2, np.uint32)
+    many = model.items
+    marks, stamp, buffer = np.zeros(many + 1, np.uint8), 0, np.empty(many + 2, np.uint32)
+    rated, held = np.empty(many + 1, np.uint32), np.zeros(-(-many // 64), np.uint64)
     secret = ratings_streams(master, first, items.shape[0])
     for k in range(items.shape[0]):
-        marks[:] = 0
         stream = secret[k]
-        mark_subset(stream, many, size, marks, 1, buffer)
-        like = model.like[device_class(stream, model.class_marks)]
-        found = 0
-        for item in range(many):
-            if (marks[item] == 1) != inverted:
-                items[k, found] = item
-                likes[k, found] = likes_item(stream, item, like[model.clusters[item]])
+        stamp = list_rated(stream, many, model.rated, marks, stamp, buffer, rated)
+        for item in rated[: model.rated]:
+            held[item >> 6] |= uint64(1) << uint64(item & 63)
+        like, found = model.like[device_class(stream, model.class_marks)], 0
+        for word in range(held.size):
+            while held[word]:
+                item = 64 * word + zeros_below(held[word])
+                held[word] &= held[word] - uint64(1)
+                items[k, found], likes[k, found] = item, likes_item(stream, item, like[model.clusters[item]])
                 found += 1
 
 

@@ -8,7 +8,7 @@ from actors.block_model import BlockModelRatings, device_class, likes_item, list
 from actors.kernels import StoredOpinions
 from actors.seeds import ratings_streams
 from coordinator.protocol.arrays import Indices, Indices2, Words
-from coordinator.protocol.compiled import compiled
+from coordinator.protocol.compiled import compiled, inlined
 from coordinator.protocol.sign_streams import sign_bit
 from coordinator.protocol.streams import device_streams
 
@@ -23,11 +23,11 @@ def places_in(pool: Indices, items: int) -> Indices:
     return places
 
 
-@compiled
-def _add_rating(stream: np.uint64, place: int, words: int, value: int, sums: Indices) -> None:
-    """Add what one rating counts to the sum of every sign vector, under its sign."""
-    for vector in range(sums.size):
-        sums[vector] += value if sign_bit(stream, vector * words, place) == 1 else -value
+@inlined
+def _add_rating(stream: np.uint64, place: int, words: int, value: int, sums: Indices2, device: int) -> None:
+    """Add what one rating counts to the device's sum of every sign vector, under its sign; no branch follows a coin."""
+    for vector in range(sums.shape[1]):
+        sums[device, vector] += value * (2 * int(sign_bit(stream, vector * words, place)) - 1)
 
 
 @compiled
@@ -57,8 +57,8 @@ def block_model_signs(
         for item in rated[: model.rated]:
             if places[item] >= 0:
                 liked = likes_item(stream, item, like[model.clusters[item]])
-                value = (unit if liked else -unit) - centres[places[item]]
-                _add_rating(public[k], places[item], words, value, sums[k])
+                value = unit * (2 * int(liked) - 1) - centres[places[item]]
+                _add_rating(public[k], places[item], words, value, sums, k)
 
 
 @compiled
@@ -74,4 +74,4 @@ def stored_signs(
             place = places[opinions.rated[at]]
             if place >= 0:
                 value = (unit if opinions.likes[at] else -unit) - centres[place]
-                _add_rating(public[k], place, words, value, sums[k])
+                _add_rating(public[k], place, words, value, sums, k)

@@ -16,6 +16,7 @@ from actors.coins import Coins
 from actors.packed import as_bytes, put_number, put_row, room_for
 from actors.words import AHEAD, draw_words, uniform
 from coordinator.protocol.arrays import Bits, Bools, Indices2, Words
+from coordinator.protocol.bit_tricks import ones
 from coordinator.protocol.channels import SubsetChannel
 from coordinator.protocol.compiled import compiled, inlined
 
@@ -64,7 +65,7 @@ def _adjust(
     """Add or strike uniform values until there are ``wanted`` that are not barred; return the halves drawn by now."""
     found = 0
     for k in range(told.size):
-        found += _ones(told[k])
+        found += ones(told[k])
     while found != wanted:
         value, halves = uniform(low, high, ahead, halves, values)
         word, bit = value >> 6, _bit(value)
@@ -76,14 +77,6 @@ def _adjust(
             told[word] |= bit
             found += 1
     return halves
-
-
-@inlined
-def _ones(word: np.uint64) -> int:
-    word -= (word >> uint64(1)) & uint64(0x5555555555555555)
-    word = (word & uint64(0x3333333333333333)) + ((word >> uint64(2)) & uint64(0x3333333333333333))
-    word = (word + (word >> uint64(4))) & uint64(0x0F0F0F0F0F0F0F0F)
-    return int((word * uint64(0x0101010101010101)) >> uint64(56))
 
 
 @inlined
@@ -111,7 +104,7 @@ def _leading(word: np.uint64) -> int:
     word |= word >> uint64(8)
     word |= word >> uint64(16)
     word |= word >> uint64(32)
-    return 64 - _ones(word)
+    return 64 - ones(word)
 
 
 @compiled

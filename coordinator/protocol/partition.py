@@ -15,7 +15,7 @@ from coordinator.protocol.uniform import LOW, below
 def random_order(stream: np.uint64, order: Counts, swaps: Counts, chosen: Counts) -> None:
     """Write the first items of one device's uniformly random order of all items; sets are its stretches.
 
-    A Fisher-Yates shuffle that stops after ``chosen.size`` places and takes its steps back, so that the next device
+    A Fisher-Yates shuffle that stops after ``chosen.size`` places and puts back what it moved, so that the next device
     starts from the same order, whoever came before.
 
     Parameters
@@ -40,5 +40,7 @@ def random_order(stream: np.uint64, order: Counts, swaps: Counts, chosen: Counts
     for k in range(count):
         chosen[k] = order[swaps[k]]
         order[swaps[k]] = order[k]
-    for k in range(count - 1, -1, -1):
-        order[swaps[k]] = chosen[k]
+    for k in range(count):
+        order[swaps[k]] = swaps[k]
+    for k in range(count):
+        order[k] = k

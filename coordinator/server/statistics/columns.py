@@ -6,6 +6,7 @@ import numpy as np
 from numba import uint64
 
 from coordinator.protocol.arrays import Bits, Ints, Words, Words2
+from coordinator.protocol.bit_tricks import ones
 from coordinator.protocol.compiled import compiled, inlined
 from coordinator.protocol.messages import Query, Release
 from coordinator.protocol.subset_form import is_listed, value_bits
@@ -21,7 +22,7 @@ def column_counts(release: Release) -> Ints:
     heard[:-1] = np.where(release.answered_mask(), _ALL, np.uint64(0))
     planes, waiting = planes_for(heard.size, release.width)
     counts = np.zeros(planes.shape[1] * 64, np.int64)
-    _add_rows(_words(release), release.width, heard, planes, waiting, counts)
+    _add_rows(words_of(release), release.width, heard, planes, waiting, counts)
     return np.ascontiguousarray(counts.reshape(-1, 64)[:, ::-1]).ravel()[: release.width]  # first bits are the highest
 
 
@@ -34,7 +35,7 @@ def subset_counts(query: Query, release: Release, *, values: int, chosen: int) -
         If a release is no subset of ``chosen`` values.
     """
     release.require(query)
-    words, answered = _words(release), release.answered_mask().view(np.uint8)
+    words, answered = words_of(release), release.answered_mask().view(np.uint8)
     if is_listed(values, chosen):
         counts = np.zeros(values, np.int64)
         fits = _add_lists(words, chosen, value_bits(values), answered, counts)
@@ -46,7 +47,7 @@ def subset_counts(query: Query, release: Release, *, values: int, chosen: int) -
     return counts
 
 
-def _words(release: Release) -> Words:
+def words_of(release: Release) -> Words:
     """Return a release's bits as words, the first bit the highest, with words for one more row behind them."""
     words = np.zeros(-(-len(release.bits) // 8) + release.width // 64 + 3, np.uint64)
     words.view(np.uint8)[: len(release.bits)] = np.frombuffer(release.bits, np.uint8)
@@ -54,7 +55,7 @@ def _words(release: Release) -> Words:
 
 
 @inlined
-def _part(words: Words, word: int, shift: np.uint64) -> np.uint64:
+def part_of(words: Words, word: int, shift: np.uint64) -> np.uint64:
     """Return 64 bits, starting at bit ``shift`` of a word."""
     part: np.uint64 = (words[word] << shift) | ((words[word + 1] >> uint64(1)) >> (uint64(63) - shift))
     return part
@@ -67,8 +68,8 @@ def _add_pair(words: Words, width: int, row: int, heard: Words, plane: Words, ca
     first, shift, heard_a = start >> 6, uint64(start & 63), heard[row]
     second, turn, heard_b = other >> 6, uint64(other & 63), heard[row + 1]
     for w in range(plane.size):
-        a = _part(words, first + w, shift) & heard_a
-        b = _part(words, second + w, turn) & heard_b
+        a = part_of(words, first + w, shift) & heard_a
+        b = part_of(words, second + w, turn) & heard_b
         one = plane[w]
         carry[w] = (a & b) | ((a ^ b) & one)
         plane[w] = a ^ b ^ one
@@ -91,7 +92,7 @@ def _add_lists(words: Words, chosen: int, bits: int, answered: Bits, counts: Int
         if answered[k]:
             last, start = -1, k * chosen * bits
             for place in range(start, start + chosen * bits, bits):
-                value = int(_part(words, place >> 6, uint64(place & 63)) >> uint64(64 - bits))
+                value = int(part_of(words, place >> 6, uint64(place & 63)) >> uint64(64 - bits))
                 if not last < value < counts.size:
                     return False
                 counts[value] += 1
@@ -105,15 +106,12 @@ def _are_subsets(words: Words, width: int, chosen: int, answered: Bits) -> bool:
     many, tail = -(-width // 64), _ALL << uint64(-width & 63)
     for k in range(answered.size):
         if answered[k]:
-            found, start = uint64(0), k * width
+            found, start = 0, k * width
             for w in range(many):
-                part = _part(words, (start >> 6) + w, uint64(start & 63))
+                part = part_of(words, (start >> 6) + w, uint64(start & 63))
                 if w == many - 1:
                     part &= tail
-                part -= (part >> uint64(1)) & uint64(0x5555555555555555)
-                part = (part & uint64(0x3333333333333333)) + ((part >> uint64(2)) & uint64(0x3333333333333333))
-                part = (part + (part >> uint64(4))) & uint64(0x0F0F0F0F0F0F0F0F)
-                found += (part * uint64(0x0101010101010101)) >> uint64(56)
-            if found != uint64(chosen):
+                found += ones(part)
+            if found != chosen:
                 return False
     return True

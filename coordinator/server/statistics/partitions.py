@@ -10,7 +10,7 @@ from coordinator.protocol.compiled import compiled
 from coordinator.protocol.messages import Query, Release
 from coordinator.protocol.partition import random_order
 from coordinator.protocol.streams import device_streams
-from coordinator.server.statistics.scores import ScoreStatistic
+from coordinator.server.statistics.scores import FLUSH, ScoreStatistic, count_set, move_out
 
 
 @compiled
@@ -20,14 +20,19 @@ def _add_up(key: Words, set_size: int, first: int, bits: Bits2, answered: Bits, 
         np.arange(sensed.size).astype(np.uint32),
         np.empty(min(sensed.size, set_size * bits.shape[1]), np.uint32),
     )
-    swaps = np.empty_like(chosen)
+    swaps, counts, since = np.empty_like(chosen), np.zeros(sensed.size, np.uint32), 0
     streams = device_streams(key, first, len(bits))
     for k in range(len(bits)):
         if answered[k]:
             random_order(streams[k], order, swaps, chosen)
-            for place in range(chosen.size):
-                sensed[chosen[place]] += 1
-                scores[chosen[place]] += bits[k, place // set_size]
+            for question in range(bits.shape[1]):
+                members = chosen[question * set_size : (question + 1) * set_size]
+                count_set(members, members.size, bits[k, question], counts)
+            since += 1
+            if since == FLUSH:
+                move_out(counts, sensed, scores)
+                since = 0
+    move_out(counts, sensed, scores)
 
 
 def aggregate_partition(query: Query, release: Release) -> ScoreStatistic:
