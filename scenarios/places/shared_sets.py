@@ -124,6 +124,7 @@ def _in_one_go(
             since += 1
             count_set(sensed, many, some[k], shared, seen, since)
             if since == FLUSH:
-                move_out(shared, seen, counts[0], counts[1])
+                move_out(shared, counts[0], counts[1])
+                seen[:] = 0
                 since = 0
-    move_out(shared, seen, counts[0], counts[1])
+    move_out(shared, counts[0], counts[1])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numba import uint32
 
 from coordinator.protocol.arrays import Bits, Bits2, Ints, Words
 from coordinator.protocol.coins import round_key
@@ -10,7 +11,7 @@ from coordinator.protocol.compiled import compiled
 from coordinator.protocol.messages import Query, Release
 from coordinator.protocol.partition import random_order
 from coordinator.protocol.streams import device_streams
-from coordinator.server.statistics.scores import FLUSH, ScoreStatistic, count_set, move_out
+from coordinator.server.statistics.scores import FLUSH, ScoreStatistic, move_out
 
 
 @compiled
@@ -26,8 +27,9 @@ def _add_up(key: Words, set_size: int, first: int, bits: Bits2, answered: Bits, 
         if answered[k]:
             random_order(streams[k], order, swaps, chosen)
             for question in range(bits.shape[1]):
-                members = chosen[question * set_size : (question + 1) * set_size]
-                count_set(members, members.size, bits[k, question], counts)
+                unit = uint32(1) + (uint32(bits[k, question]) << uint32(16))
+                for item in chosen[question * set_size : (question + 1) * set_size]:
+                    counts[item] += unit
             since += 1
             if since == FLUSH:
                 move_out(counts, sensed, scores)

@@ -57,12 +57,11 @@ class ScoreStatistic(Statistic):
 
 
 @inlined
-def move_out(counts: Counts, seen: Halves, sensed: Ints, scores: Ints) -> None:
+def move_out(counts: Counts, sensed: Ints, scores: Ints) -> None:
     """Move both counts of every item out of their shared words; after at most `FLUSH` devices."""
     sensed += counts[: sensed.size] & uint32(0xFFFF)
     scores += counts[: sensed.size] >> uint32(16)
     counts[:] = 0
-    seen[:] = 0
 
 
 @inlined
@@ -91,9 +90,10 @@ def _add_up(
             since += 1
             count_set(members, sense(streams[k], table, members), bits[k], counts, seen, since)
             if since == FLUSH:
-                move_out(counts, seen, sensed, scores)
+                move_out(counts, sensed, scores)
+                seen[:] = 0
                 since = 0
-    move_out(counts, seen, sensed, scores)
+    move_out(counts, sensed, scores)
 
 
 def aggregate_scores(query: Query, release: Release) -> ScoreStatistic:
