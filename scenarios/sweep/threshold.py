@@ -22,6 +22,7 @@ from scenarios.run.experiment import Run, run
 from scenarios.run.popularity import liked_share, top_share
 from scenarios.sweep.axes import LABELS, TOP, Criterion
 from scenarios.sweep.prefixes import Prefixes
+from scenarios.sweep.reruns import Reruns
 from scenarios.theory.predictors import predictor
 from scenarios.theory.separability import inseparable
 from scenarios.theory.toy_prediction import query_users
@@ -164,7 +165,7 @@ def measure(unit: Unit) -> Measured:
     if adapts(unit.scenario):
         thresholds, devices = _answered_at_stop(unit)
         return Measured(thresholds=thresholds, devices=devices, seconds=time.perf_counter() - begin)
-    prefixes = Prefixes(unit.scenario)
+    prefixes = Reruns(unit.scenario) if unit.scenario.half.in_groups else Prefixes(unit.scenario)
     thresholds = _crossings(unit, prefixes)
     accuracies = {
         decoder: prefixes.scores(probe, decoder).accuracy
@@ -175,7 +176,7 @@ def measure(unit: Unit) -> Measured:
     return Measured(thresholds=thresholds, devices=prefixes.simulated, seconds=seconds, accuracies=accuracies)
 
 
-def _crossings(unit: Unit, prefixes: Prefixes) -> tuple[Threshold, ...]:
+def _crossings(unit: Unit, prefixes: Prefixes | Reruns) -> tuple[Threshold, ...]:
     most = unit.scenario.users or 0
 
     def threshold(decoder: str, criterion: str) -> int | None:

@@ -22,7 +22,7 @@ from scenarios.run.columns import COLUMNS
 from scenarios.run.popularity import liked_share, rank_correlation, ranks, top_share
 from scenarios.run.results import record
 
-RANKING = ["maxsense", "multi-maxsense", "sign", "grr", "oue", "olh", "hadamard", "subset", "set"]
+RANKING = ["maxsense", "multi-maxsense", "sign", "grr", "oue", "olh", "hadamard", "subset", "set", "pairs"]
 
 
 @pytest.fixture

@@ -131,10 +131,17 @@ def unit(scenario: Scenario, **changes: Any) -> Unit:
     return Unit(scenario=scenario, **{**values, **changes})
 
 
-def test_a_unit_finds_what_bisection_over_whole_runs_finds() -> None:
-    scenario = small(users=10**6, epsilon=2, seed=5)
-    found = measure(unit(scenario))
-    assert set(users_of(found)) == {(d, c) for d in ("centred", "paper") for c in ("exact", "share")}
+@pytest.mark.parametrize(
+    ("scenario", "decoders"),
+    [
+        (small(users=10**6, epsilon=2, seed=5), ("centred", "paper")),
+        (small(users=10**6, epsilon=2, seed=5, design="pairs", pair_items=20), ("k-means",)),
+    ],
+    ids=["prefixes", "groups, whose sizes change with the users"],
+)
+def test_a_unit_finds_what_bisection_over_whole_runs_finds(scenario: Scenario, decoders: tuple[str, ...]) -> None:
+    found = measure(unit(scenario, decoders=decoders))
+    assert set(users_of(found)) == {(d, c) for d in decoders for c in ("exact", "share")}
     for (decoder, criterion), users in users_of(found).items():
 
         def right(size: int, decoder: str = decoder, criterion: str = criterion) -> bool:

@@ -14,6 +14,11 @@ from coordinator.protocol.public_half import require_whole_parameter
 from coordinator.protocol.subset_form import CHOSEN, PADDED, subset_form
 
 
+def padded_values(query: Query) -> int:
+    """Return the number of values: items that are asked about, and dummies."""
+    return asked(query) + int(query.parameters[PADDED])
+
+
 class Set(OneItem):
     """Questions are the values of a subset, by their numbers; or all values, a bit each, where that is shorter."""
 

@@ -11,7 +11,7 @@ from pydantic import Field
 from coordinator.protocol.arrays import Ints
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.mechanisms.set import Set
+from coordinator.protocol.mechanisms.set import padded_values
 from coordinator.protocol.messages import Query, Release
 from coordinator.protocol.one_item import asked
 from coordinator.protocol.subset_form import CHOSEN, PADDED
@@ -93,7 +93,7 @@ class SetHalf(FrequencyHalf):
         """Return how many devices named each value, dummies behind the items."""
         from coordinator.server.statistics.columns import subset_counts
 
-        return subset_counts(query, release, values=Set().values(query), chosen=int(query.parameters[CHOSEN]))
+        return subset_counts(query, release, values=padded_values(query), chosen=int(query.parameters[CHOSEN]))
 
     def moments(self, settings: Settings, world: World) -> FrequencyMoments | None:
         """Return what one round about all items tells of each cluster."""
