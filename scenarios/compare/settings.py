@@ -78,60 +78,66 @@ class Comparison(BaseModel):
 
     ratings: GivenPath = Field(description="The file of ratings.")
     columns: Annotated[Columns | None, BeforeValidator(_columns)] = Field(
-        None,
+        default=None,
         description="Names of the user, item and rating columns, perhaps of times; two where what is seen is liked; "
         "numbers from 1 where the file has no line of names.",
     )
     duplicates: Literal["last", "first", "mean"] | None = Field(
-        None, description="Which rating counts of an item that was rated again: last, first or mean [refused]."
+        default=None, description="Which rating counts of an item that was rated again: last, first or mean [refused]."
     )
-    min_ratings: Annotated[int, Field(ge=1)] = Field(1, description="People with fewer ratings are left out [1].")
+    min_ratings: Annotated[int, Field(ge=1)] = Field(
+        default=1, description="People with fewer ratings are left out [1]."
+    )
     split_by: Literal["random", "time"] = Field(
-        "random", description="Hold out ratings at random, or everybody's latest, where the file has times [random]."
+        default="random",
+        description="Hold out ratings at random, or everybody's latest, where the file has times [random].",
     )
-    like_from: float | None = Field(None, description=LIKE_FROM)
+    like_from: float | None = Field(default=None, description=LIKE_FROM)
     features: GivenPath | None = Field(
-        None, description="Public features of items: a CSV with their ids, and columns of words split by '|'."
+        default=None, description="Public features of items: a CSV with their ids, and columns of words split by '|'."
     )
     held_out: Annotated[float, Field(gt=0, lt=1)] = Field(
-        0.2, description="Share of everybody's likes, and of dislikes, that is held out [0.2]."
+        default=0.2, description="Share of everybody's likes, and of dislikes, that is held out [0.2]."
     )
     epsilon: Annotated[tuple[Epsilon, ...], BeforeValidator(_epsilons)] = Field(
-        "0.5,1,2,4,8,inf", validate_default=True, description="Privacy in nats, by ',' [0.5,1,2,4,8,inf]."
+        default="0.5,1,2,4,8,inf", validate_default=True, description="Privacy in nats, by ',' [0.5,1,2,4,8,inf]."
     )
     scale: Annotated[tuple[int, ...], BeforeValidator(_scales)] = Field(
-        (1, 10, 100, 1000), description="People, as multiples of the file's, drawn with replacement [1,10,100,1000]."
+        default=(1, 10, 100, 1000),
+        description="People, as multiples of the file's, drawn with replacement [1,10,100,1000].",
     )
     trust_models: Annotated[tuple[str, ...], BeforeValidator(_models)] = Field(
-        TRUST_MODELS, description=f"Some of {', '.join(TRUST_MODELS)}, by ',' [all]."
+        default=TRUST_MODELS, description=f"Some of {', '.join(TRUST_MODELS)}, by ',' [all]."
     )
     mechanisms: Annotated[tuple[str, ...] | None, BeforeValidator(_names)] = Field(
-        None, description="Some of their rows, by ',', such as set or EASE [all]."
+        default=None, description="Some of their rows, by ',', such as set or EASE [all]."
     )
     public: Annotated[tuple[float, ...], BeforeValidator(_shares)] = Field(
-        (0.01, 0.05, 0.2), description="Two-tier: shares of people whose ratings are public [0.01,0.05,0.2]."
+        default=(0.01, 0.05, 0.2), description="Two-tier: shares of people whose ratings are public [0.01,0.05,0.2]."
     )
-    seeds: Annotated[int, Field(ge=1)] = Field(3, description="Splits, each with its own coins [3].")
-    seed: Seed = Field(0, description=SEED)
+    seeds: Annotated[int, Field(ge=1)] = Field(default=3, description="Splits, each with its own coins [3].")
+    seed: Seed = Field(default=0, description=SEED)
     devices: Annotated[int, Field(ge=0)] = Field(
-        1_000_000,
+        default=1_000_000,
         description="Up to so many devices answer one by one; of more the sum is drawn from its law [1000000].",
     )
     likes: Annotated[int, Field(ge=1)] = Field(
-        50, description="Public: likes w that sets are padded or cut to, and a typical person has [50]."
+        default=50, description="Public: likes w that sets are padded or cut to, and a typical person has [50]."
     )
     sensed: Annotated[float, Field(gt=0)] = Field(
-        0.5, description="Public: MaxSense senses an item with this probability over --likes [0.5]."
+        default=0.5, description="Public: MaxSense senses an item with this probability over --likes [0.5]."
     )
-    neighbours: Annotated[int, Field(ge=1)] = Field(100, description="Item kNN: neighbours of an item [100].")
-    rank: Annotated[int, Field(ge=1)] = Field(16, description="Truncated SVD: its rank [16].")
-    ridge: Annotated[float, Field(gt=0)] = Field(200.0, description="EASE: its ridge [200].")
+    neighbours: Annotated[int, Field(ge=1)] = Field(default=100, description="Item kNN: neighbours of an item [100].")
+    rank: Annotated[int, Field(ge=1)] = Field(default=16, description="Truncated SVD: its rank [16].")
+    ridge: Annotated[float, Field(gt=0)] = Field(default=200.0, description="EASE: its ridge [200].")
     curated: Annotated[int, Field(ge=1)] = Field(
-        10, description="Public: likes of a person that a curator counts [10]."
+        default=10, description="Public: likes of a person that a curator counts [10]."
     )
-    top: Annotated[int, Field(ge=11)] = Field(400, description="Public: items M whose pairs a curator counts [400].")
+    top: Annotated[int, Field(ge=11)] = Field(
+        default=400, description="Public: items M whose pairs a curator counts [400]."
+    )
     co_liked: Annotated[int, Field(ge=2)] = Field(
-        30, description="Public: likes of a person whose pairs a curator counts [30]."
+        default=30, description="Public: likes of a person whose pairs a curator counts [30]."
     )
 
     def content(self) -> dict[str, Any]:

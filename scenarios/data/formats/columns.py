@@ -82,7 +82,7 @@ def _times(column: pa.ChunkedArray, name: str, place: Place) -> Floats:
         import pandas as pd  # noqa: PLC0415 (only where dates are text)
 
         dates = pd.to_datetime(pd.Series(texts.to_pylist()), errors="coerce", utc=True, format="ISO8601")
-        values = (dates - pd.Timestamp(0, tz="UTC")).dt.total_seconds().to_numpy(np.float64)
+        values = np.asarray((dates - pd.Timestamp(0, tz="UTC")).dt.total_seconds(), np.float64)
     if not np.isfinite(values).all():
         row = int(np.flatnonzero(~np.isfinite(values)[codes])[0])
         text = str(texts[int(codes[row])])[:40]

@@ -116,7 +116,7 @@ def _numbered(file: RatingFile, columns: Columns) -> RatingFormat:
     return RatingFormat(name=told, fields=fields, time=time, delimiter=delimiter, names=names, quoted=True)
 
 
-def choose_fields(header: Sequence[str], columns: Columns | None, name: str) -> tuple[Columns, str]:
+def choose_fields(header: Sequence[str], columns: Sequence[str] | None, name: str) -> tuple[Columns, str]:
     """Choose the user, item and rating columns out of ``header``, by the names given or by the usual ones.
 
     Returns
@@ -137,13 +137,13 @@ def choose_fields(header: Sequence[str], columns: Columns | None, name: str) -> 
     elif not 2 <= len(set(columns)) == len(columns) <= 4:
         raise InputError(f"columns={columns}: give three different columns, of the user, item and rating")
     elif len(columns) == 4:
-        columns, time = columns[:3], columns[3]
+        *columns, time = columns
     for column in (*columns, *filter(None, [time])):
         if column not in header:
             raise InputError(f"no column '{column}' in {name}: name three columns of {present}")
         if header.count(column) > 1:
             raise InputError(f"{header.count(column)} columns of {name} are called '{column}': rename all but one")
-    return columns, "" if time in columns else time
+    return tuple(columns), "" if time in columns else time
 
 
 def _usual(what: str, header: Sequence[str], name: str) -> str:

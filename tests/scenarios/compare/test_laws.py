@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -30,7 +31,7 @@ def of(tmp_path_factory: pytest.TempPathFactory) -> World:
 
 def doubts(row: Local, of: World, epsilon: Fraction, otherwise: Fraction) -> Floats:
     """The difference of both means over seeds, in standard errors, an item each."""
-    wanted = Comparison(ratings="none.csv", likes=6)
+    wanted = Comparison(ratings=Path("none.csv"), likes=6)
 
     def asked(seed: int, privacy: Fraction) -> Asked:
         return Asked(wanted=wanted, epsilon=privacy, users=USERS, public=0, seed=seed)
@@ -58,7 +59,7 @@ def test_another_law_is_found_out(row: Local, of: World) -> None:
     kept = liked.where(liked.owners % 3 > 0)
     train = of.fold.train.where(of.fold.train.owners % 3 > 0)
     other = replace(of, fold=replace(of.fold, liked=kept, train=train))
-    wanted = Comparison(ratings="none.csv", likes=6)
+    wanted = Comparison(ratings=Path("none.csv"), likes=6)
     asked = [Asked(wanted=wanted, epsilon=Fraction(4), users=USERS, public=0, seed=seed) for seed in range(SEEDS)]
     answered = np.array([row.answered(of, one).score for one in asked])
     drawn = np.array([row.drawn(other, one).score for one in asked])

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,9 +14,8 @@ import scipy
 from runs import planted_ratings, write_movielens
 from scipy import sparse
 
-from coordinator.protocol.arrays import Floats
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.rows import RowTable
+from coordinator.protocol.rows import Held, RowTable
 from scenarios.compare import item_models
 from scenarios.compare.features import read_features
 from scenarios.compare.row import Advised, Asked
@@ -33,22 +33,23 @@ def ratings(tmp_path: Path) -> Path:
     return write_movielens(tmp_path / "ratings.csv", planted_ratings(users=40, items=30, each=20))
 
 
-def table_of(rows: Sequence[Sequence[int]], items: int, *, likes: bool) -> RowTable[Floats] | RowTable[None]:
+def table_of(rows: Sequence[Sequence[int]], items: int) -> Held:
     starts = np.cumsum([0, *map(len, rows)])
     flat = np.array([item for row in rows for item in row], np.int32)
-    return RowTable(starts=starts, items=flat, values=np.ones(flat.size, np.bool_) if likes else None, count=items)
+    return RowTable(starts=starts, items=flat, values=None, count=items)
 
 
 def world(train: Sequence[Sequence[int]], held: Sequence[Sequence[int]], items: int) -> World:
-    liked = table_of(train, items, likes=False)
-    fold = Fold(train=table_of(train, items, likes=True), liked=liked, held=table_of(held, items, likes=False))  # type: ignore[arg-type] # of the kind that was asked for
+    liked = table_of(train, items)
+    likes = liked.valued(np.ones(liked.items.size, np.bool_))
+    fold = Fold(train=likes, liked=liked, held=table_of(held, items))
     matrix = sparse.csr_array((np.ones(liked.items.size, np.float32), liked.items, liked.starts), (len(train), items))
     return World(fold=fold, matrix=matrix, features=None)
 
 
 def asked(of: World, **changes: object) -> Asked:
     told = {"epsilon": None, "users": of.people, "public": 0.0, "seed": 0, **changes}
-    return Asked(wanted=Comparison(ratings="none.csv"), **told)  # type: ignore[arg-type] # checked by the dataclass
+    return Asked(wanted=Comparison(ratings=Path("none.csv")), **told)  # type: ignore[arg-type] # checked by the dataclass
 
 
 def test_a_share_of_likes_and_of_dislikes_is_held_out(ratings: Path) -> None:
@@ -111,9 +112,9 @@ def test_only_the_people_of_a_row_are_evaluated() -> None:
 
 
 def test_both_forms_of_ease_agree_and_solve_its_equations() -> None:
-    likes = sparse.csr_array((np.random.default_rng(0).random((25, 12)) < 0.4).astype(np.float32))
+    likes: Any = sparse.csr_array((np.random.default_rng(0).random((25, 12)) < 0.4).astype(np.float32))
     weights = item_models.of_gram((likes.T @ likes).toarray().astype(np.float64), 3.0)
-    padded = sparse.hstack([likes, sparse.csr_array((25, 30))]).tocsr()
+    padded: Any = sparse.hstack([likes, sparse.csr_array((25, 30))]).tocsr()
     found = item_models.ease(padded, 3.0)(padded)[:, :12]
     np.testing.assert_allclose(found, likes @ weights, atol=1e-4)
     gram = (likes.T @ likes).toarray().astype(np.float64)
@@ -178,6 +179,7 @@ def test_intervals_are_over_seeds_and_people() -> None:
     mean, low, high = over_seeds_and_people([0.2, 0.4], samples)
     seeds = scipy.stats.t.ppf(0.975, 1) * 0.1
     people = scipy.stats.norm.ppf(0.975) * 0.1
-    assert (mean, high - mean) == (pytest.approx(0.3), pytest.approx(math.hypot(seeds, people)))
+    assert mean == pytest.approx(0.3)
+    assert high - mean == pytest.approx(math.hypot(seeds, people))
     assert low == pytest.approx(2 * mean - high)
     assert over_seeds_and_people([0.2], samples[:1])[2] - 0.2 == pytest.approx(people)
