@@ -68,7 +68,7 @@ COMMANDS = (
     ),
     Later(
         "data",
-        "Tell what is in a file of ratings, and what its users could let a server learn at epsilon 1, 2, 4 and 8.",
+        "Tell what is in a file of ratings, what its users could let a server learn, and what recommendations take.",
         "scenarios.planner.data_command:data",
     ),
     Later(

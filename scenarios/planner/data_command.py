@@ -21,7 +21,9 @@ def data(
     like_from: Annotated[float | None, typer.Option(help=LIKE_FROM)] = None,
     json: Json = None,
 ) -> None:
-    """Tell what is in a file of ratings, and what its users could let a server learn at epsilon 1, 2, 4 and 8."""
+    """Tell what is in a file of ratings, what its users could let a server learn, and what recommendations take."""
+    from scenarios.compare.needs import needs
+    from scenarios.compare.needs_table import show_needs
     from scenarios.data.datasets import read_ratings
     from scenarios.data.rating_split import describe
     from scenarios.planner.shape import learnable_of
@@ -31,7 +33,9 @@ def data(
     table = read_ratings(file, columns=three_columns(columns))
     described = describe(table, like_from)
     rows = learnable_of(table, like_from)
-    deliver(json, {**described, "learnable": rows})
+    recipe = needs(table, like_from=like_from)
+    deliver(json, {**described, "learnable": rows, "worth": recipe})
     if json != STDOUT:
         show_description(Console(), described, f"blindrec data {file.name}")
         show_learnable(Console(), rows)
+        show_needs(Console(), recipe)
