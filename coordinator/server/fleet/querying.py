@@ -51,9 +51,9 @@ class Querying:
         self._load = dict.fromkeys(range(layout.workers), 0)
         self._answers = 0
 
-    def warm_up(self, query: Query) -> None:
-        """Start the aggregators, and compile what ``query`` will need."""
-        ray.get([aggregator.aggregate.remote(query, no_release(query)) for aggregator in self._pool])
+    def warm_up(self, query: Query) -> list[Any]:
+        """Start the aggregators, and let them compile what ``query`` will need; return what to wait for."""
+        return [aggregator.aggregate.remote(query, no_release(query)) for aggregator in self._pool]
 
     def ask(self, ask: Ask) -> tuple[Statistic, Sequence[Release]]:
         """Ask every device of ``ask``; see `coordinator.server.rounds.conductor.Transport`."""
