@@ -82,7 +82,7 @@ def carry(users: int, workers: int, scenario: Scenario) -> dict[str, Any]:
     with patch("coordinator.server.fleet.querying.start_aggregators", lambda count, _: (pool * count)[:count]):
         transport = fleet.queries(None)
     query = scenario.asking().query(round_number=0, public_seed=bytes(16), epsilon=scenario.epsilon)
-    transport.warm_up(query)
+    ray.get(transport.warm_up(query))
     transport.ask(Ask(query=query, first=0, stop=min(users, 10**6)))
     cpu, clock = own_seconds(), time.perf_counter()
     _, told = transport.ask(Ask(query=query, first=0, stop=users))

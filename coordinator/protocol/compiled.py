@@ -7,8 +7,11 @@ from typing import ParamSpec, TypeVar, cast
 
 import numba
 
+from coordinator.protocol.kernel_cache import keep_sent_kernels
+
 P = ParamSpec("P")
 R = TypeVar("R")
+keep_sent_kernels()
 
 
 def compiled(function: Callable[P, R]) -> Callable[P, R]:

@@ -14,8 +14,8 @@ from ray._private.node import Node
 KNOWN = "2.60."
 """The versions of Ray for which this is known to do; others start as they want to."""
 _AGENT = "--dashboard_agent_command=", "--runtime_env_agent_command="
-_WAITING = "sh -c 'while kill -0 $PPID; do sleep 1; done'"
-"""A node ends if one of its agents ends, and an agent has to end with its node."""
+_WAITING = "sh -c 'trap : INT HUP; while kill -0 $PPID; do sleep 1; done'"
+"""A node ends if one of its agents ends, so that Ctrl-C may end none; and an agent has to end with its node."""
 _PORTS = (
     "--metrics-agent-port=-1",
     "--metrics_export_port=-1",

@@ -66,8 +66,9 @@ class RayFleet:
     def warm_up(self, query: Query) -> None:
         """Start and compile what a query will need."""
         if self._querying is not None:
-            self._querying.warm_up(query)
+            warming = self._querying.warm_up(query)
             load_decoder()
+            ray.get(warming)
 
     def _retried(self, count: int) -> None:
         self.retries += count

@@ -50,9 +50,9 @@ class Querying:
         self._free: deque[Any] = deque()
         self._answers = 0
 
-    def warm_up(self, query: Query) -> None:
-        """Start the aggregators, and compile what ``query`` will need."""
-        ray.get([aggregator.warm_up.remote(query) for aggregator in self._pool])
+    def warm_up(self, query: Query) -> list[Any]:
+        """Start the aggregators, and let them compile what ``query`` will need; return what to wait for."""
+        return [aggregator.warm_up.remote(query) for aggregator in self._pool]
 
     def ask(self, ask: Ask) -> tuple[Statistic, Sequence[Release | Sealed]]:
         """Ask every device of ``ask``; see `coordinator.server.rounds.conductor.Transport`."""

@@ -1,0 +1,71 @@
+"""Where compiled kernels of code that was sent are kept: by what they are made of, not by where they lie."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from numba.core import caching
+
+SENT = "_ray_pkg_"
+"""Folders into which Ray unpacks what it was sent begin like this; each version of the code gets its own."""
+WITH_KERNELS = ("actors", "coordinator", "scenarios")
+"""The packages whose kernels call each other."""
+
+
+class OfSentCode(caching._SourceFileBackedLocatorMixin, caching._CacheLocator):  # type: ignore[misc] # numba has no types
+    """Keeps a kernel below the user's cache folder, in a folder for all of our code as it is.
+
+    Beside its module it would be lost with Ray's session, and with every change of a file that is sent along. It
+    depends on the whole code, because a kernel holds the kernels that it calls.
+
+    Parameters
+    ----------
+    function : callable
+        The kernel, before it is compiled.
+    file : str
+        Its source.
+    """
+
+    def __init__(self, function: Callable[..., Any], file: str) -> None:
+        self._py_file, self._lineno = file, function.__code__.co_firstlineno
+        self._folder = _home() / "blindrec" / _digest() / function.__module__.rpartition(".")[0]
+
+    def get_cache_path(self) -> str:
+        """Return the folder."""
+        return str(self._folder)
+
+    @classmethod
+    def from_function(cls, function: Callable[..., Any], file: str) -> Any:
+        """Return the place of a kernel of ours that was sent; None for any other, and where the folder is no good."""
+        sent = any(part.startswith(SENT) for part in Path(file).parts)
+        if not sent or function.__module__.partition(".")[0] not in WITH_KERNELS:
+            return None
+        return super().from_function(function, file)
+
+
+def _home() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+
+
+@cache
+def _digest() -> str:
+    """Return the SHA-256 of all source that kernels may be made of."""
+    whole = hashlib.sha256()
+    for name in WITH_KERNELS:
+        spec = importlib.util.find_spec(name)
+        for folder in (spec and spec.submodule_search_locations) or ():
+            for file in sorted(Path(folder).rglob("*.py")):
+                whole.update(hashlib.sha256(file.read_bytes()).digest())
+    return whole.hexdigest()
+
+
+def keep_sent_kernels() -> None:
+    """Let numba ask `OfSentCode` first, and go on as ever where that has no place."""
+    if OfSentCode not in caching.CacheImpl._locator_classes:
+        caching.CacheImpl._locator_classes.insert(0, OfSentCode)

@@ -1,0 +1,59 @@
+"""Kernels of code that was sent to a cluster: compiled once for each version of the code, wherever Ray unpacks it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("actors", "coordinator")
+CALL = """
+import numpy as np
+from coordinator.protocol import streams
+print(len(streams.device_streams(np.zeros(2, np.uint64), 0, 3)), sum(streams.device_streams.stats.cache_hits.values()))
+"""
+
+
+def sent(folder: Path) -> Path:
+    """The packages as Ray unpacks them."""
+    for name in PACKAGES:
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    return folder
+
+
+def hits(folder: Path, home: Path) -> int:
+    """How often a kernel of that folder was found compiled."""
+    environment = {**os.environ, "PYTHONPATH": str(folder), "XDG_CACHE_HOME": str(home), "HOME": str(home)}
+    environment.pop("NUMBA_CACHE_DIR", None)
+    said = subprocess.run(
+        [sys.executable, "-c", CALL], env=environment, cwd=home, capture_output=True, text=True, check=True
+    )
+    return int(said.stdout.split()[1])
+
+
+@pytest.mark.slow
+def test_a_kernel_is_found_by_what_it_is_made_of(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    first, second = sent(tmp_path / "_ray_pkg_first"), sent(tmp_path / "_ray_pkg_second")
+    assert [hits(first, home), hits(second, home)] == [0, 1]
+    assert not list(tmp_path.glob("_ray_pkg_*/**/*.nbi"))
+    with (second / "actors" / "words.py").open("a", encoding="utf-8") as file:
+        file.write("# a kernel may call another module's, whose change numba would not notice\n")
+    assert [hits(second, home), hits(first, home)] == [0, 1]
+    assert {one.name for one in home.iterdir()} == {"blindrec"}
+
+
+@pytest.mark.slow
+def test_what_was_not_sent_stays_beside_its_module(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    mine = sent(tmp_path / "checkout")
+    assert [hits(mine, home), hits(mine, home)] == [0, 1]
+    assert list(mine.rglob("*.nbi"))
+    assert not list(home.iterdir())
