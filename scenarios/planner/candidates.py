@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic import ValidationError
@@ -35,6 +35,7 @@ class Candidate:
 
     world: Scenario
     settings: dict[str, Any]
+    _made: dict[Any, Scenario] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def design(self) -> str:
@@ -66,6 +67,8 @@ class Candidate:
         InputError
             If the design does not fit the world.
         """
+        if (asked := (epsilon, *changes.items())) in self._made:
+            return self._made[asked]
         kept = {name: getattr(self.world, name) for name in _WORLD if getattr(self.world, name) is not None}
         shared = type(self.world.settings).model_fields.keys() & self.half.settings.model_fields.keys()
         kept |= {name: getattr(self.world.settings, name) for name in shared}
@@ -74,7 +77,7 @@ class Candidate:
             wanted = Scenario.model_validate({**kept, **self.settings, "epsilon": told, **changes})
         except ValidationError as error:
             raise InputError(str(error.errors()[0]["msg"]).removeprefix("Value error, ")) from None
-        return settle(wanted.complete())
+        return self._made.setdefault(asked, settle(wanted.complete()))
 
     def blind(self, epsilon: Epsilon) -> str:
         """Return in words which clusters the design cannot tell apart, whatever the number of users; empty: none."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from coordinator.protocol.admitted import UNCHECKED
 from coordinator.protocol.budget import parse_epsilon
 from coordinator.server.mechanisms import found
 from coordinator.server.server_half import POSTERIOR, TRUST_LOCAL
@@ -86,6 +87,28 @@ def test_rows_are_consistent_with_their_predictors(monkeypatch: pytest.MonkeyPat
         < made.best["users"]
         == min(row["users"] for row in made.rows if row["trust_model"] == "local" and row["private"])
     )
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_the_cheapest_that_protects_all_is_recommended(order: int) -> None:
+    """By users, or by epsilon and then by users; whatever stands first, and whatever is cheaper but protects less."""
+    every = {one.design: one for one in candidates(Scenario()) if one.settings["decoder"] != "paper"}
+    needs: dict[str, tuple[int | None, float | None]] = {
+        "maxsense": (900, 0.5),
+        "sign": (700, 1.0),
+        "grr": (800, 0.5),
+        "oue": (None, 0.25),
+        "olh": (600, None),
+        "curator-items": (10, 0.1),
+        "full-reveal": (20, 0.1),
+    }
+    rows = [(every[name], {"users": users, "epsilon": epsilon}) for name, (users, epsilon) in needs.items()][::order]
+    for key, design in (("users", "sign"), ("epsilon", "grr")):
+        best = planning._recommended(rows, key)
+        assert best is not None
+        assert best[0].design == design
+    claimed = [(one, row | {"channel": UNCHECKED}) for one, row in rows]
+    assert planning._recommended(claimed, "users") is None
 
 
 @pytest.mark.parametrize("epsilon", ["1/2", "3/2", 8])
