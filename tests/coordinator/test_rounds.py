@@ -77,13 +77,13 @@ def test_one_round_asks_everybody_once_and_stops() -> None:
 
 def test_a_run_learns_the_planted_model_and_keeps_what_it_saw() -> None:
     transport = Oracle()
-    outcome = conduct(POLICY, LEARNER, transport, devices=400)
+    outcome = conduct(POLICY, LEARNER, transport, devices=800)
     assert outcome.model.cluster.tolist() == list(WORLD.clusters)
     assert outcome.state.asked == tuple(transport.asked)
     assert len(transport.asked) == 1
-    assert [counts.asked for counts in outcome.state.counts] == [400]
+    assert [counts.asked for counts in outcome.state.counts] == [800]
     assert outcome.releases_sha256 == digest(transport.released[0]).hex()
-    bits = worlds.expected_bits(WORLD, transport.asked[0].query, range(400))
+    bits = worlds.expected_bits(WORLD, transport.asked[0].query, range(800))
     assert outcome.releases_sha256 == digest([worlds.release_of(transport.asked[0].query, bits)]).hex()
 
 
