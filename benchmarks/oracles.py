@@ -30,11 +30,13 @@ SECRET = derive(0, "devices")
 
 
 def parts_of(design: str, items: int, rated: int, users: int, epsilon: str) -> dict[str, Callable[[], object]]:
-    """Return what devices and what the server do in one round, as functions to be timed."""
+    """Return what devices and what the server do in one round, as functions to be timed; of groups it is the last."""
     population = settled(populate(Scenario(design=design, items=items, rated=rated, users=users, epsilon=epsilon)))
-    ask = policy_of(population.scenario).next_query(ServerState(devices=users))
+    scenario, ask = population.scenario, policy_of(population.scenario).next_query(ServerState(devices=users))
     assert ask is not None  # the first round
     query: Query = ask.query
+    if scenario.half.in_groups:
+        query = scenario.asking().query(round_number=2, public_seed=query.public_seed, epsilon=scenario.epsilon)
     release = Cohort(population.ratings, SECRET, 0, users, None).answer(query, 0, users)
     return {
         "devices": lambda: Cohort(population.ratings, SECRET, 0, users, None).answer(query, 0, users),
@@ -43,8 +45,9 @@ def parts_of(design: str, items: int, rated: int, users: int, epsilon: str) -> d
 
 
 def measure(items: int, rated: int, users: int, epsilon: str, best_of: int) -> dict[str, dict[str, float]]:
-    """Return nanoseconds a user of both sides, and users a second, of every oracle, MaxSense and sign sensing."""
-    names = ["maxsense", "sign", *(name for name, half in found().items() if isinstance(half, FrequencyHalf))]
+    """Return nanoseconds a user of both sides, and users a second, of oracles, pairs, MaxSense and sign sensing."""
+    halves = found().items()
+    names = ["maxsense", "sign", *(name for name, half in halves if isinstance(half, FrequencyHalf) or half.in_groups)]
     parts = {
         (name, side): part for name in names for side, part in parts_of(name, items, rated, users, epsilon).items()
     }
