@@ -69,7 +69,7 @@ COMMANDS = (
     Later(
         "data",
         "Tell what is in a file of ratings, what its users could let a server learn, and what recommendations take.",
-        "scenarios.planner.data_command:data",
+        "scenarios.data_command:data",
     ),
     Later(
         "bounds",

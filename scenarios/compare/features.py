@@ -15,6 +15,8 @@ from scenarios.given.values import a_file
 
 PRIOR, STRENGTH = 10.0, 0.5
 """Likes that the average profile counts for beside a device's own, and how strongly profiles move scores."""
+LIKE_ANY = 0.01
+"""Share of likes that are thought to be of any item at random, so that no feature is expected never to be liked."""
 FEWEST, MOST = 5, 500
 """A word counts as a feature if it stands beside so many items at least; a column of more words has none."""
 _ITEM = (
@@ -62,7 +64,9 @@ class Features:
         popularity : ndarray of float64, shape (N,)
             Estimated popularity in any unit, none below 0.
         """
-        rates = (popularity @ self.has + 1e-9) / (popularity.sum() + 1e-9)
+        catalogue = self.has.mean(axis=0)  # some features may be of no popular item
+        liking = popularity @ self.has / max(float(popularity.sum()), 1e-300)
+        rates = (1 - LIKE_ANY) * liking + LIKE_ANY * catalogue
         profile = (liked + PRIOR * rates) / (likes + PRIOR)[:, None]
         found: Floats2 = STRENGTH * np.log(profile / rates) @ self.has.T
         return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 
@@ -117,6 +118,7 @@ def _told(world: World, people: Ints, lists: Indices2) -> dict[str, Floats]:
     return {"hit_rate": hits.max(axis=1), "ndcg": hits @ gains / ideal, "recall": hits.sum(axis=1) / relevant}
 
 
+@lru_cache(maxsize=1)
 def _weights(people: int) -> Floats2:
     """Return how often each person of the file is in each sample, shape (RESAMPLED, people)."""
     coins = np.random.default_rng(int.from_bytes(derive(0, "people drawn again")))

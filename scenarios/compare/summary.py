@@ -88,6 +88,7 @@ def _row(of: Sequence[tuple[Key, Measured, Scored]], plain: Mapping[int, Scored]
             "over_popularity",
             [one.ndcg - other.ndcg for one, other in pairs],
             [np.subtract(one.resampled["ndcg"], other.resampled["ndcg"]) for one, other in pairs],
+            least=-1.0,
         )
     return {
         **told,
@@ -98,9 +99,11 @@ def _row(of: Sequence[tuple[Key, Measured, Scored]], plain: Mapping[int, Scored]
     }
 
 
-def _named(name: str, values: Sequence[float], resampled: Sequence[Floats | Sequence[float]]) -> dict[str, float]:
+def _named(
+    name: str, values: Sequence[float], resampled: Sequence[Floats | Sequence[float]], least: float = 0.0
+) -> dict[str, float]:
     mean, low, high = over_seeds_and_people(values, resampled)
-    return {name: mean, f"{name}_low": low, f"{name}_high": high}
+    return {name: mean, f"{name}_low": max(low, least), f"{name}_high": min(high, 1.0)}
 
 
 def over_seeds_and_people(
@@ -163,21 +166,35 @@ def _crossing(curve: Sequence[tuple[int, float]], height: float) -> dict[str, An
 
 
 def points_of(result: Mapping[str, Any]) -> pd.DataFrame:
-    """Return the points of the figure: NDCG against people, of rows that depend on epsilon; and levels that do not."""
+    """Return the points of the figure: of each trust model the best row at every number of people who contribute.
+
+    Returns
+    -------
+    DataFrame
+        Columns: kind (``curve``, or ``level`` without privacy), label, x (people; in two tiers those who are public),
+        y (NDCG) with low and high, epsilon (empty in levels and where none is spent) and mechanism.
+    """
+    best: dict[tuple[Any, ...], Mapping[str, Any]] = {}
+    for row in result["rows"]:
+        level = row["trust_model"] == "none"
+        if level and (row["mechanism"] == "chance" or (row["features"] and row["mechanism"] != "popularity")):
+            continue
+        people = row["users"] if row["public"] is None else round(row["public"] * row["users"])
+        label = f"{row['trust_model']}{': popularity' if level and row['mechanism'] == 'popularity' else ''}"
+        label += " + features" if row["features"] else ""
+        name = (label, "" if row["epsilon"] is None else str(row["epsilon"]), people)
+        if name not in best or row["ndcg"] > best[name]["ndcg"]:
+            best[name] = row
     return pd.DataFrame(
         {
-            "kind": "level" if row["epsilon"] is None else "curve",
-            "label": _label(row),
-            "x": row["users"],
+            "kind": "level" if row["trust_model"] == "none" else "curve",
+            "label": label,
+            "x": people,
             "y": row["ndcg"],
             "low": row["ndcg_low"],
             "high": row["ndcg_high"],
-            "epsilon": "" if row["epsilon"] is None else str(row["epsilon"]),
+            "epsilon": epsilon,
+            "mechanism": row["mechanism"],
         }
-        for row in result["rows"]
+        for (label, epsilon, people), row in best.items()
     )
-
-
-def _label(row: Mapping[str, Any]) -> str:
-    share = "" if row["public"] is None else f", {100 * row['public']:g} % public"
-    return f"{row['trust_model']}: {row['mechanism']}{share}{' + features' if row['features'] else ''}"

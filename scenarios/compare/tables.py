@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
 from rich.console import Console
 
+from scenarios.compare.row import AGGREGATE
 from scenarios.report.tables import interval_of, percent, remark, show_table, whole
 
 _TITLES = {
@@ -25,8 +26,10 @@ def show(console: Console, result: Mapping[str, Any], title: str) -> None:
     remark(console, f"{title}: {result['ratings']}, {told}")
     for model, rows in groupby(result["rows"], key=lambda row: str(row["trust_model"])):
         listed = list(rows)
-        if any(row["epsilon"] is not None and row["public"] is None for row in listed):
-            _by_people(console, listed, f"{model}: {_TITLES[model]}; NDCG by people")
+        if any(row["public"] for row in listed):
+            _pivoted(console, listed, "public", percent, f"{model}: {_TITLES[model]}; NDCG by their share")
+        elif any(row["epsilon"] is not None for row in listed):
+            _pivoted(console, listed, "users", whole, f"{model}: {_TITLES[model]}; NDCG by people")
         else:
             _one_by_one(console, listed, f"{model}: {_TITLES[model]}")
     reached = [row for row in result["people"] if row["users"] and not row["features"]]
@@ -44,11 +47,10 @@ def _epsilon(value: Any) -> str:
 
 
 def _one_by_one(console: Console, rows: Sequence[Mapping[str, Any]], title: str) -> None:
-    columns = ("mechanism", "public", "NDCG", "95 %", "hit rate", "recall", "catalogue")
+    columns = ("mechanism", "NDCG", "95 %", "hit rate", "recall", "catalogue")
     cells = [
         [
-            f"{_name(row)}{', epsilon ' + _epsilon(row['epsilon']) if row['epsilon'] else ''}",
-            percent(row["public"]),
+            _name(row),
             _three(row["ndcg"]),
             interval_of(row, "ndcg", _three),
             _three(row["hit_rate"]),
@@ -57,37 +59,36 @@ def _one_by_one(console: Console, rows: Sequence[Mapping[str, Any]], title: str)
         ]
         for row in rows
     ]
-    kept = [place for place, name in enumerate(columns) if name != "public" or any(row["public"] for row in rows)]
-    show_table(
-        console,
-        [columns[place] for place in kept],
-        [[row[place] for place in kept] for row in cells],
-        title=title,
-        words=("mechanism",),
-    )
+    show_table(console, columns, cells, title=title, words=("mechanism",))
 
 
-def _by_people(console: Console, rows: Sequence[Mapping[str, Any]], title: str) -> None:
-    """Print NDCG, a line for each mechanism and epsilon, and a column for each number of people."""
-    users = sorted({row["users"] for row in rows})
-    columns = ("mechanism", "epsilon", *(f"{count:,}" for count in users))
-    show_table(console, columns, list(_lines(rows, users))[:-1], title=title, words=("mechanism",), names=2)
-    drawn = sorted({row["users"] for row in rows if row["simulated"] == "aggregate"})
+def _pivoted(
+    console: Console, rows: Sequence[Mapping[str, Any]], across: str, write: Callable[[float], str], title: str
+) -> None:
+    """Print NDCG, a line for each mechanism and epsilon, and a column for each number or share of people."""
+    values = sorted({row[across] for row in rows})
+    columns = ("mechanism", "epsilon", *map(write, values))
+    lines = list(_lines(rows, across, values))[:-1]
+    show_table(console, columns, lines, title=title, words=("mechanism",), names=2)
+    drawn = sorted({row["users"] for row in rows if row["simulated"] == AGGREGATE})
     if drawn:
         remark(console, f"from {drawn[0]:,} people on the sum of their answers was drawn from its law")
 
 
-def _lines(rows: Sequence[Mapping[str, Any]], users: Sequence[int]) -> Iterator[list[str] | None]:
+def _lines(rows: Sequence[Mapping[str, Any]], across: str, values: Sequence[float]) -> Iterator[list[str] | None]:
     for name in dict.fromkeys(map(_name, rows)):
         mine = [row for row in rows if _name(row) == name]
         for epsilon in dict.fromkeys(row["epsilon"] for row in mine):
-            by_users = {row["users"]: row for row in mine if row["epsilon"] == epsilon}
-            yield [name, _epsilon(epsilon), *(_cell(by_users.get(count)) for count in users)]
+            found = {row[across]: row for row in mine if row["epsilon"] == epsilon}
+            yield [name, _epsilon(epsilon), *(_cell(found.get(value)) for value in values)]
         yield None
 
 
 def _cell(row: Mapping[str, Any] | None) -> str:
-    return "" if row is None else f"{_three(row['ndcg'])} ±{(row['ndcg_high'] - row['ndcg_low']) / 2:.3f}"
+    if row is None:
+        return ""
+    reach = f"{(row['ndcg_high'] - row['ndcg_low']) / 2:.2f}"
+    return f"{_three(row['ndcg']).lstrip('0')}±{reach.lstrip('0')}"
 
 
 def _three(value: float) -> str:
