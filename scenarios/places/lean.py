@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -14,8 +17,7 @@ from ray._private.node import Node
 KNOWN = "2.60."
 """The versions of Ray for which this is known to do; others start as they want to."""
 _AGENT = "--dashboard_agent_command=", "--runtime_env_agent_command="
-_WAITING = "sh -c 'trap : INT HUP; while kill -0 $PPID; do sleep 1; done'"
-"""A node ends if one of its agents ends, so that Ctrl-C may end none; and an agent has to end with its node."""
+_WAITING = subprocess.list2cmdline([sys.executable, "-I", "-S", str(Path(__file__).with_name("waiting.py"))])
 _PORTS = (
     "--metrics-agent-port=-1",
     "--metrics_export_port=-1",
@@ -56,7 +58,7 @@ def _nothing(*_: Any, **__: Any) -> None:
 
 
 def _start(start: Any, command: list[str], kind: str, **told: Any) -> Any:
-    """Start one of Ray's processes; a node starts two shells for its agents, and does not wait for their ports."""
+    """Start one of Ray's processes; a node starts `waiting` twice for its agents, and waits for no port of theirs."""
     if kind == ray_constants.PROCESS_TYPE_RAYLET:
         flags = {flag.partition("=")[0] for flag in _PORTS}
         command = [flag for flag in command if not flag.startswith(_AGENT) and flag.partition("=")[0] not in flags]

@@ -87,3 +87,4 @@ def test_a_local_run_listens_on_loopback_only_and_writes_nothing_to_the_home(tmp
     watching = {"dashboard.py", "agent.py", "main.py", "monitor.py", "log_monitor.py"}
     assert programs >= {"raylet", "gcs_server"}
     assert not programs & watching  # what a run has no use for, see `scenarios.places.lean`
+    assert len([line for line in told["lines"] if "waiting.py" in line and "raylet" not in line]) == 2

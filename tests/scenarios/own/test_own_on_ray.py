@@ -41,7 +41,8 @@ def there(session: OnRay, of: Job, progress: Callable[[int], None] = lambda _: N
 
 
 def test_adaptive_policies_ask_the_same_there(ray_session: OnRay) -> None:
-    far, near = there(ray_session, job(foreign.GRR(), adaptive=True)), here(job(foreign.GRR(), adaptive=True))
+    of = job(foreign.GRR(), adaptive=True, workers=1)
+    far, near = there(ray_session, of), here(of)
     assert far.releases_sha256 == near.releases_sha256
     assert [ask.query.id for ask in far.state.asked] == [ask.query.id for ask in near.state.asked]
 
@@ -115,14 +116,14 @@ class Unlucky(Held):
 def test_a_run_that_was_interrupted_goes_on(ray_session: OnRay) -> None:
     held = Unlucky()
     with pytest.raises(KeyboardInterrupt):
-        there(ray_session, job(foreign.LocalHashing(), rounds=4, kept=held))
-    whole = there(ray_session, job(foreign.LocalHashing(), rounds=4, kept=Held(*held.rounds)))
+        there(ray_session, job(foreign.LocalHashing(), rounds=4, workers=1, kept=held))
+    whole = there(ray_session, job(foreign.LocalHashing(), rounds=4, workers=1, kept=Held(*held.rounds)))
     assert whole.releases_sha256 == here(job(foreign.LocalHashing(), rounds=4)).releases_sha256
 
 
 @pytest.mark.parametrize("kind", [bad.NeverEnds])
 def test_what_goes_wrong_there_is_told_as_here(ray_session: OnRay, kind: type[bad.Raises]) -> None:
-    far, near = there(ray_session, job(kind(late=2), rounds=4)), here(job(kind(late=2), rounds=4))
+    far, near = there(ray_session, job(kind(late=2), rounds=4, workers=1)), here(job(kind(late=2), rounds=4))
     assert far.failure == near.failure
     assert str(far.failure).startswith(f"mechanism {kind.__name__}, method sketch, round 2: ")
     assert far.releases_sha256 == near.releases_sha256
