@@ -1,4 +1,4 @@
-"""An item-item model that devices apply to their own likes, as the curves of EASE and of nearest neighbours are."""
+"""An item-item model, such as that of EASE, which devices apply to their own likes."""
 
 from __future__ import annotations
 

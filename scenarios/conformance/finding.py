@@ -17,6 +17,7 @@ from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms import half_of as public_half
 from coordinator.protocol.messages import Query
 from coordinator.protocol.own import Mechanism
+from coordinator.server.liked_pairs import LikedPairs
 from coordinator.server.server_half import POOLED, ServerHalf
 from scenarios.conformance.subject import PLAIN, PUBLIC, RUN, TINY, Size, Subject
 from scenarios.data.block_world import settle
@@ -32,7 +33,8 @@ Told = Mapping[str, Any]
 def subjects(design: str | Mechanism, told: Told | None = None) -> list[Subject]:
     """Return a mechanism with the settings that are told, or with every choice that can be listed; see `choices`.
 
-    Designs that can ask about some items only are also asked so, with an estimate of each item that is expected.
+    Designs that can ask about some items only are also asked so, with an estimate of each item that is expected; those
+    that ask groups different things are also asked what the first group is asked.
 
     Raises
     ------
@@ -46,6 +48,7 @@ def subjects(design: str | Mechanism, told: Told | None = None) -> list[Subject]
         half = server_half(design)
         wanted = [one for one in choices(half) if not refusal(half, one)] if told is None else [told]
     found = [subject_of(half, chosen) for chosen in wanted]
+    found += [subject_of(half, chosen, of_items=True) for chosen in wanted if half.in_groups]
     return found + [subject_of(half, chosen, pooled=True) for chosen in wanted if _pools(half, chosen)]
 
 
@@ -121,7 +124,7 @@ def scenario_of(half: ServerHalf, told: Told, size: Size, epsilon: Epsilon, **ch
     return settle(given.complete())
 
 
-def subject_of(half: ServerHalf, told: Told, *, pooled: bool = False) -> Subject:
+def subject_of(half: ServerHalf, told: Told, *, pooled: bool = False, of_items: bool = False) -> Subject:
     """Return a mechanism with one choice of its settings, as scenarios ask it.
 
     Parameters
@@ -132,6 +135,8 @@ def subject_of(half: ServerHalf, told: Told, *, pooled: bool = False) -> Subject
         Its settings that are not the default.
     pooled : bool
         Whether it asks about all items but the first, with an estimate of each that is expected.
+    of_items : bool
+        Whether it asks what a first group of devices is asked: about single items.
     """
 
     def asks(size: Size, epsilon: Epsilon, round_number: int, public_seed: bytes) -> Query:
@@ -140,7 +145,8 @@ def subject_of(half: ServerHalf, told: Told, *, pooled: bool = False) -> Subject
         if pooled:
             pool = np.arange(1, size.items, dtype=np.int32)
             asked |= {"pool": pool, "expected": np.linspace(-0.6, 0.6, pool.size)}
-        query = design.query(**asked, epsilon=asked_epsilon(scenario))  # type: ignore[arg-type] # of a `PoolDesign`
+        ask = design.of_items if isinstance(design, LikedPairs) and of_items else design.query
+        query = ask(**asked, epsilon=asked_epsilon(scenario))  # type: ignore[arg-type] # of a `PoolDesign`
         if isinstance(scenario.settings, OwnSettings):  # its channel is what is checked, so it is known here unchecked
             own = own_of(scenario.settings)
             admit(replace(own, parameters=frozenset(query.parameters), arrays=frozenset(query.arrays)))
@@ -148,12 +154,14 @@ def subject_of(half: ServerHalf, told: Told, *, pooled: bool = False) -> Subject
 
     query = asks(TINY, PLAIN, 0, PUBLIC)
     return Subject(
-        label=_label(half, told) + " pool=some" * pooled,
+        label=_label(half, told) + " pool=some" * pooled + " of items" * of_items,
         public=public_half(query.design),
         device=device_half(query.design),
         server=half,
         asks=asks,
-        scenario=None if pooled else lambda size, epsilon, **changes: scenario_of(half, told, size, epsilon, **changes),
+        scenario=None
+        if pooled or of_items
+        else lambda size, epsilon, **changes: scenario_of(half, told, size, epsilon, **changes),
     )
 
 
