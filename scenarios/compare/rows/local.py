@@ -71,6 +71,8 @@ class Local(Row):
             user = asked.coins.integers(world.people, size=asked.users)
         train = world.fold.train
         scenario = self.scenario(world, asked)
+        if scenario.half.in_groups:
+            user = asked.coins.permutation(user)
         ratings = StoredRatings(rows=train, user=user.astype(np.int32), rated_public=scenario.settings.rated_public)
         population = Population(
             scenario=scenario,
