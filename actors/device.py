@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from actors.absence import PRESENT, Absence
 from actors.advice import recommend
 from actors.booking import Booked
@@ -15,7 +17,7 @@ from actors.ledger import Ledger
 from actors.mechanisms import half_of
 from actors.questions import check
 from actors.ratings import Ratings
-from coordinator.protocol.arrays import Indices, Indices2
+from coordinator.protocol.arrays import Bits, Bools, Indices, Indices2
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.checked import require_block, require_whole
 from coordinator.protocol.coins import as_words
@@ -24,6 +26,18 @@ from coordinator.protocol.messages import Model, Query, Release
 
 MOST_ADVISED = 1 << 16
 """Most items that one recommendation may have."""
+
+
+PIECE = 1 << 16
+"""Devices, a multiple of 8, whose sketches are in memory at the same time."""
+
+
+class _Said(NamedTuple):
+    """What some devices release: packed bits, which devices can answer, and public pairs; see `Sketched`."""
+
+    bits: Bits
+    able: Bools | None
+    pairs: Indices2 | None
 
 
 class Cohort(Embodied):
@@ -101,9 +115,20 @@ class Cohort(Embodied):
             then.
         """
         booked = self.book(query, first, stop)
+        starts = range(first, stop, PIECE) or range(first, first + 1)
+        parts = [self._said(query, start, min(start + PIECE, stop)) for start in starts]
+        able = [one.able for one in parts if one.able is not None]
+        pairs = [one.pairs for one in parts if one.pairs is not None]
+        return booked.release(
+            np.concatenate([one.bits for one in parts]),
+            np.concatenate(able) if able else None,
+            np.concatenate(pairs) if pairs else None,
+        )
+
+    def _said(self, query: Query, first: int, stop: int) -> _Said:
         half, coins = half_of(query.design), self._coins(query, first, stop)
         private, able, pairs = half.sketch(query, self._ratings, coins)
-        return booked.release(half.packed(private, query, coins), able, pairs)
+        return _Said(half.packed(private, query, coins), able, pairs)
 
     def book(self, query: Query, first: int, stop: int) -> Booked:
         """Check and charge ``query`` and find out which devices answer it, before any of them does; see `answer`."""

@@ -20,6 +20,14 @@ def test_golden(name: str, tmp_path: Path) -> None:
     assert not wrong(name, tmp_path)
 
 
+@pytest.mark.parametrize("name", [name for name in NAMES if name.startswith("devices, ")])
+def test_devices_that_are_sketched_piece_by_piece_say_the_same(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("actors.device.PIECE", 8)
+    assert not wrong(name, tmp_path)
+
+
 @pytest.mark.cluster
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.on_ray])
 def test_golden_on_ray(name: str, tmp_path: Path, ray_session: OnRay, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,7 +28,7 @@ def world(tmp_path: Path) -> World:
 
 def weights(world: World, epsilon: int, *, drawn: bool) -> Floats:
     """Weights of the item-item model, a row a seed."""
-    row, wanted = found()["local: pairs"], Comparison(ratings="none.csv", likes=8)
+    row, wanted = found()["local: pairs"], Comparison(ratings=Path("none.csv"), likes=8)
     assert isinstance(row, Paired)
     told = []
     for seed in range(100 if drawn else 0, SEEDS + (100 if drawn else 0)):
@@ -57,10 +57,10 @@ def test_the_law_of_pairs_is_that_of_devices(world: World) -> None:
 def test_a_row_says_whether_devices_answered_and_scores_by_their_own_likes(world: World) -> None:
     row, others = found()["local: pairs"], world.matrix[:3].toarray()
     for devices, simulated in ((0, AGGREGATE), (1000, DEVICES)):
-        wanted = Comparison(ratings="none.csv", likes=8, devices=devices)
+        wanted = Comparison(ratings=Path("none.csv"), likes=8, devices=devices)
         told = row.advise(world, Asked(wanted=wanted, epsilon=None, users=1000, public=0, seed=0))
         assert told.simulated == simulated
         assert told.scorer is not None
-        scores = [told.scorer(own) for own in (world.matrix[:3], world.matrix[3:6])]
-        assert scores[0].shape == others.shape == (3, ITEMS)
-        assert not np.array_equal(*scores)
+        one, other = (told.scorer(own) for own in (world.matrix[:3], world.matrix[3:6]))
+        assert one.shape == others.shape == (3, ITEMS)
+        assert not np.array_equal(one, other)
