@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from coordinator.protocol.budget import parse_epsilon
+from scenarios.compare.own import rows_of
 from scenarios.compare.row import Asked
-from scenarios.compare.rows import found
 from scenarios.compare.scoring import Scored, score
 from scenarios.compare.settings import Comparison
 from scenarios.compare.worlds import world_of
@@ -57,7 +57,7 @@ def measure(unit: Unit) -> Measured:
     """Measure one unit, in this process."""
     stop_if_abandoned()
     begin, key, wanted = time.perf_counter(), unit.key, unit.wanted
-    world, row = world_of(wanted, key.seed), found()[f"{key.trust_model}: {key.mechanism}"]
+    world, row = world_of(wanted, key.seed), rows_of(wanted)[f"{key.trust_model}: {key.mechanism}"]
     asked = Asked(
         wanted=wanted,
         epsilon=parse_epsilon(key.epsilon) if key.epsilon else None,

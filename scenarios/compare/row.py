@@ -124,3 +124,7 @@ class Row:
     def fits(self, people: int, items: int) -> bool:  # noqa: ARG002 (rows override it)
         """Return whether a file of this size can be computed; by default any."""
         return True
+
+    def reaches(self, users: int, wanted: Comparison) -> bool:  # noqa: ARG002 (rows override it)
+        """Return whether so many people can be measured; by default any number."""
+        return True

@@ -10,8 +10,10 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from coordinator.protocol.budget import Epsilon, parse_epsilon
 from coordinator.protocol.errors import InputError
 from scenarios.data.formats.recognise import Columns
-from scenarios.given.settings import LIKE_FROM, SEED, Seed
+from scenarios.given.own_designs import own_designs
+from scenarios.given.settings import LIKE_FROM, OWN, SEED, Seed
 from scenarios.given.values import GivenPath, brief, file_sha256
+from scenarios.own.halves import OwnSettings
 
 TRUST_MODELS = ("none", "curator", "two-tier", "local")
 """Who is trusted: with everybody's ratings, with noise of a curator, with public people's ratings, nobody."""
@@ -71,6 +73,10 @@ def _names(told: Any) -> Any:
     return None if told is None else tuple(_parts(told))
 
 
+def _designs(told: Any) -> Any:
+    return own_designs(_parts(told))
+
+
 class Comparison(BaseModel):
     """What is compared. The constants w, p, k and M are declared here and hold for any file: they are public."""
 
@@ -111,6 +117,9 @@ class Comparison(BaseModel):
     )
     mechanisms: Annotated[tuple[str, ...] | None, BeforeValidator(_names)] = Field(
         default=None, description="Some of their rows, by ',', such as set or EASE [all]."
+    )
+    design: Annotated[tuple[OwnSettings, ...], BeforeValidator(_designs)] = Field(
+        default=(), description=f"Rows of your own mechanisms beside the others: {OWN}, by ','."
     )
     public: Annotated[tuple[float, ...], BeforeValidator(_shares)] = Field(
         default=(0.01, 0.05, 0.2), description="Two-tier: shares of people whose ratings are public [0.01,0.05,0.2]."

@@ -11,6 +11,7 @@ import pandas as pd
 
 from coordinator.protocol.errors import InputError
 from scenarios.compare.measuring import Key, Measured, Unit, measure
+from scenarios.compare.own import check_own, rows_of
 from scenarios.compare.row import Row
 from scenarios.compare.rows import found
 from scenarios.compare.scoring import TOP
@@ -33,11 +34,7 @@ class CompareSweep(Sweep[Key, Unit, Measured]):
     def units(self, done: Mapping[Key, Measured]) -> dict[Key, Unit]:  # noqa: ARG002 (all are known beforehand)
         """Return every unit, seed by seed, so that an unfinished comparison tells something of all rows."""
         wanted, table = self.wanted, table_of(self.wanted)
-        rows = [
-            row
-            for row in found().values()
-            if wanted.includes(row.trust_model, row.mechanism) and row.fits(table.users, table.count)
-        ]
+        rows = [row for row in rows_of(wanted).values() if row.fits(table.users, table.count)]
         seeds = range(wanted.seed, wanted.seed + wanted.seeds)
         keys = [key for seed in seeds for row in rows for key in _keys(wanted, row, table.users, seed)]
         return {key: Unit(wanted=wanted, key=key) for key in keys}
@@ -59,7 +56,9 @@ class CompareSweep(Sweep[Key, Unit, Measured]):
 
     def result(self, units: Mapping[Key, Measured]) -> dict[str, Any]:
         """Return every row with its intervals, and what they say together."""
-        return summarize(self.wanted, units, table_of(self.wanted))
+        table = table_of(self.wanted)
+        told = summarize(self.wanted, units, table)
+        return {**told, "remarks": [*told["remarks"], *check_own(self.wanted, table.users, table.count)]}
 
     def rows(self, result: Mapping[str, Any], /) -> pd.DataFrame:
         """Return the rows as a table."""
@@ -79,7 +78,7 @@ def _keys(wanted: Comparison, row: Row, people: int, seed: int) -> Iterator[Key]
     scales = wanted.scale if "scale" in row.asks else (1,)
     shares = [f"{share:g}" for share in wanted.public] if "public" in row.asks else [""]
     for epsilon in epsilons:
-        for scale in scales:
+        for scale in (one for one in scales if row.reaches(people * one, wanted)):
             for share in shares:
                 yield Key(row.trust_model, row.mechanism, epsilon, people * scale, share, seed)
 
@@ -99,6 +98,7 @@ def comparison(values: Mapping[str, Any]) -> CompareSweep:
             raise InputError(f"mechanism {name!r} is unknown; choose among {', '.join(sorted(known))}")
     if table_of(wanted).count <= 2 * TOP:
         raise InputError(f"the file has {table_of(wanted).count} items; lists of ten say something among more than 20")
-    if not any(wanted.includes(row.trust_model, row.mechanism) for row in found().values()):
+    check_own(wanted, table_of(wanted).users, table_of(wanted).count)
+    if not rows_of(wanted):
         raise InputError("none of the mechanisms is of these trust models; name others, or leave one of them out")
     return CompareSweep(wanted)
