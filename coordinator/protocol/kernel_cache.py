@@ -18,7 +18,7 @@ WITH_KERNELS = ("actors", "coordinator", "scenarios")
 """The packages whose kernels call each other."""
 
 
-class OfSentCode(caching._SourceFileBackedLocatorMixin, caching._CacheLocator):  # type: ignore[misc] # numba has no types
+class OfSentCode(caching._SourceFileBackedLocatorMixin, caching._CacheLocator):
     """Keeps a kernel below the user's cache folder, in a folder for all of our code as it is.
 
     Beside its module it would be lost with Ray's session, and with every change of a file that is sent along. It
@@ -46,7 +46,7 @@ class OfSentCode(caching._SourceFileBackedLocatorMixin, caching._CacheLocator): 
         sent = any(part.startswith(SENT) for part in Path(file).parts)
         if not sent or function.__module__.partition(".")[0] not in WITH_KERNELS:
             return None
-        return super().from_function(function, file)
+        return super().from_function(function, file)  # type: ignore[no-untyped-call] # numba has no types
 
 
 def _home() -> Path:
