@@ -7,7 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordinator.protocol.errors import InputError
-from coordinator.server.fleet.layout import LARGEST_BLOCK, MOST_BITS, SMALLEST_BLOCK, Layout, cut, plan_layout
+from coordinator.server.fleet.layout import (
+    LARGEST_BLOCK,
+    MOST_BITS,
+    SMALLEST_BLOCK,
+    WIDE_BLOCK,
+    Layout,
+    cut,
+    plan_layout,
+)
 
 
 @given(st.integers(0, 500), st.integers(0, 500), st.integers(1, 90))
@@ -39,7 +47,8 @@ def test_blocks_of_many_questions_stay_whole_bytes_and_bring_back_few_bits(
     assert block % 8 == 0
     assert 8 <= block <= layout.block
     assert block * questions <= MOST_BITS or block == 8
-    assert block == layout.block or (block + 8) * questions > MOST_BITS
+    assert block in (layout.block, WIDE_BLOCK) or (block + 8) * questions > MOST_BITS
+    assert questions == 1 or block <= WIDE_BLOCK
     assert layout.block_of(1) == layout.block
     assert layout.block_of(questions + 1) <= block
 

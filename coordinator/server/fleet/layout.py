@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from coordinator.protocol.errors import InputError
 
-LARGEST_BLOCK = 1 << 19
+LARGEST_BLOCK, WIDE_BLOCK = 1 << 19, 1 << 17
+"""Most devices that one call asks for a bit each, and for more bits each, whose sketches take more memory."""
 SMALLEST_BLOCK = 1 << 13
 BLOCKS_A_WORKER = 8
 MOST_BITS = 1 << 24
@@ -43,13 +44,14 @@ class Layout:
 
     @property
     def block(self) -> int:
-        """Most devices that one call asks: a multiple of 8, so that packed bits of blocks can be joined as bytes."""
+        """Most devices that one call asks for a bit each: a multiple of 8, so that packed bits are joined as bytes."""
         wanted = self.devices // (self.workers * BLOCKS_A_WORKER) // 8 * 8
         return min(max(wanted, SMALLEST_BLOCK), LARGEST_BLOCK)
 
     def block_of(self, bits: int) -> int:
         """Most devices that one call asks if each releases so many ``bits``; also a multiple of 8."""
-        return min(self.block, max(MOST_BITS // bits // 8 * 8, 8))
+        most = self.block if bits == 1 else min(self.block, WIDE_BLOCK)
+        return min(most, max(MOST_BITS // bits // 8 * 8, 8))
 
 
 def plan_layout(*, devices: int, workers: int, devices_per_actor: int | None) -> Layout:
