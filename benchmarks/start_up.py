@@ -52,11 +52,12 @@ def took(command: Sequence[str]) -> dict[str, float]:
         If it fails.
     """
     ctypes.CDLL(None).prctl(_BE_SUBREAPER, 1, 0, 0, 0)  # so that orphans become children of this process, and are seen
-    begin, since = time.perf_counter(), time.time()
+    before = set(psutil.Process().children(recursive=True))  # of the last command, and about to end
+    begin = time.perf_counter()
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     kinds, seconds = dict[Process, str](), dict[Process, float]()
     while process.poll() is None:
-        _look(process.pid, since - EVERY, kinds, seconds)
+        _look(process.pid, before, kinds, seconds)
         time.sleep(EVERY)
     clock = time.perf_counter() - begin
     if process.returncode:
@@ -67,11 +68,9 @@ def took(command: Sequence[str]) -> dict[str, float]:
     return {"clock": clock, "processor": sum(seconds.values()), **told}
 
 
-def _look(driver: int, since: float, kinds: dict[Process, str], seconds: dict[Process, float]) -> None:
-    for one in psutil.Process().children(recursive=True):
+def _look(driver: int, before: set[psutil.Process], kinds: dict[Process, str], seconds: dict[Process, float]) -> None:
+    for one in set(psutil.Process().children(recursive=True)) - before:
         try:
-            if one.create_time() < since:  # of the command before, and about to end
-                continue
             key, spent = (one.pid, one.create_time()), one.cpu_times()
             kinds[key] = "driver" if one.pid == driver else _kind(" ".join(one.cmdline())) or kinds.get(key, "other")
             seconds[key] = max(spent.user + spent.system, seconds.get(key, 0.0))

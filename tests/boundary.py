@@ -80,10 +80,10 @@ ALLOWED: dict[type, set[str]] = {
     Learner: {"clusters", "decoder", "curator", "design", "confidence", "own"},
     Curator: {"epsilon", "rated", "seed"},
     Layout: {"devices", "workers", "devices_per_actor"},
-    Cohorts: {"bounds", "hosts"},
+    Cohorts: {"bounds", "hosts", "sums"},
 }
 """What the server's side may hold, and the names of its fields; a `Curator` is a server that is trusted."""
-ATOMS = (int, float, str, bytes, Fraction, PrivacyParameter, type(None), ActorHandle)
+ATOMS = (bool, int, float, str, bytes, Fraction, PrivacyParameter, type(None), ActorHandle)
 """An actor's handle is an address; what lies behind it stays there."""
 
 

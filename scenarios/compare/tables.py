@@ -87,8 +87,8 @@ def _lines(rows: Sequence[Mapping[str, Any]], across: str, values: Sequence[floa
 def _cell(row: Mapping[str, Any] | None) -> str:
     if row is None:
         return ""
-    reach = f"{(row['ndcg_high'] - row['ndcg_low']) / 2:.2f}"
-    return f"{_three(row['ndcg']).lstrip('0')}±{reach.lstrip('0')}"
+    reach = (row["ndcg_high"] - row["ndcg_low"]) / 2
+    return f"{_three(row['ndcg']).lstrip('0')}±{f'{reach:.2f}' if reach >= 0.01 else f'{reach:.3f}'}".replace("±0", "±")
 
 
 def _three(value: float) -> str:

@@ -1,0 +1,67 @@
+"""What rows say together: how many people reach plain popularity, and the points of the figure."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from matplotlib.figure import Figure
+from runs import planted_ratings, write_movielens
+
+from scenarios.compare.figure import draw_worth
+from scenarios.compare.measuring import Key, Measured
+from scenarios.compare.scoring import Scored
+from scenarios.compare.settings import Comparison
+from scenarios.compare.summary import points_of, summarize
+from scenarios.compare.worlds import table_of
+
+Units = dict[Key, Measured]
+
+
+def unit(ndcg: float) -> Measured:
+    resampled = dict.fromkeys(("hit_rate", "ndcg", "recall"), (ndcg,) * 3)
+    one = Scored(features=False, hit_rate=ndcg, ndcg=ndcg, recall=ndcg, coverage=0.5, people=50, resampled=resampled)
+    return Measured(scores=(one,), simulated=None, seconds=1.0)
+
+
+@pytest.fixture
+def result(tmp_path: Path) -> dict[str, Any]:
+    path = write_movielens(tmp_path / "ratings.csv", planted_ratings(users=50, items=30, each=16))
+    units: Units = {Key("none", "popularity", "", 50, "", seed): unit(0.4) for seed in (0, 1)}
+    worth = {("set", "1"): (0.1, 0.2, 0.4), ("sign", "1"): (0.2, 0.1, 0.3), ("set", "inf"): (0.39, 0.4, 0.4)}
+    for (mechanism, epsilon), heights in worth.items():
+        for users, ndcg in zip((50, 500, 5000), heights, strict=True):
+            units |= {Key("local", mechanism, epsilon, users, "", seed): unit(ndcg) for seed in (0, 1)}
+    units |= {Key("two-tier", "EASE", "", 50, "0.2", seed): unit(0.3) for seed in (0, 1)}
+    wanted = Comparison(ratings=path)
+    return summarize(wanted, units, table_of(wanted))
+
+
+def test_people_are_interpolated_on_a_logarithm(result: dict[str, Any]) -> None:
+    needed = {(row["mechanism"], row["epsilon"]): (row["users"], row["at_most"]) for row in result["people"]}
+    assert needed["set", 1.0] == (round(500 * 10 ** ((0.38 - 0.2) / 0.2)), False)
+    assert needed["sign", 1.0] == (None, False)
+    assert needed["set", "inf"] == (50, True)
+
+
+def test_what_exceeds_popularity_is_told_seed_by_seed(result: dict[str, Any]) -> None:
+    told = {(row["trust_model"], row["mechanism"], row["epsilon"], row["users"]): row for row in result["rows"]}
+    row = told["local", "set", 1.0, 50]
+    assert (row["over_popularity"], row["over_popularity_low"]) == (pytest.approx(-0.3), pytest.approx(-0.3))
+    assert (row["ndcg_low"], row["ndcg_high"], row["seeds"]) == (pytest.approx(0.1), pytest.approx(0.1), 2)
+
+
+def test_the_figure_has_the_best_row_of_each_trust_model(result: dict[str, Any]) -> None:
+    points = points_of(result)
+    mine = points[(points["label"] == "local") & (points["epsilon"] == "1.0")]
+    assert list(zip(mine["x"], mine["y"], mine["mechanism"], strict=True)) == [
+        (50, 0.2, "sign"),
+        (500, 0.2, "set"),
+        (5000, 0.4, "set"),
+    ]
+    assert points.loc[points["label"] == "two-tier", "x"].tolist() == [10]  # who is public
+    figure = Figure()
+    draw_worth(result, points, figure)
+    assert [axes.get_title() for axes in figure.axes] == ["epsilon 1", "epsilon inf"]
+    assert [text.get_text() for text in figure.axes[0].texts] == ["no privacy: popularity"]
