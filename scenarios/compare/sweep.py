@@ -34,7 +34,7 @@ class CompareSweep(Sweep[Key, Unit, Measured]):
     def units(self, done: Mapping[Key, Measured]) -> dict[Key, Unit]:  # noqa: ARG002 (all are known beforehand)
         """Return every unit, seed by seed, so that an unfinished comparison tells something of all rows."""
         wanted, table = self.wanted, table_of(self.wanted)
-        rows = [row for row in rows_of(wanted).values() if row.fits(table.users, table.count)]
+        rows = [row for row in rows_of(wanted).values() if row.fits(table)]
         seeds = range(wanted.seed, wanted.seed + wanted.seeds)
         keys = [key for seed in seeds for row in rows for key in _keys(wanted, row, table.users, seed)]
         return {key: Unit(wanted=wanted, key=key) for key in keys}
