@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from coordinator.protocol.errors import InputError
 from scenarios.app.flags import Address, Json, Setting, With, Workers, with_fields
 from scenarios.compare.settings import Comparison
 
@@ -21,6 +22,7 @@ HELP = """Compare what recommendations are worth under each trust model, on one 
   curator   a trusted curator publishes noisy counts of likes, or of pairs of items
   two-tier  a few people's ratings are public, and the others may add what devices tell
   local     nobody is trusted: every device answers one question under its whole epsilon
+  coordinator  sees all votes and hides them from clients (p-REC): a panel of losses, beside the rows
 
 Likes and dislikes are held out once, for all rows; devices rank what they have not rated, and the first ten are held
 against the likes held out. With --features a device weighs scores by features of what it likes itself: nothing is
@@ -73,7 +75,10 @@ def compare(
     with folder_of(out) as place:
         done = swept(wanted, opening, place, Console(stderr=True))
     if figure is not None:
-        draw(figure, next(wanted.figures(done.units, done.result))[2])
+        drawn = next(wanted.figures(done.units, done.result), None)
+        if drawn is None:
+            raise InputError("figure: the coordinator's panel alone has no lists to draw; add another trust model")
+        draw(figure, drawn[2])
     deliver(json, done.result)
     if json != STDOUT:
         wanted.show(printed(), done.result, "blindrec compare")
