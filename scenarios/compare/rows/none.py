@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any, ClassVar
 
 import numpy as np
 
-from scenarios.compare.item_models import LEAST, decomposed, ease, neighbours
+from scenarios.compare.item_models import LEAST, alternating, decomposed, ease, neighbours
 from scenarios.compare.row import Advised, Asked, Row, Scorer
 from scenarios.compare.settings import Comparison
 from scenarios.compare.worlds import World
@@ -72,4 +73,6 @@ MODELS = (
     Fitted("SVD", 40, lambda likes, told: decomposed(likes, told.rank)),
     Fitted("EASE", 50, lambda likes, told: ease(likes, told.ridge), inverts=True),
 )
-ROWS = (Chance(), Popularity(), *MODELS)
+CHECK = Fitted("ALS", 60, lambda likes, told: alternating(likes, told.rank, 1.0))
+"""A library's model, which is no part of blindrec: only where its package is installed."""
+ROWS = (Chance(), Popularity(), *MODELS, *([CHECK] if find_spec("implicit") else []))
