@@ -108,10 +108,8 @@ def test_devices_of_a_file_rank_by_score_whatever_the_clusters(design: str, file
     if design == "pairs":
         assert told == advised(run, model)
     else:
-        order, rows = (
-            np.argsort(-model.score, kind="stable"),
-            run.population.ratings.rated(np.zeros(2, np.uint64), 0, 60),
-        )
+        order = np.argsort(-model.score, kind="stable")
+        rows = run.population.ratings.rated(np.zeros(2, np.uint64), 0, len(told))
         for device, advice in enumerate(told):
             own = rows.items[rows.starts[device] : rows.starts[device + 1]]
             assert advice == order[~np.isin(order, own)][:10].tolist()
@@ -122,8 +120,9 @@ def test_without_popularity_or_a_file_devices_follow_clusters(file: Path) -> Non
     classes = small(like="0.9,0.1;0.1,0.9", class_shares="0.7,0.3", users=20_000, epsilon=4)
     for scenario in (of_file(file, design="pairwise", users=600, epsilon=3), classes):
         run = here(scenario)
-        listed = replace(run.outcome.model, cluster=np.zeros(run.scenario.items, np.int32), clusters=1)
-        assert run.ran.advice.tolist() == advised(run, run.outcome.model) != advised(run, listed)
+        model = run.outcome.model
+        listed = replace(model, cluster=np.zeros_like(model.cluster), clusters=1)
+        assert run.ran.advice.tolist() == advised(run, model) != advised(run, listed)
 
 
 def test_scores_about_something_else_are_no_list() -> None:
