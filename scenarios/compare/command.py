@@ -11,7 +11,8 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from scenarios.app.flags import Address, Json, Workers, with_fields
+from coordinator.protocol.errors import InputError
+from scenarios.app.flags import Address, Json, Setting, With, Workers, with_fields
 from scenarios.compare.settings import Comparison
 
 HELP = """Compare what recommendations are worth under each trust model, on one split of one file of ratings.
@@ -21,6 +22,7 @@ HELP = """Compare what recommendations are worth under each trust model, on one 
   curator   a trusted curator publishes noisy counts of likes, or of pairs of items
   two-tier  a few people's ratings are public, and the others may add what devices tell
   local     nobody is trusted: every device answers one question under its whole epsilon
+  coordinator  sees all votes and hides them from clients (p-REC): a panel of losses, beside the rows
 
 Likes and dislikes are held out once, for all rows; devices rank what they have not rated, and the first ten are held
 against the likes held out. With --features a device weighs scores by features of what it likes itself: nothing is
@@ -30,6 +32,7 @@ and nobody in the file is protected.
 \b
   blindrec compare ratings.csv --features movies.csv --epsilon 1,4 --scale 1,100 --figure worth.png
   blindrec compare ratings.csv --trust-models none,local --mechanisms EASE,set --out worth
+  blindrec compare ratings.csv --design oue:OUE --setting odds=2 --scale 1,10
 
 With --out every finished row is kept in the folder at once, and the same command goes on there; with more --seeds,
 --epsilon, --scale or rows, too.
@@ -49,11 +52,15 @@ def compare(
         Path | None, typer.Option(help="File for the figure of NDCG against people, .png or .pdf.")
     ] = None,
     json: Json = None,
+    setting: Setting = None,
+    helpers: With = None,
     **told: Any,
 ) -> None:
     """Compare all trust models on a file; see `HELP`."""
     # other commands need not wait for what this one loads
     from scenarios.compare.sweep import comparison  # noqa: PLC0415
+    from scenarios.given.own_designs import own_designs  # noqa: PLC0415
+    from scenarios.own.importing import import_helpers, read_settings  # noqa: PLC0415
     from scenarios.places.backends import open_session  # noqa: PLC0415
     from scenarios.report.records import STDOUT, check_target, deliver  # noqa: PLC0415
     from scenarios.report.tables import printed  # noqa: PLC0415
@@ -61,12 +68,17 @@ def compare(
 
     check_target(json)
     check_target(None if figure is None else str(figure))
-    wanted = comparison({"ratings": file, **told})
+    design = [path.strip() for path in (told.pop("design") or "").split(",") if path]
+    own = own_designs(design, read_settings(setting or ()), import_helpers(helpers or ()))
+    wanted = comparison({"ratings": file, "design": own, **told})
     opening = open_session(backend, address=address, workers=workers)
     with folder_of(out) as place:
         done = swept(wanted, opening, place, Console(stderr=True))
     if figure is not None:
-        draw(figure, next(wanted.figures(done.units, done.result))[2])
+        drawn = next(wanted.figures(done.units, done.result), None)
+        if drawn is None:
+            raise InputError("figure: the coordinator's panel alone has no lists to draw; add another trust model")
+        draw(figure, drawn[2])
     deliver(json, done.result)
     if json != STDOUT:
         wanted.show(printed(), done.result, "blindrec compare")

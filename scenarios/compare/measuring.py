@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from coordinator.protocol.budget import parse_epsilon
-from scenarios.compare.row import Asked
-from scenarios.compare.rows import found
+from scenarios.compare.own import rows_of
+from scenarios.compare.panel import serve
+from scenarios.compare.row import DEVICES, Asked
 from scenarios.compare.scoring import Scored, score
-from scenarios.compare.settings import Comparison
+from scenarios.compare.settings import COORDINATOR, Comparison
 from scenarios.compare.worlds import world_of
 from scenarios.places.worker_threads import stop_if_abandoned
 
@@ -46,18 +47,24 @@ class Measured:
         See `scenarios.compare.row.Advised`.
     seconds : float
         Time taken.
+    losses : tuple of dict
+        Of the coordinator's panel: a record of each client, instead of scores.
     """
 
     scores: tuple[Scored, ...]
     simulated: str | None
     seconds: float
+    losses: tuple[dict[str, Any], ...] = ()
 
 
 def measure(unit: Unit) -> Measured:
     """Measure one unit, in this process."""
     stop_if_abandoned()
     begin, key, wanted = time.perf_counter(), unit.key, unit.wanted
-    world, row = world_of(wanted, key.seed), found()[f"{key.trust_model}: {key.mechanism}"]
+    if key.trust_model == COORDINATOR:
+        losses = serve(wanted, key.mechanism, key.seed)
+        return Measured(scores=(), simulated=DEVICES, losses=losses, seconds=time.perf_counter() - begin)
+    world, row = world_of(wanted, key.seed), rows_of(wanted)[f"{key.trust_model}: {key.mechanism}"]
     asked = Asked(
         wanted=wanted,
         epsilon=parse_epsilon(key.epsilon) if key.epsilon else None,

@@ -14,6 +14,7 @@ from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.coins import derive
 from scenarios.compare.settings import Comparison
 from scenarios.compare.worlds import World
+from scenarios.data.datasets import RatingTable
 
 Scorer = Callable[[Any], Floats2]
 """Takes people's own likes, a sparse matrix of shape (people, N), and returns their scores of the same shape."""
@@ -71,6 +72,8 @@ class Advised:
         `DEVICES` or `AGGREGATE`; None where no device answers anything.
     people : ndarray of int64, or None
         Who is evaluated; None for everybody with a like that is held out.
+    holds : sparse matrix of shape (people of the file, N), or None
+        What a scorer takes the rows of, if not people's likes.
     """
 
     popularity: Floats = field(repr=False)
@@ -79,6 +82,7 @@ class Advised:
     scorer: Scorer | None = None
     simulated: str | None = None
     people: Ints | None = field(default=None, repr=False)
+    holds: Any = field(default=None, repr=False)
 
     @classmethod
     def noisy(cls, popularity: Floats, noise: float, simulated: str | None = None) -> Advised:
@@ -121,6 +125,10 @@ class Row:
         """Learn from a world what devices rank items by."""
         raise NotImplementedError
 
-    def fits(self, people: int, items: int) -> bool:  # noqa: ARG002 (rows override it)
-        """Return whether a file of this size can be computed; by default any."""
+    def fits(self, table: RatingTable) -> bool:  # noqa: ARG002 (rows override it)
+        """Return whether a file of such ratings can be computed; by default any."""
+        return True
+
+    def reaches(self, users: int, wanted: Comparison) -> bool:  # noqa: ARG002 (rows override it)
+        """Return whether so many people can be measured; by default any number."""
         return True

@@ -73,7 +73,7 @@ def _lists(world: World, advised: Advised, people: Ints, order: Ints, *, feature
     """Return the lists of some people, int32, shape (people, TOP); -1 where they have rated all other items."""
     own = world.matrix[people]
     if advised.scorer is not None:
-        scores = advised.scorer(own)
+        scores = advised.scorer(own if advised.holds is None else advised.holds[people])
     else:
         scores = np.broadcast_to(advised.damped if features else advised.popularity, (people.size, world.items))
     if features and world.features is not None:

@@ -10,11 +10,15 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from coordinator.protocol.budget import Epsilon, parse_epsilon
 from coordinator.protocol.errors import InputError
 from scenarios.data.formats.recognise import Columns
-from scenarios.given.settings import LIKE_FROM, SEED, Seed
+from scenarios.given.own_designs import own_designs
+from scenarios.given.settings import LIKE_FROM, OWN, SEED, Seed
 from scenarios.given.values import GivenPath, brief, file_sha256
+from scenarios.own.halves import OwnSettings
 
 TRUST_MODELS = ("none", "curator", "two-tier", "local")
 """Who is trusted: with everybody's ratings, with noise of a curator, with public people's ratings, nobody."""
+COORDINATOR = "coordinator"
+"""A panel beside these, with a metric of its own."""
 PUBLIC = ("likes", "sensed", "neighbours", "rank", "ridge", "curated", "top", "co_liked")
 """Constants that no file is asked for."""
 
@@ -55,9 +59,10 @@ def _shares(told: Any) -> Any:
 def _models(told: Any) -> Any:
     names = _parts(told)
     for name in names:
-        if name not in TRUST_MODELS:
-            raise InputError(f"trust model {brief(name)} is unknown; choose among {', '.join(TRUST_MODELS)}")
-    return tuple(name for name in TRUST_MODELS if name in names)
+        if name not in (*TRUST_MODELS, COORDINATOR):
+            known = ", ".join((*TRUST_MODELS, COORDINATOR))
+            raise InputError(f"trust model {brief(name)} is unknown; choose among {known}")
+    return tuple(name for name in (*TRUST_MODELS, COORDINATOR) if name in names)
 
 
 def _columns(told: Any) -> Any:
@@ -69,6 +74,10 @@ def _columns(told: Any) -> Any:
 
 def _names(told: Any) -> Any:
     return None if told is None else tuple(_parts(told))
+
+
+def _designs(told: Any) -> Any:
+    return own_designs(_parts(told))
 
 
 class Comparison(BaseModel):
@@ -107,10 +116,14 @@ class Comparison(BaseModel):
         description="People, as multiples of the file's, drawn with replacement [1,10,100,1000].",
     )
     trust_models: Annotated[tuple[str, ...], BeforeValidator(_models)] = Field(
-        default=TRUST_MODELS, description=f"Some of {', '.join(TRUST_MODELS)}, by ',' [all]."
+        default=(*TRUST_MODELS, COORDINATOR),
+        description=f"Some of {', '.join(TRUST_MODELS)}, {COORDINATOR}, by ',' [all].",
     )
     mechanisms: Annotated[tuple[str, ...] | None, BeforeValidator(_names)] = Field(
         default=None, description="Some of their rows, by ',', such as set or EASE [all]."
+    )
+    design: Annotated[tuple[OwnSettings, ...], BeforeValidator(_designs)] = Field(
+        default=(), description=f"Rows of your own mechanisms beside the others: {OWN}, by ','."
     )
     public: Annotated[tuple[float, ...], BeforeValidator(_shares)] = Field(
         default=(0.01, 0.05, 0.2), description="Two-tier: shares of people whose ratings are public [0.01,0.05,0.2]."
@@ -120,6 +133,9 @@ class Comparison(BaseModel):
     devices: Annotated[int, Field(ge=0)] = Field(
         default=1_000_000,
         description="Up to so many devices answer one by one; of more the sum is drawn from its law [1000000].",
+    )
+    clients: Annotated[int, Field(ge=2)] = Field(
+        default=20, description="Coordinator: people of the file who are served as clients, a seed [20]."
     )
     likes: Annotated[int, Field(ge=1)] = Field(
         default=50, description="Public: likes w that sets are padded or cut to, and a typical person has [50]."
@@ -142,7 +158,7 @@ class Comparison(BaseModel):
 
     def content(self) -> dict[str, Any]:
         """Return what every row depends on, as JSON values; not which rows there are."""
-        names = ("like_from", "held_out", "duplicates", "min_ratings", "split_by", "devices", *PUBLIC)
+        names = ("like_from", "held_out", "duplicates", "min_ratings", "split_by", "devices", "clients", *PUBLIC)
         shared = {name: getattr(self, name) for name in names}
         digests = {"ratings_sha256": _digest(self.ratings), "features_sha256": _digest(self.features)}
         columns = None if self.columns is None else list(self.columns)

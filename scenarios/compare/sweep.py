@@ -8,18 +8,22 @@ from functools import partial
 from typing import Any
 
 import pandas as pd
+from rich.console import Console
 
 from coordinator.protocol.errors import InputError
 from scenarios.compare.measuring import Key, Measured, Unit, measure
+from scenarios.compare.own import check_own, rows_of
+from scenarios.compare.panel import SERVED, panel_of, served_in, show_panel
 from scenarios.compare.row import Row
 from scenarios.compare.rows import found
 from scenarios.compare.scoring import TOP
-from scenarios.compare.settings import Comparison
+from scenarios.compare.settings import COORDINATOR, Comparison
 from scenarios.compare.summary import points_of, summarize
 from scenarios.compare.tables import show
 from scenarios.compare.worlds import table_of
 from scenarios.given.validation import validated
 from scenarios.sweep.kind import Figures, Sweep
+from scenarios.sweep.online_ratings import Measured as Served
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,18 +32,27 @@ class CompareSweep(Sweep[Key, Unit, Measured]):
 
     wanted: Comparison
     key, found, measure = Key, Measured, staticmethod(measure)
-    show = staticmethod(show)
+
+    def show(self, console: Console, result: Mapping[str, Any], title: str, /) -> None:
+        """Print a table for each trust model, and the coordinator's panel."""
+        show(console, result, title)
+        if result["coordinator"] is not None:
+            show_panel(console, result["coordinator"])
 
     def units(self, done: Mapping[Key, Measured]) -> dict[Key, Unit]:  # noqa: ARG002 (all are known beforehand)
         """Return every unit, seed by seed, so that an unfinished comparison tells something of all rows."""
         wanted, table = self.wanted, table_of(self.wanted)
-        rows = [
-            row
-            for row in found().values()
-            if wanted.includes(row.trust_model, row.mechanism) and row.fits(table.users, table.count)
-        ]
+        rows = [row for row in rows_of(wanted).values() if row.fits(table)]
         seeds = range(wanted.seed, wanted.seed + wanted.seeds)
-        keys = [key for seed in seeds for row in rows for key in _keys(wanted, row, table.users, seed)]
+        served, _ = served_in(wanted)
+        keys = [
+            key
+            for seed in seeds
+            for key in (
+                *(key for row in rows for key in _keys(wanted, row, table.users, seed)),
+                *(Key(COORDINATOR, name, "", table.users, "", seed) for name in served),
+            )
+        ]
         return {key: Unit(wanted=wanted, key=key) for key in keys}
 
     def told(self, rows: pd.DataFrame) -> str:
@@ -59,7 +72,16 @@ class CompareSweep(Sweep[Key, Unit, Measured]):
 
     def result(self, units: Mapping[Key, Measured]) -> dict[str, Any]:
         """Return every row with its intervals, and what they say together."""
-        return summarize(self.wanted, units, table_of(self.wanted))
+        table = table_of(self.wanted)
+        told = summarize(self.wanted, units, table)
+        losses = {(key.mechanism, key.seed): unit for key, unit in units.items() if key.trust_model == COORDINATOR}
+        served = {key: Served(clients=unit.losses, seconds=unit.seconds) for key, unit in losses.items()}
+        own, (_, why) = check_own(self.wanted, table.users, table.count), served_in(self.wanted)
+        return {
+            **told,
+            "coordinator": panel_of(self.wanted, served) if served else None,
+            "remarks": [*told["remarks"], *own, *([why] if why else [])],
+        }
 
     def rows(self, result: Mapping[str, Any], /) -> pd.DataFrame:
         """Return the rows as a table."""
@@ -69,6 +91,8 @@ class CompareSweep(Sweep[Key, Unit, Measured]):
         """Yield NDCG against people."""
         from scenarios.compare.figure import draw_worth  # noqa: PLC0415 (plotting, where something is drawn)
 
+        if not result["rows"]:
+            return
         points = points_of(result)
         yield "figure", points, partial(draw_worth, result, points)
 
@@ -79,7 +103,7 @@ def _keys(wanted: Comparison, row: Row, people: int, seed: int) -> Iterator[Key]
     scales = wanted.scale if "scale" in row.asks else (1,)
     shares = [f"{share:g}" for share in wanted.public] if "public" in row.asks else [""]
     for epsilon in epsilons:
-        for scale in scales:
+        for scale in (one for one in scales if row.reaches(people * one, wanted)):
             for share in shares:
                 yield Key(row.trust_model, row.mechanism, epsilon, people * scale, share, seed)
 
@@ -93,12 +117,16 @@ def comparison(values: Mapping[str, Any]) -> CompareSweep:
         One line that names the value and the remedy.
     """
     wanted = validated(Comparison, None, dict(values))
-    known = {row.mechanism for row in found().values()}
+    known = {row.mechanism for row in found().values()} | set(SERVED)
     for name in wanted.mechanisms or ():
         if name not in known:
             raise InputError(f"mechanism {name!r} is unknown; choose among {', '.join(sorted(known))}")
     if table_of(wanted).count <= 2 * TOP:
         raise InputError(f"the file has {table_of(wanted).count} items; lists of ten say something among more than 20")
-    if not any(wanted.includes(row.trust_model, row.mechanism) for row in found().values()):
+    check_own(wanted, table_of(wanted).users, table_of(wanted).count)
+    served, why = served_in(wanted)
+    if not rows_of(wanted) and why is not None:
+        raise InputError(why)
+    if not rows_of(wanted) and not served:
         raise InputError("none of the mechanisms is of these trust models; name others, or leave one of them out")
     return CompareSweep(wanted)

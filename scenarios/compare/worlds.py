@@ -22,7 +22,16 @@ from scenarios.data.datasets import Dated, RatingTable, read_dated
 BLOCK = 1 << 22
 """Scores that are computed at a time."""
 _ONE = threading.Lock()
-_ANY = {"epsilon": (), "scale": (), "public": (), "seeds": 1, "seed": 0, "trust_models": (), "mechanisms": None}
+_ANY = {
+    "epsilon": (),
+    "scale": (),
+    "public": (),
+    "seeds": 1,
+    "seed": 0,
+    "trust_models": (),
+    "mechanisms": None,
+    "design": (),
+}
 """What a file does not depend on."""
 
 

@@ -32,7 +32,11 @@ def world_of_ratings(scenario: OnlineScenario, path: Path) -> World:
     InputError
         If the file cannot be read, or has too few users with enough rounds.
     """
-    table = read_ratings(path, columns=scenario.columns)
+    return world_of_table(scenario, read_ratings(path, columns=scenario.columns))
+
+
+def world_of_table(scenario: OnlineScenario, table: RatingTable) -> World:
+    """Return the world of ratings that were read already; see `world_of_ratings`."""
     likes = judge_likes(table, scenario.like_from)
     voters = RatingVoters(rows=table.valued(np.asarray(table.values, np.float64)))
     least = scenario.rounds or max(LEAST_ROUNDS, scenario.objects)

@@ -10,6 +10,7 @@ import numpy as np
 
 from actors.ratings import StoredRatings
 from coordinator.protocol.messages import Model
+from coordinator.protocol.own import Mechanism
 from scenarios.compare import laws
 from scenarios.compare.row import AGGREGATE, DEVICES, Advised, Asked, Row
 from scenarios.compare.settings import Comparison
@@ -28,41 +29,46 @@ class Local(Row):
 
     Attributes
     ----------
-    design : str
-        The mechanism's name there.
+    design : str or Mechanism
+        The mechanism's name there, or a user's own.
     settings : callable
         Its settings from the comparison's public constants and the number of items.
-    law : callable
-        Draws the sum of so many answers; see `scenarios.compare.laws`.
+    law : callable or None
+        Draws the sum of so many answers; see `scenarios.compare.laws`. None: devices answer, or nobody.
     """
 
     mechanism: str
     order: int
-    design: str
-    law: laws.Law
+    design: str | Mechanism
+    law: laws.Law | None
     settings: Callable[[Comparison, int], Mapping[str, Any]] = lambda *_: {}
 
     trust_model: ClassVar[str] = "local"
     asks: ClassVar[frozenset[str]] = frozenset({"epsilon", "scale"})
 
-    def scenario(self, world: World, asked: Asked) -> Scenario:
+    def reaches(self, users: int, wanted: Comparison) -> bool:
+        """Return whether there is a law to draw from, where so many people are too many to answer one by one."""
+        return self.law is not None or users <= wanted.devices
+
+    def scenario_of(self, items: int, asked: Asked) -> Scenario:
         """Return what `blindrec run` would be told; of the file it knows how many items there are."""
         one = Scenario(
             design=self.design,
             ratings=asked.wanted.ratings,
             users=asked.users,
-            rated=min(asked.wanted.likes, world.items),
+            rated=min(asked.wanted.likes, items),
             epsilon="inf" if asked.epsilon is None else asked.epsilon,
             seed=asked.seed,
-            **self.settings(asked.wanted, world.items),
+            **self.settings(asked.wanted, items),
         )
-        return one.complete(items=world.items)
+        return one.complete(items=items)
 
     def advise(self, world: World, asked: Asked) -> Advised:
         """Let devices answer, or draw the sum of their answers; rank items by what that tells."""
         few = asked.users <= asked.wanted.devices
         model = self.answered(world, asked) if few else self.drawn(world, asked)
-        return Advised.noisy(model.score, float(np.median(model.error)), DEVICES if few else AGGREGATE)
+        noise = float(np.median(model.error))  # infinite where a user's own class does not know it
+        return Advised.noisy(model.score, noise if np.isfinite(noise) else 0.0, DEVICES if few else AGGREGATE)
 
     def answered(self, world: World, asked: Asked) -> Model:
         """Return the model that is learned from devices: through rounds, the ledger and everybody's own coins."""
@@ -70,7 +76,7 @@ class Local(Row):
         if asked.users != world.people:
             user = asked.coins.integers(world.people, size=asked.users)
         train = world.fold.train
-        scenario = self.scenario(world, asked)
+        scenario = self.scenario_of(world.items, asked)
         if scenario.half.in_groups:
             user = asked.coins.permutation(user)
         ratings = StoredRatings(rows=train, user=user.astype(np.int32), rated_public=scenario.settings.rated_public)
@@ -86,8 +92,9 @@ class Local(Row):
 
     def drawn(self, world: World, asked: Asked) -> Model:
         """Return the model that is learned from a sum that was drawn from its law."""
-        scenario = settle(self.scenario(world, asked))
+        scenario = settle(self.scenario_of(world.items, asked))
         query = only_query(scenario)
+        assert self.law is not None  # no unit asks for it otherwise
         statistic = self.law(query, world.fold, asked.users, asked.coins)
         return learned(learner_of(scenario), query, statistic, users=asked.users)
 

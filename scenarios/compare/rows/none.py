@@ -12,6 +12,7 @@ from scenarios.compare.item_models import LEAST, decomposed, ease, neighbours
 from scenarios.compare.row import Advised, Asked, Row, Scorer
 from scenarios.compare.settings import Comparison
 from scenarios.compare.worlds import World
+from scenarios.data.datasets import RatingTable
 
 MOST = 20_000
 """A matrix of so many rows can be inverted."""
@@ -61,9 +62,9 @@ class Fitted(Row):
         """Fit the model."""
         return Advised(popularity=world.popularity, floor=LEAST, scorer=self.fit(world.matrix, asked.wanted))
 
-    def fits(self, people: int, items: int) -> bool:
+    def fits(self, table: RatingTable) -> bool:
         """Return whether a matrix that is inverted is small enough."""
-        return not self.inverts or min(people, items) <= MOST
+        return not self.inverts or min(table.users, table.count) <= MOST
 
 
 MODELS = (

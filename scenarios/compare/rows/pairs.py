@@ -78,7 +78,7 @@ class Paired(Local):
 
     def drawn(self, world: World, asked: Asked) -> Model:
         """Return the model that is learned from sums that were drawn from their laws, group by group."""
-        scenario = settle(self.scenario(world, asked))
+        scenario = settle(self.scenario_of(world.items, asked))
         policy, learner, state = policy_of(scenario), learner_of(scenario), ServerState(devices=asked.users)
         while (ask := policy.next_query(state)) is not None:
             statistic = group_counts(ask.query, world.fold, ask.stop - ask.first, asked.coins)

@@ -1,0 +1,109 @@
+"""A trusted coordinator and curious clients: p-REC on a file's rounds, a panel beside the rows, in losses, not lists.
+
+It is what `blindrec sweep online --ratings` measures, on the comparison's own reading of the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+from rich.console import Console
+
+from coordinator.protocol.errors import InputError
+from scenarios.compare.settings import COORDINATOR, Comparison
+from scenarios.compare.worlds import table_of
+from scenarios.given.values import file_sha256
+from scenarios.online.config import REFERENCE
+from scenarios.online.rating_world import world_of_table
+from scenarios.online.results import client_record
+from scenarios.online.run import run_online
+from scenarios.online.worlds import World
+from scenarios.places.in_process import InProcess
+from scenarios.places.worker_threads import stop_if_abandoned
+from scenarios.report.tables import number, percent, remark, show_table
+from scenarios.sweep.online_ratings import KEPT, RatingsGrid
+from scenarios.sweep.online_ratings import Key as ServedKey
+from scenarios.sweep.online_ratings import Measured as Served
+from scenarios.sweep.online_ratings_summary import BESIDE, summarize
+
+SERVED = (REFERENCE, "p-rec-lean", "p-rec-sharp", BESIDE)
+"""The recommenders of the panel."""
+
+
+def grid_of(wanted: Comparison) -> RatingsGrid:
+    """Return the panel as a sweep of online recommenders."""
+    named = tuple(name for name in SERVED if wanted.includes(COORDINATOR, name))
+    return RatingsGrid(
+        ratings=wanted.ratings,
+        sha256=file_sha256(wanted.ratings, "ratings file"),
+        columns=None,
+        like_from=wanted.like_from,
+        clients=wanted.clients,
+        rounds=None,
+        objects=2,
+        recommenders=named,
+        seeds=wanted.seeds,
+    )
+
+
+@lru_cache(maxsize=2)
+def clients_of(wanted: Comparison, seed: int) -> World:
+    """Return a seed's clients, whom all recommenders serve.
+
+    Raises
+    ------
+    InputError
+        If too few people have rated enough.
+    """
+    return world_of_table(grid_of(wanted).scenario(REFERENCE, seed), table_of(wanted))
+
+
+def served_in(wanted: Comparison) -> tuple[tuple[str, ...], str | None]:
+    """Return which recommenders can serve clients of the file, and why none can."""
+    names = grid_of(wanted).recommenders or ()
+    try:
+        for seed in range(wanted.seed, wanted.seed + wanted.seeds) if names else ():
+            clients_of(wanted, seed)
+    except InputError as error:
+        return (), f"{COORDINATOR}: {error}"
+    return names, None
+
+
+def serve(wanted: Comparison, recommender: str, seed: int) -> tuple[dict[str, Any], ...]:
+    """Serve a seed's clients, and return a record of each."""
+    world, scenario = clients_of(wanted, seed), grid_of(wanted).scenario(recommender, seed)
+    run = run_online(scenario, InProcess(1), world=world, over=lambda _: stop_if_abandoned())
+    records = (client_record(run, client) for client in run.clients)
+    return tuple({name: record[name] for name in KEPT} for record in records)
+
+
+def panel_of(wanted: Comparison, served: Mapping[tuple[str, int], Served]) -> dict[str, Any]:
+    """Return what all seeds say, as JSON values; see `scenarios.sweep.online_ratings_summary.summarize`."""
+    return summarize(grid_of(wanted), {ServedKey(*key): one for key, one in served.items()})
+
+
+def show_panel(console: Console, panel: Mapping[str, Any]) -> None:
+    """Print the panel's table, 80 columns wide."""
+    columns = ("recommender", "loss", "less random", "less plurality", "epsilon")
+    cells = [
+        [
+            row["recommender"],
+            percent(row["share"]),
+            *(_difference(row, name) for name in ("to_random_share", "to_plurality_share")),
+            number(row["epsilon_median"]),
+        ]
+        for row in panel["recommenders"]
+    ]
+    title = f"{COORDINATOR}: hides votes from {panel['distinct_clients']} clients; disliked of one in two items"
+    show_table(console, columns, cells, title=title, words=("recommender",))
+    remark(console, "differences are in per cent of the rounds, client by client, below 0 is better; epsilon: median")
+
+
+def _difference(row: Mapping[str, Any], name: str) -> str:
+    """Return a difference and half of its interval, in per cent."""
+    mean, low, high = (row.get(f"{name}{end}") for end in ("", "_low", "_high"))
+    if mean is None or low is None or high is None:
+        return ""
+    return f"{100 * mean:.1f} ± {50 * (high - low):.1f}"

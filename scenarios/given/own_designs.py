@@ -1,0 +1,48 @@
+"""Users' own mechanisms where several can be named at once: by import path, or as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from coordinator.protocol.errors import InputError
+from coordinator.protocol.own import Mechanism
+from scenarios.given.mechanisms import own_settings, server_half
+from scenarios.given.settings import OWN
+from scenarios.own.halves import OwnSettings, settings_in
+
+
+def own_designs(
+    told: Sequence[Any], settings: Mapping[str, Any] | None = None, helpers: tuple[str, ...] = ()
+) -> tuple[OwnSettings, ...]:
+    """Read users' own mechanisms.
+
+    Parameters
+    ----------
+    told : sequence
+        Import paths, ``package.module:Name``; or mechanisms, or their settings, which are taken as they are.
+    settings : mapping, optional
+        Values of settings; each goes to all of the classes named by path that have such a setting.
+    helpers : tuple of str
+        Packages that travel with them.
+
+    Raises
+    ------
+    InputError
+        If one cannot be imported, is no mechanism of one's own, or a setting is none of theirs.
+    """
+    values, found, used = dict(settings or {}), list[OwnSettings](), set[str]()
+    for one in told:
+        if isinstance(one, str):
+            half = server_half(one)
+            fields = half.settings.model_fields.keys() & values.keys()
+            used |= fields
+            read = own_settings(half, {**{name: values[name] for name in fields}, "helpers": helpers})
+        else:
+            read = settings_in(one) if isinstance(one, Mechanism) else one
+        if not isinstance(read, OwnSettings):
+            raise InputError(f"design is {one}, which needs no name to be compared; name your own, {OWN}")
+        found.append(read)
+    if strange := sorted(values.keys() - used):
+        raise InputError(f"setting {strange[0]} is none of {', '.join(map(str, told)) or 'any design; give --design'}")
+    return tuple(found)
