@@ -59,8 +59,8 @@ def recommend(model: Model, rated: Likes, *, k: int) -> Indices2:
 
     Clusters are ordered by the device's own share of likes among its ratings of them. One like and one dislike are
     added to each, so that an unknown cluster stands at 1/2; ties go to the cluster with the lower number. Within a
-    cluster items are ordered by public score. A model that tells which items go together is followed instead, see
-    `actors.near.recommend_near`.
+    cluster items are ordered by public score, so that a model of one cluster is a list by score. A model that tells
+    which items go together is followed instead, see `actors.near.recommend_near`.
 
     Parameters
     ----------

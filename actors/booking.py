@@ -9,7 +9,8 @@ import numpy as np
 
 from actors.packed import wipe
 from coordinator.protocol.arrays import Bits, Bits2, Bools, Indices2
-from coordinator.protocol.messages import Query, Release, pack
+from coordinator.protocol.messages import Query, Release
+from coordinator.protocol.packing import pack
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,8 @@ from coordinator.protocol.arrays import Bits, Bits2, Bools, Indices2
 from coordinator.protocol.channels import Likelihood, Sampled
 from coordinator.protocol.coins import round_key
 from coordinator.protocol.mechanisms import half_of
-from coordinator.protocol.messages import Query, unpack
+from coordinator.protocol.messages import Query
+from coordinator.protocol.packing import unpack
 from coordinator.protocol.streams import device_streams
 
 

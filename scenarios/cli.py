@@ -43,7 +43,7 @@ def _experiment(name: str) -> Callable[..., None]:
 COMMANDS = (
     Later(
         "run",
-        "Run one experiment: devices answer, the server learns item clusters, devices take advice from them.",
+        "Run one experiment: devices answer, the server learns item clusters and scores, devices take advice.",
         partial(_experiment, "run"),
     ),
     Later(

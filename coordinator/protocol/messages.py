@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from coordinator.protocol.arrays import Bits, Bits2, Bools, Floats, Indices, Indices2, PublicArray, Words
+from coordinator.protocol.arrays import Bits2, Bools, Floats, Indices, Indices2, PublicArray, Words
 from coordinator.protocol.budget import Epsilon, as_float, require_epsilon
 from coordinator.protocol.checked import (
     LARGEST,
@@ -28,6 +28,7 @@ from coordinator.protocol.checked import (
 from coordinator.protocol.coins import SEED_BYTES, as_words
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.item_to_item import ItemToItem
+from coordinator.protocol.packing import unpack
 from coordinator.protocol.signs import UNIT
 
 ID_BYTES = 16
@@ -292,13 +293,3 @@ class Model(Checked):
         require_range("scores of a model", self.score, -LARGEST, LARGEST)
         if self.near is not None:
             require_ascending("items of an item-item model", ItemToItem.arrived(self.near).pool, 0, self.cluster.size)
-
-
-def pack(bits: Bits) -> bytes:
-    """Pack bits, most significant first, padded with 0 to whole bytes."""
-    return np.packbits(bits.ravel()).tobytes()
-
-
-def unpack(packed: bytes, count: int) -> Bits:
-    """Return the first ``count`` bits of ``packed`` as uint8."""
-    return np.unpackbits(np.frombuffer(packed, np.uint8), count=count)

@@ -1,4 +1,4 @@
-"""Real catalogues: what clusters of real items follow, and what advice from them is worth."""
+"""Real catalogues: what clusters of real items follow, and what devices' advice is worth."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The main job: a population answers, the untrusted server learns item clusters, devices take advice from them."""
+"""The main job: a population answers, the untrusted server learns a model of the items, devices take advice from it."""
 
 from __future__ import annotations
 
@@ -156,8 +156,8 @@ def run(
     )
     if not job.rounds.trusted:
         require_same(job.policy, job.learner, job.rounds, devices=layout.devices, budget=job.budget)
-    advised = _advised(population)
-    ran = run_job(job, session, advised=advised, top=TOP, progress=progress)
+    advised, listed = _advised(population), _listed(population)
+    ran = run_job(job, session, advised=advised, top=TOP, progress=progress, listed=listed)
     return Run(
         population=population,
         ran=ran,
@@ -170,3 +170,13 @@ def run(
 def _advised(population: Population) -> int:
     """Return how many devices take advice: with a ratings file one for each person, else at most a thousand."""
     return min(1000, population.ratings.users) if population.split is None else population.people
+
+
+def _listed(population: Population) -> bool:
+    """Return whether devices rank items by score alone, not by clusters and their own ratings of these.
+
+    They do with a ratings file, if scores rank items by popularity: clusters of such scores are a file's popular and
+    unpopular items, and tell less than the scores. In a block model all items are rated equally often, and clusters
+    let devices of different classes follow what their own class likes.
+    """
+    return population.split is not None and population.scenario.half.ranks

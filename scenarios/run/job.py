@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -126,11 +126,17 @@ class Ran:
     restarts: int = 0
 
 
-def run_job(job: Job, session: Session, *, advised: int, top: int, progress: Progress) -> Ran:
-    """Run a job; let the first ``advised`` devices draw their own ``top`` recommendations from the model."""
+def run_job(job: Job, session: Session, *, advised: int, top: int, progress: Progress, listed: bool = False) -> Ran:
+    """Run a job; let the first ``advised`` devices draw their own ``top`` recommendations from the model.
+
+    If they are ``listed``, devices are handed the model as one cluster, and so rank all items by score.
+    """
 
     def finish(outcome: Outcome, backstage: Backstage) -> tuple[Indices2, list[Spent]]:
-        advice = backstage.see(RATERS, Wish(outcome.model, top), advised)
+        model = outcome.model
+        if listed:
+            model = replace(model, cluster=np.zeros_like(model.cluster), clusters=1)
+        advice = backstage.see(RATERS, Wish(model, top), advised)
         spent = spent_by(backstage.keeper, job.layout.devices)
         return np.concatenate(advice) if advice else np.empty((0, top), np.int32), spent
 

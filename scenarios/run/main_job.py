@@ -24,7 +24,7 @@ class MainJob(Experiment[Scenario]):
     named = ("items", "users", "epsilon", "repeat", "accuracy", "accuracy_predicted", "hit_rate", "seconds")
     own = True
     loads = "scenarios.run.one_seed"
-    help = """Run one experiment: devices answer, the server learns item clusters, devices take advice from them.
+    help = """Run one experiment: devices answer, the server learns item clusters and scores, devices take advice.
 
 Speed flags (--backend, --workers, --devices-per-actor) never change an answer. With --out every round is kept: a run
 that was killed or interrupted goes on by blindrec resume FOLDER, or by the same command.

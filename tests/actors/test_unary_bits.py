@@ -16,7 +16,7 @@ from actors.unary_kernels import release_unary
 from coordinator.protocol.arrays import Bits2, Words, Words2
 from coordinator.protocol.channels import COIN, IndependentBits, UnaryChannel, unary_channel
 from coordinator.protocol.coins import as_words
-from coordinator.protocol.messages import unpack
+from coordinator.protocol.packing import unpack
 
 QUERY_ID = bytes(range(16))
 WORDS_PURPOSE = 11

@@ -15,7 +15,8 @@ import worlds
 from actors.device import Cohort, Raters
 from actors.host import DeviceHost
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.messages import Query, Release, pack
+from coordinator.protocol.messages import Query, Release
+from coordinator.protocol.packing import pack
 from coordinator.server.aggregation import aggregate
 from coordinator.server.design import World
 from coordinator.server.fleet.cohorts import Cohorts

@@ -19,7 +19,8 @@ from actors.device import Cohort
 from coordinator.protocol.arrays import Counts, Floats
 from coordinator.protocol.coins import round_key
 from coordinator.protocol.mechanisms.multi_maxsense import partition_size
-from coordinator.protocol.messages import Query, Release, pack
+from coordinator.protocol.messages import Query, Release
+from coordinator.protocol.packing import pack
 from coordinator.protocol.partition import random_order
 from coordinator.protocol.streams import device_streams
 from coordinator.protocol.uniform import below

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,14 +12,17 @@ import statistical
 from runs import here, of_file, planted_ratings, small, write_movielens
 from scipy.stats import spearmanr
 
+from actors.advice import recommend
 from actors.ratings import StoredRatings
 from coordinator.protocol.coins import as_words, derive
+from coordinator.protocol.messages import Model
 from scenarios.data.populations import populate
 from scenarios.from_python import run as run_scenario
 from scenarios.from_python import sweep
 from scenarios.report import printing as report
 from scenarios.report.columns import mean_of
 from scenarios.run.columns import COLUMNS
+from scenarios.run.experiment import Run
 from scenarios.run.popularity import liked_share, rank_correlation, ranks, top_share
 from scenarios.run.results import record
 
@@ -86,6 +90,39 @@ def test_many_devices_without_noise_learn_the_list(design: str, file: Path) -> N
     items = result.frame("items")
     assert items["rank"].tolist() == ranks(items["score"].to_numpy()).tolist()
     assert result["top_50"] == top_share(items["score"].to_numpy(), items["popularity"].to_numpy())
+
+
+def advised(run: Run, model: Model) -> list[list[int]]:
+    """What the advised devices of a run would draw from a model."""
+    secret, devices = derive(run.scenario.seed, "devices"), len(run.ran.advice)
+    rated = run.population.ratings.rated(as_words(secret), 0, devices)
+    found: list[list[int]] = recommend(model, rated, k=10).tolist()
+    return found
+
+
+@pytest.mark.parametrize("design", RANKING)
+def test_devices_of_a_file_rank_by_score_whatever_the_clusters(design: str, file: Path) -> None:
+    """Pairs keep their model of what goes together; of everything else advice is the list less what was rated."""
+    run = here(of_file(file, design=design, users=600, epsilon=3))
+    model, told = run.outcome.model, run.ran.advice.tolist()
+    if design == "pairs":
+        assert told == advised(run, model)
+    else:
+        order = np.argsort(-model.score, kind="stable")
+        rows = run.population.ratings.rated(np.zeros(2, np.uint64), 0, len(told))
+        for device, advice in enumerate(told):
+            own = rows.items[rows.starts[device] : rows.starts[device + 1]]
+            assert advice == order[~np.isin(order, own)][:10].tolist()
+
+
+def test_without_popularity_or_a_file_devices_follow_clusters(file: Path) -> None:
+    """Classes of opposite taste: clusters and own ratings tell them apart, one list for all does not."""
+    classes = small(like="0.9,0.1;0.1,0.9", class_shares="0.7,0.3", users=20_000, epsilon=4)
+    for scenario in (of_file(file, design="pairwise", users=600, epsilon=3), classes):
+        run = here(scenario)
+        model = run.outcome.model
+        listed = replace(model, cluster=np.zeros_like(model.cluster), clusters=1)
+        assert run.ran.advice.tolist() == advised(run, model) != advised(run, listed)
 
 
 def test_scores_about_something_else_are_no_list() -> None:

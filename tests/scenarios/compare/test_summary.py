@@ -20,7 +20,8 @@ Units = dict[Key, Measured]
 
 
 def unit(ndcg: float) -> Measured:
-    resampled = dict.fromkeys(("hit_rate", "ndcg", "recall"), (ndcg,) * 3)
+    same: tuple[float, ...] = (ndcg,) * 3
+    resampled = dict.fromkeys(("hit_rate", "ndcg", "recall"), same)
     one = Scored(features=False, hit_rate=ndcg, ndcg=ndcg, recall=ndcg, coverage=0.5, people=50, resampled=resampled)
     return Measured(scores=(one,), simulated=None, seconds=1.0)
 
