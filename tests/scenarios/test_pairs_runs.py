@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import signal
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 import pytest
+from golden.inside import share
 from runs import Command, here, of_file, small, write_movielens
 
 from actors.ratings import StoredRatings
 from coordinator.server.rounds.query_rounds import Round
 from scenarios.store.journal import Journal
+
+if TYPE_CHECKING:
+    from scenarios.places.on_ray import OnRay
 
 FLAGS = ["run", "--design", "pairs", "--epsilon", "3", "--users", "900", "--pair-items", "8", "--workers", "1"]
 FLAGS += ["--json", "-"]
@@ -65,7 +70,10 @@ def test_a_run_goes_on_after_any_round(
 
 
 @pytest.mark.cluster
-def test_ray_releases_the_same(file: Path, blindrec: Command) -> None:
+def test_ray_releases_the_same(
+    file: Path, blindrec: Command, ray_session: OnRay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    share(ray_session, monkeypatch)
     far, near = (blindrec(*FLAGS, "--ratings", file, "--backend", place).result for place in ("ray", "inprocess"))
     assert (far["backend"], near["backend"]) == ("ray", "inprocess")
     for name in ("releases_sha256", "ndcg", "hit_rate", "top_50", "spent_max"):
