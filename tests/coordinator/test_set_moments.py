@@ -124,6 +124,7 @@ def test_subsets_that_tell_next_to_nothing_are_refused(
     items: int, padded: int, chosen: int, epsilon: str, blindrec: Command
 ) -> None:
     asked = ["--items", items, "--rated", padded, "--padded", padded, "--chosen", chosen, "--epsilon", epsilon]
+    asked += ["--backend", "inprocess"]
     assert "tells next to nothing" in refused(blindrec, "run", "--design", "set", *asked, "--users", 500)
 
 
