@@ -43,7 +43,7 @@ class DeviceHost:
         own: Own | None = None,
     ) -> None:
         admit(own)
-        self._secret = secret
+        self._secret, self._holdings = secret, holdings
         self._firsts = [first for first, _ in bounds]
         self.cohorts = [kind.cohort(holdings, secret, first, stop, keeper) for first, stop in bounds]
 

@@ -12,7 +12,7 @@ from rich.text import Text
 HONEST = (
     "by formulas, within a factor of 3 on MovieLens and Jester: from so many people like these on, a list by the set "
     "mechanism keeps 95 % of what plain popularity is worth, and lists by pairs of items begin to beat it; volunteers' "
-    "public ratings or a curator need a hundred times fewer; public features of items, weighed on the device, cost "
+    "public ratings or a curator need far fewer; public features of items, weighed on the device, cost "
     "nothing (--features); blindrec compare measures it on this file"
 )
 

@@ -6,12 +6,9 @@ are without Ray. Releases, sums and ledgers are those of the message-by-message 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
-from actors.embodied import Kind
 from actors.host import DeviceHost
-from actors.keeper import Books
-from coordinator.protocol.admitted import Own
 from coordinator.protocol.messages import Query, Release
 from coordinator.server.rounds.transcript import Sealed, seal
 from coordinator.server.statistics.statistic import Statistic
@@ -23,18 +20,6 @@ if TYPE_CHECKING:
 
 class BothSides(DeviceHost):
     """A host of devices that rated items, which returns statistics beside releases; see `actors.host.DeviceHost`."""
-
-    def __init__(
-        self,
-        kind: Kind,
-        holdings: Any,
-        secret: bytes,
-        bounds: list[tuple[int, int]],
-        keeper: Books | None = None,
-        own: Own | None = None,
-    ) -> None:
-        super().__init__(kind, holdings, secret, bounds, keeper, own)
-        self._holdings = holdings
 
     def warm_up(self, question: Query | None) -> None:
         """Compile what a question will need on both sides; nothing is answered or charged."""
