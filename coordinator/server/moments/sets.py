@@ -12,11 +12,11 @@ from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
-import scipy
 
 from coordinator.protocol.arrays import Floats, Ints
 from coordinator.protocol.budget import Epsilon, as_float
 from coordinator.server.moments.blocks import BlockParameters
+from coordinator.server.moments.counts import binomial_mass
 from coordinator.server.moments.frequencies import LIKED
 
 
@@ -102,7 +102,7 @@ def best_sizes(pool: int, *, rated: int, epsilon: Epsilon, padded: int = 0, chos
     padded, chosen : int
         Sizes that are given; 0 for the best.
     """
-    others = scipy.stats.binom.pmf(np.arange(rated), rated - 1, LIKED)
+    others = binomial_mass(np.arange(rated), rated - 1, LIKED)
 
     def noise(own: int, many: int) -> float:
         share = rated / pool * LIKED * float(others @ np.minimum(1.0, own / np.arange(1, rated + 1)))
