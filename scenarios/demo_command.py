@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from rich.console import Console
-
 from scenarios.app.command import report
 from scenarios.app.finishing import finished_run
 from scenarios.app.flags import Backend, Json
 from scenarios.experiments import MAIN_JOB
 from scenarios.given.config import Scenario
+from scenarios.log import console
 from scenarios.places.backends import open_session
 from scenarios.report.records import check_target
 
@@ -19,5 +18,5 @@ def demo(backend: Backend = "ray", json: Json = None) -> None:
     """Run the main job on an embedded default: 2 million devices, 200 items, two clusters, epsilon 1."""
     check_target(json)
     opening = open_session(backend, address=None, workers=None)
-    with finished_run(MAIN_JOB, DEMO, opening, console=Console(stderr=True)) as finished:
+    with finished_run(MAIN_JOB, DEMO, opening, console=console()) as finished:
         report(MAIN_JOB, finished.result, json, "demo")

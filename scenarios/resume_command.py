@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from coordinator.protocol.errors import InputError
 from scenarios.app.command import report
 from scenarios.app.experiment import NOTHING, Experiment, Named
 from scenarios.app.finishing import finished_run
-from scenarios.app.flags import Address, Backend, Cohort, Json, With, Workers
+from scenarios.app.flags import Address, Backend, Cohort, Json, Metrics, With, Workers
 from scenarios.experiments import EXPERIMENTS
+from scenarios.log import console
 from scenarios.places.backends import check_backend, open_session
 from scenarios.report.records import check_target
 from scenarios.store.chain import drop
@@ -35,6 +35,7 @@ def resume(
     address: Address = None,
     workers: Workers = None,
     devices_per_actor: Cohort = None,
+    metrics: Metrics = False,
     json: Json = None,
 ) -> None:
     """Go on with a run, online or two-tier that was killed or interrupted, after the last that it kept.
@@ -67,10 +68,10 @@ def resume(
     with finished_run(
         experiment,
         experiment.resumed(folder, mark, named),
-        open_session(backend, address=address, workers=workers),
+        open_session(backend, address=address, workers=workers, metrics=metrics),
         repeat=mark.repeat,
         devices_per_actor=devices_per_actor,
-        console=Console(stderr=True),
+        console=console(),
         out=folder,
     ) as done:
         report(experiment, done.result, json, "resume")

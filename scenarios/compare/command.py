@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from coordinator.protocol.errors import InputError
 from scenarios.app.flags import Address, Json, Setting, With, Workers, with_fields
 from scenarios.compare.settings import Comparison
+from scenarios.log import console
 
 HELP = """Compare what recommendations are worth under each trust model, on one split of one file of ratings.
 
@@ -73,7 +73,7 @@ def compare(
     wanted = comparison({"ratings": file, "design": own, **told})
     opening = open_session(backend, address=address, workers=workers)
     with folder_of(out) as place:
-        done = swept(wanted, opening, place, Console(stderr=True))
+        done = swept(wanted, opening, place, console())
     if figure is not None:
         drawn = next(wanted.figures(done.units, done.result), None)
         if drawn is None:

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from typer.core import TyperGroup
 
 from scenarios.app.flags import Address, Backend, Json, Workers, with_fields
 from scenarios.app.later import Later, grouped
+from scenarios.log import console
 from scenarios.places.backends import check_backend, open_session
 from scenarios.report.records import STDOUT, check_target, deliver
 from scenarios.sweep.kinds import USERS, kind_of, load_sweep, sweep_of
@@ -97,7 +97,7 @@ def _measure(
     check_backend(backend, workers)
     check_target(json)
     opening = open_session(backend, address=address, workers=workers)
-    result = swept(wanted, opening, out, Console(stderr=True)).result
+    result = swept(wanted, opening, out, console()).result
     deliver(json, result)
     if json != STDOUT:
         wanted.show(printed(), result, f"sweep {name}, {backend}")
