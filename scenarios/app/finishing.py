@@ -18,6 +18,7 @@ from scenarios.report.columns import mean_of
 from scenarios.report.records import write_result
 from scenarios.store.files import write_bytes
 from scenarios.store.holding import done_in, require_counts
+from scenarios.store.mark import read_mark
 from scenarios.store.taking import take
 
 if TYPE_CHECKING:
@@ -131,4 +132,5 @@ def write_folder(out: Path, finished: Finished) -> None:
     """Write the first seed's tables, the scenario, versions, and the result last."""
     for name, table in finished.first.tables().items():
         write_bytes(out / f"{name}.parquet", table.to_parquet(index=False))
-    write_result(out, finished.result, finished.first.scenario)
+    mark = read_mark(out)
+    write_result(out, finished.result, finished.first.scenario, mark.source_sha256 if mark else None)
