@@ -6,18 +6,21 @@ from rich.console import Console
 
 from scenarios.app.command import report
 from scenarios.app.finishing import finished_run
-from scenarios.app.flags import Backend, Json
+from scenarios.app.flags import Backend, Figure, Json
 from scenarios.experiments import MAIN_JOB
 from scenarios.given.config import Scenario
+from scenarios.pictures.writing import check_figure, deliver_figure
 from scenarios.places.backends import open_session
 from scenarios.report.records import check_target
 
 DEMO = Scenario(items=200, rated=20, users=2_000_000)
 
 
-def demo(backend: Backend = "ray", json: Json = None) -> None:
+def demo(backend: Backend = "ray", json: Json = None, figure: Figure = None) -> None:
     """Run the main job on an embedded default: 2 million devices, 200 items, two clusters, epsilon 1."""
     check_target(json)
+    check_figure(figure)
     opening = open_session(backend, address=None, workers=None)
     with finished_run(MAIN_JOB, DEMO, opening, console=Console(stderr=True)) as finished:
         report(MAIN_JOB, finished.result, json, "demo")
+        deliver_figure(figure, MAIN_JOB.name, finished.result, finished.first.tables)

@@ -13,11 +13,13 @@ from coordinator.protocol.errors import InputError
 from scenarios.app.command import report
 from scenarios.app.experiment import NOTHING, Experiment, Named
 from scenarios.app.finishing import finished_run
-from scenarios.app.flags import Address, Backend, Cohort, Json, With, Workers
+from scenarios.app.flags import Address, Backend, Cohort, Figure, Json, With, Workers
 from scenarios.experiments import EXPERIMENTS
+from scenarios.pictures.writing import check_figure, deliver_figure
 from scenarios.places.backends import check_backend, open_session
 from scenarios.report.records import check_target
 from scenarios.store.chain import drop
+from scenarios.store.files import tables_in
 from scenarios.store.locking import sole
 from scenarios.store.mark import FOLDER, MARK, SWEEP, read_mark
 
@@ -36,6 +38,7 @@ def resume(
     workers: Workers = None,
     devices_per_actor: Cohort = None,
     json: Json = None,
+    figure: Figure = None,
 ) -> None:
     """Go on with a run, online or two-tier that was killed or interrupted, after the last that it kept.
 
@@ -46,11 +49,14 @@ def resume(
     """
     check_backend(backend, workers)
     check_target(json)
+    check_figure(figure)
     mark = read_mark(folder)
     if mark is not None and mark.kind == SWEEP:
         raise InputError(f"output folder {folder} holds a sweep, which goes on by its own command; give that again")
     if (result := finished(folder)) is not None:
-        report(experiment_told(folder, result), result, json, "resume")
+        told = experiment_told(folder, result)
+        report(told, result, json, "resume")
+        deliver_figure(figure, told.name, result, lambda: tables_in(folder))
         return
     if mark is None:
         raise InputError(
@@ -74,6 +80,7 @@ def resume(
         out=folder,
     ) as done:
         report(experiment, done.result, json, "resume")
+        deliver_figure(figure, experiment.name, done.result, done.first.tables)
 
 
 def finished(folder: Path) -> dict[str, Any] | None:

@@ -12,9 +12,11 @@ import pandas as pd
 from coordinator.protocol.errors import InputError
 from scenarios.app.experiment import Experiment
 from scenarios.app.finishing import Finished
+from scenarios.pictures.picture import Picture, pictures_of
 from scenarios.planner.plan import DesignPlan
 from scenarios.planner.tables import recommendation
 from scenarios.report import printing as report
+from scenarios.report.flattening import flat
 from scenarios.sweep.folder import Swept
 
 if TYPE_CHECKING:
@@ -53,8 +55,38 @@ class Result(Mapping[str, Any]):
         """Return the result as a table."""
 
     @abstractmethod
-    def plot(self) -> Axes:
-        """Draw the result and return the axes; a notebook shows them, a script saves ``axes.figure``."""
+    def _pictures(self) -> tuple[Picture, ...]:
+        """Return the result's pictures."""
+
+    def plot(self, of: str | None = None) -> Axes:
+        """Draw the result, as `--figure` does, and return the first axes; ``axes.figure`` holds all of its panels.
+
+        A notebook shows the figure, a script saves it.
+
+        Parameters
+        ----------
+        of : str, optional
+            Name of a picture, such as ``"items"``, ``"shares"`` or ``"rounds"`` of a run; default: the first.
+
+        Raises
+        ------
+        InputError
+            If there is no such picture.
+        """
+        from matplotlib import pyplot as plt  # noqa: PLC0415 (plotting, where something is drawn)
+
+        pictures = {one.name: one for one in self._pictures()}
+        if not pictures or (of is not None and of not in pictures):
+            raise InputError(
+                f"of is {of!r}; {f'choose among {chr(44).join(pictures)}' if pictures else 'nothing here can be drawn'}"
+            )
+        figure = plt.figure()
+        pictures[of or next(iter(pictures))].draw(figure)
+        return figure.axes[0]
+
+    def flat(self) -> dict[str, float | str]:
+        """Return the result as one level of numbers and texts by stable dotted names, as tracking tools log it."""
+        return flat(self._record)
 
     def _repr_html_(self) -> str:
         return f"<p>{html.escape(repr(self))}</p>{self.frame().to_html(index=False, max_rows=_MOST_ROWS)}"
@@ -74,6 +106,9 @@ class RunResult(Result):
     def __init__(self, experiment: Experiment[Any], finished: Finished) -> None:
         super().__init__(finished.result)
         self._experiment, self._tables = experiment, finished.first.tables()
+
+    def _pictures(self) -> tuple[Picture, ...]:
+        return pictures_of(self._experiment.name, self, self._tables)
 
     def frame(self, of: Table = "runs") -> pd.DataFrame:
         """Return a table of the runs, one row a seed, or one of the first seed's tables.
@@ -101,14 +136,6 @@ class RunResult(Result):
         table = pd.DataFrame(self.get("runs", [self._record]))
         numbers = [name for name in table if "inf" in table[name].tolist() or _is_privacy(str(name))]
         return table.astype(dict.fromkeys(numbers, float))  # "inf" is a float to pandas, and no number to JSON
-
-    def plot(self) -> Axes:
-        """Draw what was learned: items' scores, clients' losses so far, or how the model was fitted."""
-        from scenarios import result_figures  # noqa: PLC0415 (plotting, where something is drawn)
-
-        table, draw = self._experiment.drawn
-        axes: Axes = getattr(result_figures, draw)(self._tables[table])
-        return axes
 
     def __repr__(self) -> str:
         told = [
@@ -148,16 +175,13 @@ class PlanResult(Result):
         super().__init__(record)
         self._told = recommendation(made)
 
+    def _pictures(self) -> tuple[Picture, ...]:
+        return pictures_of("plan", self)
+
     def frame(self, of: Literal["designs", "bounds"] = "designs") -> pd.DataFrame:
         """Return a table of the designs, one row a design and decoder; or of the lower bounds that apply."""
         table = pd.DataFrame(self[of])
         return table.astype({"epsilon": float, "users": float} if of == "designs" else {})
-
-    def plot(self) -> Axes:
-        """Draw the users that each design needs, on a log axis."""
-        from scenarios.result_figures import draw_needs  # noqa: PLC0415 (plotting, where something is drawn)
-
-        return draw_needs(self)
 
     def __repr__(self) -> str:
         return f"PlanResult({self._told})"
@@ -176,16 +200,13 @@ class SweepResult(Result):
         super().__init__(swept.result)
         self._swept = swept
 
+    def _pictures(self) -> tuple[Picture, ...]:
+        return pictures_of(self._swept.sweep.family, self, self._swept.drawn())
+
     def frame(self, of: Literal["settings", "seeds"] = "settings") -> pd.DataFrame:
         """Return a table of the result, such as U*, one row a setting, decoder and criterion; or of every unit."""
         sweep = self._swept.sweep
         return sweep.rows(self) if of == "settings" else sweep.table(self._swept.units)
-
-    def plot(self) -> Axes:
-        """Draw the sweep's first figure, such as U* against what varies; ``axes.figure`` holds all of its panels."""
-        from scenarios.result_figures import draw_sweep  # noqa: PLC0415 (plotting, where something is drawn)
-
-        return draw_sweep(self._swept)
 
     def __repr__(self) -> str:
         seeds = len({key.seed for key in self._swept.units})

@@ -13,6 +13,7 @@ from scenarios.app.flags import (
     Address,
     Backend,
     Cohort,
+    Figure,
     Given,
     Json,
     Out,
@@ -25,6 +26,7 @@ from scenarios.app.flags import (
 )
 from scenarios.given.mechanisms import all_settings
 from scenarios.own.importing import read_settings
+from scenarios.pictures.writing import check_figure, deliver_figure
 from scenarios.places.backends import open_session
 from scenarios.report.printing import report_record
 from scenarios.report.records import check_target
@@ -53,11 +55,13 @@ def command_of(experiment: Experiment[Any]) -> Callable[..., None]:
         repeat: Repeat = 1,
         out: Out = None,
         json: Json = None,
+        figure: Figure = None,
         **flags: Any,
     ) -> None:
         own = {**read_settings(setting or ()), "helpers": tuple(helpers) if helpers else None} if experiment.own else {}
         wanted = experiment.read(scenario, {**flags, **own})
         check_target(json)
+        check_figure(figure)
         with finished_run(
             experiment,
             wanted,
@@ -68,6 +72,7 @@ def command_of(experiment: Experiment[Any]) -> Callable[..., None]:
             out=out,
         ) as finished:
             report(experiment, finished.result, json, experiment.name)
+            deliver_figure(figure, experiment.name, finished.result, finished.first.tables)
 
     command.__doc__ = experiment.help
     return command

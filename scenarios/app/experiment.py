@@ -96,7 +96,7 @@ class Experiment(ABC, Generic[S]):
     Attributes
     ----------
     name : str
-        Of its command, and of the mark in its folders.
+        Of its command, of the mark in its folders, and of its pictures (`scenarios.pictures.picture.FAMILIES`).
     kind : type
         Of its scenario. The description of a field is the only place where a setting is explained.
     columns : tuple of Column
@@ -105,8 +105,6 @@ class Experiment(ABC, Generic[S]):
         The column that stands in a table's title.
     files : tuple of str
         Fields that name a file; at most one of them is given.
-    drawn : tuple of str
-        The table that `plot` draws, and the function of `scenarios.result_figures` that draws it.
     named : tuple of str
         Columns that name a result in a line.
     sized : bool
@@ -124,7 +122,6 @@ class Experiment(ABC, Generic[S]):
     columns: ClassVar[Sequence[Column]]
     titled: ClassVar[str]
     files: ClassVar[tuple[str, ...]] = ("ratings",)
-    drawn: ClassVar[tuple[str, str]]
     named: ClassVar[tuple[str, ...]]
     sized: ClassVar[bool] = True
     own: ClassVar[bool] = False

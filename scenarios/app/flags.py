@@ -27,6 +27,7 @@ Out = Annotated[
     Path | None, typer.Option(help="New folder for result, scenario, versions and tables; or an interrupted one.")
 ]
 Json = Annotated[str | None, typer.Option(help="File for the JSON result, or - for standard output.")]
+Figure = Annotated[Path | None, typer.Option(help="File for a picture of the result: .svg, .pdf or .png.")]
 Setting = Annotated[list[str] | None, typer.Option(help="Your own design: name=value of a setting.")]
 With = Annotated[
     list[str] | None, typer.Option("--with", help="Your own design: a package that it imports, which travels with it.")

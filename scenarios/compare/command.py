@@ -11,9 +11,9 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from coordinator.protocol.errors import InputError
-from scenarios.app.flags import Address, Json, Setting, With, Workers, with_fields
+from scenarios.app.flags import Address, Figure, Json, Setting, With, Workers, with_fields
 from scenarios.compare.settings import Comparison
+from scenarios.pictures.writing import check_figure, deliver_figure
 
 HELP = """Compare what recommendations are worth under each trust model, on one split of one file of ratings.
 
@@ -48,10 +48,8 @@ def compare(
     address: Address = None,
     workers: Workers = None,
     out: Annotated[Path | None, typer.Option(help="Folder to keep rows in: new, or of the same comparison.")] = None,
-    figure: Annotated[
-        Path | None, typer.Option(help="File for the figure of NDCG against people, .png or .pdf.")
-    ] = None,
     json: Json = None,
+    figure: Figure = None,
     setting: Setting = None,
     helpers: With = None,
     **told: Any,
@@ -64,22 +62,18 @@ def compare(
     from scenarios.places.backends import open_session  # noqa: PLC0415
     from scenarios.report.records import STDOUT, check_target, deliver  # noqa: PLC0415
     from scenarios.report.tables import printed  # noqa: PLC0415
-    from scenarios.sweep.folder import draw, swept  # noqa: PLC0415
+    from scenarios.sweep.folder import swept  # noqa: PLC0415
 
     check_target(json)
-    check_target(None if figure is None else str(figure))
+    check_figure(figure)
     design = [path.strip() for path in (told.pop("design") or "").split(",") if path]
     own = own_designs(design, read_settings(setting or ()), import_helpers(helpers or ()))
     wanted = comparison({"ratings": file, "design": own, **told})
     opening = open_session(backend, address=address, workers=workers)
     with folder_of(out) as place:
         done = swept(wanted, opening, place, Console(stderr=True))
-    if figure is not None:
-        drawn = next(wanted.figures(done.units, done.result), None)
-        if drawn is None:
-            raise InputError("figure: the coordinator's panel alone has no lists to draw; add another trust model")
-        draw(figure, drawn[2])
     deliver(json, done.result)
+    deliver_figure(figure, wanted.family, done.result)
     if json != STDOUT:
         wanted.show(printed(), done.result, "blindrec compare")
 

@@ -9,7 +9,6 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import scipy
 
 from coordinator.protocol.arrays import Floats
@@ -163,38 +162,3 @@ def _crossing(curve: Sequence[tuple[int, float]], height: float) -> dict[str, An
             along = (height - low) / (high - low)
             return {"users": round(math.exp(math.log(few) + along * math.log(many / few))), "at_most": False}
     return {"users": None, "at_most": False}
-
-
-def points_of(result: Mapping[str, Any]) -> pd.DataFrame:
-    """Return the points of the figure: of each trust model the best row at every number of people who contribute.
-
-    Returns
-    -------
-    DataFrame
-        Columns: kind (``curve``, or ``level`` without privacy), label, x (people; in two tiers those who are public),
-        y (NDCG) with low and high, epsilon (empty in levels and where none is spent) and mechanism.
-    """
-    best: dict[tuple[Any, ...], Mapping[str, Any]] = {}
-    for row in result["rows"]:
-        level = row["trust_model"] == "none"
-        if level and (row["mechanism"] == "chance" or (row["features"] and row["mechanism"] != "popularity")):
-            continue
-        people = row["users"] if row["public"] is None else round(row["public"] * row["users"])
-        label = f"{row['trust_model']}{': popularity' if level and row['mechanism'] == 'popularity' else ''}"
-        label += " + features" if row["features"] else ""
-        name = (label, "" if row["epsilon"] is None else str(row["epsilon"]), people)
-        if name not in best or row["ndcg"] > best[name]["ndcg"]:
-            best[name] = row
-    return pd.DataFrame(
-        {
-            "kind": "level" if row["trust_model"] == "none" else "curve",
-            "label": label,
-            "x": people,
-            "y": row["ndcg"],
-            "low": row["ndcg_low"],
-            "high": row["ndcg_high"],
-            "epsilon": epsilon,
-            "mechanism": row["mechanism"],
-        }
-        for (label, epsilon, people), row in best.items()
-    )

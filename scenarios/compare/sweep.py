@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -18,11 +17,11 @@ from scenarios.compare.row import Row
 from scenarios.compare.rows import found
 from scenarios.compare.scoring import TOP
 from scenarios.compare.settings import COORDINATOR, Comparison
-from scenarios.compare.summary import points_of, summarize
+from scenarios.compare.summary import summarize
 from scenarios.compare.tables import show
 from scenarios.compare.worlds import table_of
 from scenarios.given.validation import validated
-from scenarios.sweep.kind import Figures, Sweep
+from scenarios.sweep.kind import Sweep
 from scenarios.sweep.online_ratings import Measured as Served
 
 
@@ -31,7 +30,7 @@ class CompareSweep(Sweep[Key, Unit, Measured]):
     """A comparison to be measured, or that was measured."""
 
     wanted: Comparison
-    key, found, measure = Key, Measured, staticmethod(measure)
+    key, found, measure, family = Key, Measured, staticmethod(measure), "compare"
 
     def show(self, console: Console, result: Mapping[str, Any], title: str, /) -> None:
         """Print a table for each trust model, and the coordinator's panel."""
@@ -86,15 +85,6 @@ class CompareSweep(Sweep[Key, Unit, Measured]):
     def rows(self, result: Mapping[str, Any], /) -> pd.DataFrame:
         """Return the rows as a table."""
         return pd.DataFrame(result["rows"])
-
-    def figures(self, units: Mapping[Key, Measured], result: Mapping[str, Any]) -> Figures:  # noqa: ARG002 (as others)
-        """Yield NDCG against people."""
-        from scenarios.compare.figure import draw_worth  # noqa: PLC0415 (plotting, where something is drawn)
-
-        if not result["rows"]:
-            return
-        points = points_of(result)
-        yield "figure", points, partial(draw_worth, result, points)
 
 
 def _keys(wanted: Comparison, row: Row, people: int, seed: int) -> Iterator[Key]:

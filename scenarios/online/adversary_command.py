@@ -7,6 +7,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from scenarios.app.flags import Figure, Json
+from scenarios.pictures.writing import check_figure, deliver_figure
 from scenarios.places.in_process import InProcess
 from scenarios.report.records import STDOUT, check_target, deliver
 
@@ -41,13 +43,15 @@ def adversary(
     ] = None,
     seed: Annotated[int | None, typer.Option(help="First seed [0].")] = None,
     repeat: Annotated[int, typer.Option(help="Runs of an adversary that is random.")] = 60,
-    json: Annotated[str | None, typer.Option(help="File for the JSON result, or - for standard output.")] = None,
+    json: Json = None,
+    figure: Figure = None,
 ) -> None:
     """Set an adversary against recommenders; see `HELP`."""
     from scenarios.online.adversary_rows import rows_against
     from scenarios.online.report import show_rows
 
     check_target(json)
+    check_figure(figure)
     names = None if recommender is None else tuple(part.strip() for part in recommender.split(","))
     given = {
         "rounds": rounds,
@@ -59,7 +63,9 @@ def adversary(
         "seed": seed,
     }
     rows = rows_against(name, names, given, repeat, InProcess(1))
-    deliver(json, {"adversary": name, "rows": rows})
+    record = {"adversary": name, "rows": rows}
+    deliver(json, record)
+    deliver_figure(figure, "adversary", record)
     if json != STDOUT:
         show_rows(Console(), rows, f"blindrec adversary {name}")
 

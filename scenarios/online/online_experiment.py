@@ -45,7 +45,6 @@ class Online(Experiment[OnlineScenario]):
     columns = COLUMNS
     titled = "recommender"
     files = ("ratings", "world")
-    drawn = ("rounds", "draw_losses")
     named = ("clients", "rounds", "voters", "epsilon_proved", "repeat", "loss", "loss_bound", "loss_random", "seconds")
     help = _HELP
 

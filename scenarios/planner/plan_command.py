@@ -11,12 +11,13 @@ from rich.console import Console
 
 from coordinator.protocol.budget import parse_epsilon
 from coordinator.protocol.errors import InputError
-from scenarios.app.flags import Address, Backend, Json, Setting, Workers, with_fields
+from scenarios.app.flags import Address, Backend, Figure, Json, Setting, Workers, with_fields
 from scenarios.given.config import MOST_USERS as MOST_SIMULATED
 from scenarios.given.config import Scenario
 from scenarios.given.mechanisms import all_settings, shared_settings
 from scenarios.given.values import three_columns
 from scenarios.own.importing import read_settings
+from scenarios.pictures.writing import check_figure, deliver_figure
 from scenarios.places.backends import check_backend, open_session
 from scenarios.report.records import STDOUT, check_target, deliver
 
@@ -46,6 +47,7 @@ def plan(
     address: Address = None,
     workers: Workers = None,
     json: Json = None,
+    figure: Figure = None,
     **others: Any,
 ) -> None:
     """Tell how many users each design needs, and which to use, from exact moments and before anything is run.
@@ -61,6 +63,7 @@ def plan(
     _check_counts(repeat, seed)
     check_backend(backend, workers)
     check_target(json)
+    check_figure(figure)
     world = {name: others.pop(name) for name in WORLD}
     asked = Asked(
         success=success,
@@ -89,6 +92,7 @@ def plan(
             with open_session(backend, address=address, workers=workers) as session:
                 result["check"] = check_plan(checked, session, repeat=repeat, console=Console(stderr=True))
     deliver(json, result)
+    deliver_figure(figure, "plan", result)
     if json != STDOUT and "cost" in result:
         show_cost(console, result["cost"])
     if json != STDOUT and "check" in result:

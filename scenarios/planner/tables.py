@@ -13,13 +13,9 @@ from rich.table import Table
 from rich.text import Text
 
 from coordinator.protocol.admitted import UNCHECKED
-from coordinator.server.server_half import TRUST_CURATOR
-from scenarios.given.mechanisms import server_half
 from scenarios.planner.needs import MOST_USERS
 from scenarios.planner.plan import SIMULATED, TOO_MANY, DesignPlan, in_words
-
-SAFE, OPEN = "protects all a device holds", "not private"
-"""Headings of what may be recommended, unless epsilon is infinite, and of designs without a guarantee."""
+from scenarios.report.designs import OPEN, SAFE, name_of, trust_of
 
 
 def show_plan(console: Console, made: DesignPlan, title: str, not_for: str | None = None) -> None:
@@ -66,17 +62,6 @@ def recommendation(made: DesignPlan) -> str:
     return f"recommended: {name_of(best)}: {told}"
 
 
-def trust_of(row: Mapping[str, Any]) -> str:
-    """Return the heading that a row of a plan stands under; `SAFE` ones may be recommended."""
-    if not row["private"]:
-        return OPEN
-    if row["trust_model"] == TRUST_CURATOR:
-        return "trusted curator"
-    if row.get("channel") == UNCHECKED:
-        return UNCHECKED
-    return "rated items public" if row.get("rated_items") == "public" else SAFE
-
-
 def show_cost(console: Console, cost: Mapping[str, Any]) -> None:
     """Print what a simulation would cost."""
     console.print(
@@ -111,12 +96,6 @@ def show_learnable(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
         table.add_row(str(row["epsilon"]), Text(design), _share(row["accuracy"]), _users(row))
     console.print(table)
     console.print(Text(f"holds for {rows[0]['holds_for']}; {rows[0]['not_for']}"))
-
-
-def name_of(row: Mapping[str, Any]) -> str:
-    """Return design, what tells it apart, and decoder, where a design has more than one."""
-    half = server_half(str(row["design"]))
-    return ", ".join([half.label(row), *([str(row["decoder"])] if len(half.decoders) > 1 else [])])
 
 
 def _users(row: Mapping[str, Any]) -> str:

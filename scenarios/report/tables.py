@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
@@ -132,3 +133,11 @@ def interval_of(row: Mapping[str, Any], name: str = "", write: Callable[[Any], s
     """Return the interval whose ends a row holds as ``NAME_low`` and ``NAME_high``, or as ``low`` and ``high``."""
     low, high = (row.get(f"{name}_{end}".strip("_")) for end in ("low", "high"))
     return interval(low, high, write, **how)
+
+
+def is_number(value: Any) -> bool:
+    """Return whether a value is a finite number, or the text of one."""
+    try:
+        return not isinstance(value, bool) and math.isfinite(float(value))
+    except (TypeError, ValueError):
+        return False

@@ -20,7 +20,6 @@ class MainJob(Experiment[Scenario]):
     kind = Scenario
     columns = COLUMNS
     titled = "design"
-    drawn = ("items", "draw_items")
     named = ("items", "users", "epsilon", "repeat", "accuracy", "accuracy_predicted", "hit_rate", "seconds")
     own = True
     loads = "scenarios.run.one_seed"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import tempfile
 from pathlib import Path
@@ -13,7 +12,6 @@ from coordinator.protocol.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.figure import Figure
 
 
 def try_folder(folder: Path) -> None:
@@ -77,11 +75,25 @@ def write_table(target: Path, table: pd.DataFrame) -> None:
     write_bytes(target, table.to_parquet(index=False) if parquet else table.to_csv(index=False).encode())
 
 
-def write_figure(target: Path, figure: Figure, *, dpi: int = 120) -> None:
-    """Write a figure as PNG."""
-    drawn = io.BytesIO()
-    figure.savefig(drawn, dpi=dpi, format="png")
-    write_bytes(target, drawn.getvalue())
+def tables_in(folder: Path) -> dict[str, pd.DataFrame]:
+    """Return the tables of a finished folder by their names without endings, CSV before Parquet.
+
+    Raises
+    ------
+    InputError
+        If one cannot be read.
+    """
+    import pandas as pd  # noqa: PLC0415 (only where tables are read)
+
+    found: dict[str, pd.DataFrame] = {}
+    for ending, read in ((".csv", pd.read_csv), (".parquet", pd.read_parquet)):
+        for path in sorted(folder.glob(f"*{ending}")):
+            try:
+                found[path.stem] = read(path)
+            except (OSError, ValueError) as error:
+                why = getattr(error, "strerror", None) or "it is no table"
+                raise InputError(f"{path} cannot be read ({why}); put it back as it was") from None
+    return found
 
 
 def left_over(path: Path) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -13,9 +12,9 @@ from scenarios.given.config import MOST_USERS
 from scenarios.given.validation import validated
 from scenarios.sweep.adaptive_measure import Key, Measured, Unit, measure
 from scenarios.sweep.adaptive_settings import GENEROUS, Comparison, check_comparison
-from scenarios.sweep.adaptive_summary import points_of, rows_table, summarize
+from scenarios.sweep.adaptive_summary import rows_table, summarize
 from scenarios.sweep.adaptive_tables import show
-from scenarios.sweep.kind import Figures, Kind, Sweep
+from scenarios.sweep.kind import Kind, Sweep
 from scenarios.sweep.schemes import SCHEMES
 
 HELP = """Compare how many users it takes to get all labels right: one round against adaptive rounds, over items N.
@@ -85,17 +84,6 @@ class AdaptiveSweep(Sweep[Key, Unit, Measured]):
     def result(self, units: Mapping[Key, Measured]) -> dict[str, Any]:
         """Return users of all schemes, their ratios and the bounds; see `summarize`."""
         return summarize(self.wanted, units)
-
-    def figures(self, units: Mapping[Key, Measured], result: Mapping[str, Any]) -> Figures:
-        """Yield users against items; and a trajectory, where an adaptive scheme ran."""
-        from scenarios.sweep.adaptive_figure import draw_course, draw_users  # noqa: PLC0415 (plotting, only here)
-
-        points = points_of(result)
-        yield "users", points, partial(draw_users, result, points)
-        if result["trajectory"] is not None:
-            steps = pd.DataFrame(result["trajectory"]["steps"])
-            steps.insert(0, "round", range(1, len(steps) + 1))
-            yield "trajectory", steps, partial(draw_course, result["trajectory"], steps)
 
 
 def read(values: Mapping[str, Any]) -> AdaptiveSweep:

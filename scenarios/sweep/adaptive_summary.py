@@ -148,29 +148,3 @@ def rows_table(summary: Mapping[str, Any]) -> pd.DataFrame:
     ]
     table = pd.DataFrame([*summary["schemes"], *bounds])
     return table.sort_values("items", kind="stable", ignore_index=True).convert_dtypes()
-
-
-MEASURED, PREDICTED, BOUND = "measured", "predicted", "lower bound"
-ANY = "any protocol"
-
-
-def points_of(summary: Mapping[str, Any]) -> pd.DataFrame:
-    """Return every point of the figure of users.
-
-    Returns
-    -------
-    DataFrame
-        Columns: kind ("measured", "predicted", "lower bound"), label (one a line), items, users, low, high. Points
-        that are not known are left out; an open interval has a NaN.
-    """
-    points: list[dict[str, Any]] = []
-    for row in summary["schemes"]:
-        here = {"label": row["label"], "items": row["items"]}
-        points.append({"kind": MEASURED, **here, **{name: row[name] for name in ("users", "low", "high")}})
-        points.append({"kind": PREDICTED, **here, "users": row["predicted"]})
-    for row in summary["bounds"]:
-        label = ANY if row["adaptive"] else "one round"
-        points.append({"kind": BOUND, "label": label, "items": row["items"], "users": row["users"]})
-    table = pd.DataFrame(points, columns=["kind", "label", "items", "users", "low", "high"])
-    table = table.astype(dict.fromkeys(("users", "low", "high"), float))
-    return table[table["users"].notna()].reset_index(drop=True)

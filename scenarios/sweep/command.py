@@ -11,8 +11,9 @@ import typer
 from rich.console import Console
 from typer.core import TyperGroup
 
-from scenarios.app.flags import Address, Backend, Json, Workers, with_fields
+from scenarios.app.flags import Address, Backend, Figure, Json, Workers, with_fields
 from scenarios.app.later import Later, grouped
+from scenarios.pictures.writing import check_figure, deliver_figure
 from scenarios.places.backends import check_backend, open_session
 from scenarios.report.records import STDOUT, check_target, deliver
 from scenarios.sweep.kinds import USERS, kind_of, load_sweep, sweep_of
@@ -56,8 +57,9 @@ def _of_grid() -> Callable[..., None]:
         address: Address = None,
         workers: Workers = None,
         json: Json = None,
+        figure: Figure = None,
     ) -> None:
-        _measure(load_sweep(grid, seeds=seeds), Path(grid).stem, out, backend, address, workers, json)
+        _measure(load_sweep(grid, seeds=seeds), Path(grid).stem, out, backend, address, workers, json, figure)
 
     command.__doc__ = kind_of(USERS).help
     return command
@@ -74,9 +76,10 @@ def _of_kind(name: str) -> Callable[..., None]:
         address: Address = None,
         workers: Workers = None,
         json: Json = None,
+        figure: Figure = None,
         **told: Any,
     ) -> None:
-        _measure(sweep_of({"sweep": name, **told}), name, out, backend, address, workers, json)
+        _measure(sweep_of({"sweep": name, **told}), name, out, backend, address, workers, json, figure)
 
     command.__doc__ = kind.help
     return command
@@ -90,15 +93,19 @@ def _measure(
     address: str | None,
     workers: int | None,
     json: str | None,
+    figure: Path | None,
 ) -> None:
     from scenarios.report.tables import printed  # noqa: PLC0415 (`--help` need not wait for what a command works with)
     from scenarios.sweep.folder import swept  # noqa: PLC0415 (as above)
 
     check_backend(backend, workers)
     check_target(json)
+    check_figure(figure)
     opening = open_session(backend, address=address, workers=workers)
-    result = swept(wanted, opening, out, Console(stderr=True)).result
+    done = swept(wanted, opening, out, Console(stderr=True))
+    result = done.result
     deliver(json, result)
+    deliver_figure(figure, wanted.family, result, done.drawn)
     if json != STDOUT:
         wanted.show(printed(), result, f"sweep {name}, {backend}")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from coordinator.protocol.errors import InputError
+from scenarios.pictures.picture import pictures_of
+from scenarios.pictures.writing import draw
 from scenarios.places.session import Session
 from scenarios.report.records import write_result
-from scenarios.store.files import write_figure, write_table
+from scenarios.store.files import write_table
 from scenarios.store.holding import held_in
 from scenarios.store.mark import SWEEP, Mark
 from scenarios.store.taking import take
@@ -23,7 +25,7 @@ from scenarios.sweep.kind import K, M, Sweep, U
 from scenarios.sweep.progress import counted
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    import pandas as pd
 
 EARLIER = "grid.json"
 """What sweeps had in the place of a mark until they were kept as runs are."""
@@ -46,6 +48,10 @@ class Swept:
     sweep: Sweep[Any, Any, Any]
     units: Mapping[Any, Any]
     result: dict[str, Any]
+
+    def drawn(self) -> dict[str, pd.DataFrame]:
+        """Return the tables that pictures show beside the result."""
+        return self.sweep.drawn(self.units, self.result)
 
 
 def swept(sweep: Sweep[K, U, M], opening: AbstractContextManager[Session], out: Path, console: Console) -> Swept:
@@ -83,21 +89,13 @@ def swept(sweep: Sweep[K, U, M], opening: AbstractContextManager[Session], out: 
         for name, table in zip(sweep.tables, (sweep.table(units), sweep.rows(result)), strict=True):
             if not table.empty:
                 write_table(out / name, table)
-        for name, points, drawn in sweep.figures(units, result):
-            if points is not None:
-                write_table(out / f"{name}.csv", points)
-            draw(out / f"{name}.png", drawn)
+        done = Swept(sweep=sweep, units=units, result=result)
+        for picture in pictures_of(sweep.family, result, done.drawn()):
+            if picture.points is not None:
+                write_table(out / f"{picture.name}.csv", picture.points)
+            draw(out / f"{picture.name}.png", picture)
         write_result(out, result)
-    return Swept(sweep=sweep, units=units, result=result)
-
-
-def draw(target: Path, drawn: Callable[[Figure], None]) -> None:
-    """Draw a figure, and write it."""
-    from matplotlib.figure import Figure  # noqa: PLC0415 (plotting, where something is drawn)
-
-    figure = Figure()
-    drawn(figure)
-    write_figure(target, figure)
+    return done
 
 
 def claim(out: Path, content: Mapping[str, Any]) -> None:

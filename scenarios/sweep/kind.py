@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import pandas as pd
 from pydantic import TypeAdapter
 from pydantic.fields import FieldInfo
 from rich.console import Console
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 K = TypeVar("K", bound=tuple[Any, ...])
 """A unit's name: a named tuple of texts and whole numbers."""
@@ -21,8 +18,6 @@ U = TypeVar("U")
 """All that a unit is measured from."""
 M = TypeVar("M")
 """What a unit found: a dataclass whose fields JSON can hold."""
-Figures = Iterator[tuple[str, "pd.DataFrame | None", "Callable[[Figure], None]"]]
-"""Names of figures, each with all of its points, unless they stand in another file, and with what draws it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +53,8 @@ class Sweep(ABC, Generic[K, U, M]):
         Of a unit's name, and of what it found.
     measure : callable
         Takes a unit and returns what it found; it runs in a process or a thread of its own.
+    family : str
+        Of its pictures, see `scenarios.pictures.picture.FAMILIES`.
     tables : (str, str)
         Files of the units, and of the result's rows.
     """
@@ -66,6 +63,7 @@ class Sweep(ABC, Generic[K, U, M]):
     key: ClassVar[type[Any]]
     found: ClassVar[type[Any]]
     measure: ClassVar[Any]
+    family: ClassVar[str] = "sweep"
     tables: ClassVar[tuple[str, str]] = ("units.parquet", "table.csv")
 
     def content(self) -> dict[str, Any]:
@@ -85,9 +83,9 @@ class Sweep(ABC, Generic[K, U, M]):
     def rows(self, result: Mapping[str, Any], /) -> pd.DataFrame:
         """Return the result as a table."""
 
-    @abstractmethod
-    def figures(self, units: Mapping[K, M], result: Mapping[str, Any]) -> Figures:
-        """Yield the figures; the first is what `.plot()` draws."""
+    def drawn(self, units: Mapping[K, M], result: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
+        """Return tables that pictures show beside what the result holds, as `scenarios.pictures` takes them."""
+        return {}
 
     @abstractmethod
     def show(self, console: Console, result: Mapping[str, Any], title: str, /) -> None:

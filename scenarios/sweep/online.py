@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
+import pandas as pd
+
 from scenarios.online.config import OnlineScenario
-from scenarios.sweep.kind import Figures, Sweep
-from scenarios.sweep.online_points import points_of
+from scenarios.sweep.kind import Sweep
 from scenarios.sweep.online_ratings import Key as ClientsKey
 from scenarios.sweep.online_ratings import Measured as Served
 from scenarios.sweep.online_ratings import RatingsGrid, clients_table
@@ -42,13 +42,6 @@ class OnlineSweep(Sweep[Key, Unit, Measured]):
         """Return loss and privacy loss at every point, beside their bounds; see `summarize`."""
         return summarize(self.wanted, units)
 
-    def figures(self, units: Mapping[Key, Measured], result: Mapping[str, Any]) -> Figures:
-        """Yield a panel an axis."""
-        from scenarios.sweep.online_figure import draw_axes  # noqa: PLC0415 (plotting, where something is drawn)
-
-        points = points_of(result)
-        yield "figure", points, partial(draw_axes, result, points)
-
 
 @dataclass(frozen=True, slots=True)
 class RatingsSweep(Sweep[ClientsKey, OnlineScenario, Served]):
@@ -67,9 +60,6 @@ class RatingsSweep(Sweep[ClientsKey, OnlineScenario, Served]):
         """Return means and paired differences over clients; see `summarize_clients`."""
         return summarize_clients(self.wanted, units)
 
-    def figures(self, units: Mapping[ClientsKey, Served], result: Mapping[str, Any]) -> Figures:
-        """Yield what is saved and what is leaked."""
-        from scenarios.sweep import online_ratings_figure as figure  # noqa: PLC0415 (plotting, as above)
-
-        points = figure.points_of(result, self.table(units))
-        yield "figure", points, partial(figure.draw_clients, result, points)
+    def drawn(self, units: Mapping[ClientsKey, Served], result: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
+        """Return every service, for what is leaked."""
+        return {"units": self.table(units)}

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from coordinator.protocol.errors import InputError
-from coordinator.server.online.recommenders import compared_in, recommender_of
+from coordinator.server.online.recommenders import compared_in, recommender_of, still_names
 
 RANDOM, HALVING = "random", "halving"
 
@@ -114,6 +114,12 @@ def compared_on(axis: str) -> tuple[str, ...]:
     """
     names = compared_in(axis)
     return tuple(sorted(names, key=lambda name: not recommender_of(name).promised)) if AXES[axis].epsilon else names
+
+
+def same(axis: str, rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return what all points of an axis share."""
+    shared = {name: max(row[name] for row in rows) for name in OnlineSetting._fields}
+    return AXES[axis].told.format(**shared, ratio=shared["voters"] / shared["peers"], still=", ".join(still_names()))
 
 
 def parse_axes(told: str | Mapping[str, Sequence[int]] | None) -> dict[str, tuple[int, ...]]:

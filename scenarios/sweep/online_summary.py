@@ -18,7 +18,7 @@ from scenarios.online.loss_worst_case import worst_loss_sim
 from scenarios.online.privacy_bounds import epsilon_proved
 from scenarios.online.privacy_lower_bounds import epsilon_needed, own_lower_bound
 from scenarios.report.intervals import CONFIDENCE, mean_interval, named, standard_error
-from scenarios.sweep.online_axes import HALVING, RANDOM, OnlineSetting
+from scenarios.sweep.online_axes import AXES, HALVING, RANDOM, OnlineSetting, same
 from scenarios.sweep.online_settings import OnlineGrid, Point
 from scenarios.sweep.online_units import Key, Measured
 
@@ -32,8 +32,8 @@ def summarize(wanted: OnlineGrid, units: Mapping[Key, Measured]) -> dict[str, An
     Returns
     -------
     dict
-        What was asked for, and ``points``: a row for every axis, value and recommender. None: not known, or not
-        proved; "inf": no finite number.
+        What was asked for; ``panels``: what each axis shows; ``points``: a row for every axis, value and recommender.
+        None: not known, or not proved; "inf": no finite number.
 
     Notes
     -----
@@ -47,7 +47,13 @@ def summarize(wanted: OnlineGrid, units: Mapping[Key, Measured]) -> dict[str, An
     """
     rows = [_row(point, _of(units, point)) for point in wanted.points]
     asked = {"axes": {name: list(values) for name, values in wanted.axes.items()}, "seeds": wanted.seeds}
-    return {**wanted.content(), **asked, "interval": CONFIDENCE, "points": rows}
+    panels = {name: _panel(name, [row for row in rows if row["axis"] == name]) for name in wanted.axes}
+    return {**wanted.content(), **asked, "interval": CONFIDENCE, "panels": panels, "points": rows}
+
+
+def _panel(name: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return what an axis is called, what its points share, and whether epsilon is shown, not the loss."""
+    return {"x": AXES[name].label, "same": same(name, rows), "epsilon": AXES[name].epsilon}
 
 
 def _of(units: Mapping[Key, Measured], point: Point) -> list[Measured]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from rich.console import Console
 
-from coordinator.server.online.recommenders import still_names
 from scenarios.report.tables import interval_of, number, percent, remark, show_table
-from scenarios.sweep.online_axes import AXES, OnlineSetting
+from scenarios.sweep.online_axes import AXES, same
 
 Row = Mapping[str, Any]
 _COLUMNS: tuple[str, ...] = ("loss", "s.e.", "95 %", "bound (L)", "Thm 6", "epsilon", "exact", "at least")
@@ -37,12 +36,6 @@ def show(console: Console, summary: Row, title: str) -> None:
         title = f"{axis}: {same(axis, rows)}"
         show_table(console, columns, cells, title=title, words=("recommender",), names=2)
     remark(console, *_REMARKS)
-
-
-def same(axis: str, rows: Sequence[Row]) -> str:
-    """Return what all points of an axis share."""
-    shared = {name: max(row[name] for row in rows) for name in OnlineSetting._fields}
-    return AXES[axis].told.format(**shared, ratio=shared["voters"] / shared["peers"], still=", ".join(still_names()))
 
 
 def _cells(row: Row) -> list[str]:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import io
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Annotated, Any, NamedTuple
 
 import pandas as pd
@@ -21,9 +20,9 @@ from scenarios.given.values import brief
 from scenarios.places.in_process import InProcess
 from scenarios.report.columns import Average, Column, mean_of
 from scenarios.report.intervals import CONFIDENCE, named
-from scenarios.report.tables import interval_of, number, remark, show_table
+from scenarios.report.tables import interval_of, is_number, number, remark, show_table
 from scenarios.sweep.grid import expand, told_of
-from scenarios.sweep.kind import Figures, Kind, Sweep
+from scenarios.sweep.kind import Kind, Sweep
 
 HELP = """Measure any column of any experiment over any of its fields; a file with experiment, [base] and [[grid]]."""
 MEASURED = (Average.MEAN, Average.COUNT, Average.SHARE)
@@ -156,13 +155,6 @@ class ResultsSweep(Sweep[Key, Unit, Measured]):
         """Return the settings."""
         return pd.DataFrame(result["settings"])
 
-    def figures(self, units: Mapping[Key, Measured], result: Mapping[str, Any]) -> Figures:
-        """Yield every column against the first number that varies."""
-        from scenarios.sweep.results_figure import draw_columns  # noqa: PLC0415 (plotting, where something is drawn)
-
-        points = points_of(result)
-        yield "figure", points, partial(draw_columns, axis_of(result), result["columns"], points)
-
     def show(self, console: Console, result: Mapping[str, Any], title: str) -> None:
         """Print all settings of one column after the other."""
         varied: list[str] = result["varied"]
@@ -173,53 +165,12 @@ class ResultsSweep(Sweep[Key, Unit, Measured]):
                 [*(_told(row[one]) for one in varied), number(row[name]), interval_of(row, name)]
                 for row in result["settings"]
             ]
-            texts = [one for one in varied if not all(_numeric(row[one]) for row in result["settings"])]
+            texts = [one for one in varied if not all(is_number(row[one]) for row in result["settings"])]
             show_table(console, [*varied, name, "95 %"], rows, title=words, words=texts, names=len(varied))
 
 
 def _told(value: Any) -> str:
     return "" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
-
-
-def points_of(result: Mapping[str, Any]) -> pd.DataFrame:
-    """Return every point of the figure.
-
-    Returns
-    -------
-    DataFrame
-        Columns: column, kind, label (what else varies), x (a number that varies; else the setting's place), y, low,
-        high. Points that are not known are left out; where there is no interval, its ends are NaN.
-    """
-    rows, axis = result["settings"], axis_of(result)
-    points = [
-        {
-            "column": name,
-            "kind": "measured",
-            "label": ", ".join(f"{one} {row[one]}" for one in result["varied"] if axis not in (one, "setting")),
-            "x": float(row[axis]),
-            "y": row[name],
-            **{end: row[f"{name}_{end}"] for end in ("low", "high")},
-        }
-        for name in result["columns"]
-        for row in rows
-    ]
-    table = pd.DataFrame(points, columns=["column", "kind", "label", "x", "y", "low", "high"])
-    for name in ("y", "low", "high"):
-        table[name] = pd.to_numeric(table[name], errors="coerce").astype(float)
-    return table[table["y"].map(math.isfinite)].reset_index(drop=True)
-
-
-def axis_of(result: Mapping[str, Any]) -> str:
-    """Return the first field that varies and whose values are finite numbers; ``"setting"`` where there is none."""
-    found = (name for name in result["varied"] if all(_numeric(row[name]) for row in result["settings"]))
-    return next(found, "setting")
-
-
-def _numeric(value: Any) -> bool:
-    try:
-        return not isinstance(value, bool) and math.isfinite(float(value))
-    except (TypeError, ValueError):
-        return False
 
 
 def read(values: Mapping[str, Any]) -> ResultsSweep:

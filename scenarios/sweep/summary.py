@@ -79,6 +79,7 @@ def summarize(grid: Grid, table: pd.DataFrame) -> dict[str, Any]:
     return {
         "share": grid.share,
         "resolution": grid.resolution,
+        "most_users": max(setting.users or 0 for setting in grid.settings),
         "confidence": CONFIDENCE,
         "settings": settings,
         "fits": [row for fit in grid.fits for row in fit_rows(fit, grid, table)],

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Annotated, Any
 
 import numpy as np
@@ -15,10 +14,10 @@ from rich.console import Console
 from coordinator.protocol.errors import InputError
 from scenarios.given.validation import validated
 from scenarios.given.values import three_columns
+from scenarios.report.attack_tables import show_attack
 from scenarios.report.records import versions
 from scenarios.report.tables import interval, show_table
-from scenarios.sweep.attack_tables import attack_table, show_attack
-from scenarios.sweep.kind import Figures, Kind, Sweep
+from scenarios.sweep.kind import Kind, Sweep
 from scenarios.sweep.two_tier_plan import ASKED, SweepPlan, read_curve
 from scenarios.sweep.two_tier_summary import points_of, summary_of
 from scenarios.sweep.two_tier_units import FIGURES, SECOND, SETTINGS, Key, Measured, Unit, measure
@@ -67,18 +66,6 @@ class TwoTierSweep(Sweep[Key, Unit, Measured]):
     def rows(self, result: Mapping[str, Any]) -> pd.DataFrame:
         """Return every curve's means over seeds."""
         return pd.DataFrame(result["summary"])
-
-    def figures(self, units: Mapping[Key, Measured], result: Mapping[str, Any]) -> Figures:
-        """Yield the paper's figures, whose points stand in the summary, and the attack."""
-        from scenarios.sweep import two_tier_figure as figures  # noqa: PLC0415 (plotting, where something is drawn)
-
-        if result["attack"]:
-            attacked = attack_table(result["attack"])
-            yield "attack", attacked, partial(figures.draw_attack, attacked)
-        base, summary = self.wanted.base, self.rows(result)
-        title = base.ratings.name if base.ratings else "planted {:,} x {:,}".format(*(base.planted or (0, 0))[:2])
-        for name, rows in summary.groupby("figure", sort=False) if len(summary) else ():
-            yield f"figure-{name}", None, partial(figures.draw_curves, str(name), rows, title)
 
     def show(self, console: Console, result: Mapping[str, Any], title: str) -> None:
         """Print each curve's ends, what private devices gained, and what was guessed."""

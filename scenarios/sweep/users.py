@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import pandas as pd
 
 from scenarios.sweep.curves import curves
 from scenarios.sweep.grid import Grid, GridFile, read_grid
-from scenarios.sweep.kind import Figures, Kind, Sweep
+from scenarios.sweep.kind import Kind, Sweep
 from scenarios.sweep.planned import add_plans, probes_of
 from scenarios.sweep.summary import settings_table, summarize, thresholds
 from scenarios.sweep.tables import show
@@ -95,12 +94,9 @@ class UsersSweep(Sweep[Key, Unit, Measured]):
         add_plans(found, self.wanted, units)
         return found
 
-    def figures(self, units: Mapping[Key, Measured], result: Mapping[str, Any]) -> Figures:
-        """Yield U* against what varies."""
-        from scenarios.sweep.figure import draw_users  # noqa: PLC0415 (plotting, where something is drawn)
-
-        points = curves(self.wanted, result["settings"])
-        yield "figure", points, partial(draw_users, self.wanted, points)
+    def drawn(self, units: Mapping[Key, Measured], result: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
+        """Return the points of U* against what varies."""
+        return {"figure": curves(self.wanted, result["settings"])}
 
 
 def read(values: Mapping[str, Any]) -> UsersSweep:

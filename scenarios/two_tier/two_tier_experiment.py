@@ -16,7 +16,6 @@ class TwoTiers(Experiment[TwoTier]):
     kind = TwoTier
     columns = COLUMNS
     titled = "mechanism"
-    drawn = ("iterations", "draw_iterations")
     named = ("users", "items", "public", "private", "repeat", "rmse", "rmse_public_only", "rmse_baseline", "seconds")
     sized = False
     help = """Public users teach item features; private devices complete their own vectors and answer once.

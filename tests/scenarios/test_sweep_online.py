@@ -15,6 +15,8 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 from runs import Command, Ended, files_of_units, lines_of_units, planted_ratings, refused, write_movielens
+from scenarios.sweep.online_figure import draw_axes
+from scenarios.sweep.online_ratings_figure import draw_clients
 
 from coordinator.server.online.recommenders import found
 from scenarios import cli
@@ -26,8 +28,6 @@ from scenarios.store.mark import FOLDER
 from scenarios.sweep import online_points
 from scenarios.sweep.online import OnlineSweep
 from scenarios.sweep.online_axes import AXES, OnlineSetting, compared_on, parse_axes
-from scenarios.sweep.online_figure import draw_axes
-from scenarios.sweep.online_ratings_figure import draw_clients
 from scenarios.sweep.online_settings import OnlineGrid
 
 if TYPE_CHECKING:

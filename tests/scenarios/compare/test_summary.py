@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from matplotlib.figure import Figure
 from runs import planted_ratings, write_movielens
-
 from scenarios.compare.figure import draw_worth
+
 from scenarios.compare.measuring import Key, Measured
 from scenarios.compare.scoring import Scored
 from scenarios.compare.settings import Comparison

@@ -10,6 +10,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from runs import planted_ratings, write_movielens
+from scenarios.sweep.online_figure import colour_of
 
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.finding import RoomError
@@ -17,7 +18,6 @@ from coordinator.server.online import recommenders
 from coordinator.server.online.recommenders import bounded_names, compared_in, found, recommender_of, still_names
 from scenarios.online.adversary_rows import ADVERSARIES
 from scenarios.sweep.online_axes import AXES, compared_on
-from scenarios.sweep.online_figure import colour_of
 from scenarios.sweep.online_ratings import RATINGS
 
 TWELFTH = '''

@@ -14,14 +14,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from rich.console import Console
+from scenarios.sweep.two_tier_figure import draw_attack
 from statistical import rate_fits
 
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import ItemFeatures, residuals
 from coordinator.protocol.rows import Rows
-from scenarios.sweep.attack_tables import attack_table, show_attack
+from scenarios.report.attack_tables import attack_table, show_attack
 from scenarios.sweep.folder import draw
-from scenarios.sweep.two_tier_figure import draw_attack
 from scenarios.two_tier import guessing
 from scenarios.two_tier.attack import Asked, Guessed, attack
 from scenarios.two_tier.clues import deal

@@ -9,9 +9,10 @@ import numpy as np
 import pandas as pd
 
 from coordinator.server.online.recommenders import recommender_of
-from scenarios.sweep.online_axes import AXES, HALVING
 
 MEASURED, AGAINST, BOUND, EXACT = "measured", "measured, halving", "upper bound", "exact worst case"
+HALVING = "halving"
+"""The environment of Theorem 6's adversary, as rows of a record name it."""
 LOWER, OWN = "lower bound, any algorithm", "lower bound, itself"
 _COLUMNS = ("axis", "kind", "recommender", "x", "y", "low", "high")
 
@@ -30,7 +31,7 @@ def points_of(summary: Mapping[str, Any]) -> pd.DataFrame:
     for row in summary["points"]:
         if not recommender_of(row["recommender"]).drawn:
             continue
-        points += _leaks(row) if AXES[row["axis"]].epsilon else _losses(row)
+        points += _leaks(row) if summary["panels"][row["axis"]]["epsilon"] else _losses(row)
     table = pd.DataFrame(points, columns=list(_COLUMNS)).drop_duplicates(ignore_index=True)
     table = table.astype(dict.fromkeys(("x", "y", "low", "high"), float))
     drawn: pd.DataFrame = table[np.isfinite(table["y"]) & (table["y"] > 0)]
