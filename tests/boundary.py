@@ -26,6 +26,7 @@ from coordinator.server.decoding.posterior import Posterior
 from coordinator.server.decoding.told_ratings import Curator
 from coordinator.server.fleet.cohorts import Cohorts
 from coordinator.server.fleet.layout import Layout
+from coordinator.server.grouped_sets import CountedSet
 from coordinator.server.liked_pairs import LikedPairs
 from coordinator.server.rounds.elimination import Eliminate, ItemByItem
 from coordinator.server.rounds.groups import Groups
@@ -76,7 +77,17 @@ ALLOWED: dict[type, set[str]] = {
     OneRound: {"design", "epsilon", "public_seed"},
     UntilLearned: {"design", "rated", "answers", "public_seed"},
     Groups: {"design", "epsilon", "public_seed"},
-    LikedPairs: {"items", "rated", "pair_items", "pair_likes", "chosen", "first_group", "second_group"},
+    LikedPairs: {
+        "items",
+        "rated",
+        "pair_items",
+        "pair_likes",
+        "chosen",
+        "first_group",
+        "second_group",
+        "counted_group",
+    },
+    CountedSet: {"items", "rated", "chosen", "counted_group"},
     Learner: {"clusters", "decoder", "curator", "design", "confidence", "own"},
     Curator: {"epsilon", "rated", "seed"},
     Layout: {"devices", "workers", "devices_per_actor"},

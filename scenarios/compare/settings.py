@@ -19,7 +19,7 @@ TRUST_MODELS = ("none", "curator", "two-tier", "local")
 """Who is trusted: with everybody's ratings, with noise of a curator, with public people's ratings, nobody."""
 COORDINATOR = "coordinator"
 """A panel beside these, with a metric of its own."""
-PUBLIC = ("likes", "sensed", "neighbours", "rank", "ridge", "curated", "top", "co_liked")
+PUBLIC = ("likes", "counted", "sensed", "neighbours", "rank", "ridge", "curated", "top", "co_liked")
 """Constants that no file is asked for."""
 
 
@@ -139,6 +139,11 @@ class Comparison(BaseModel):
     )
     likes: Annotated[int, Field(ge=1)] = Field(
         default=50, description="Public: likes w that sets are padded or cut to, and a typical person has [50]."
+    )
+    counted: Annotated[float, Field(ge=0, lt=0.3)] = Field(
+        default=0.0,
+        description="Local set and pairs: share of devices that first tell how many items they like, under their "
+        "whole epsilon; w follows from that, not from --likes [0].",
     )
     sensed: Annotated[float, Field(gt=0)] = Field(
         default=0.5, description="Public: MaxSense senses an item with this probability over --likes [0.5]."

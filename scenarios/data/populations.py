@@ -13,6 +13,7 @@ from coordinator.protocol.arrays import Floats, Indices, Ints
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.coins import derive
 from coordinator.protocol.errors import InputError
+from coordinator.server.server_half import GROUPS
 from scenarios.data.datasets import read_ratings
 from scenarios.data.rating_split import Split, hold_out
 from scenarios.given.config import Scenario
@@ -128,7 +129,7 @@ def from_file(scenario: Scenario, path: Path) -> Population:
     user = np.arange(table.users)
     if wanted != table.users:
         user = _each_once_first(world.choice(table.users, size=wanted, replace=wanted > table.users))
-    elif scenario.half.in_groups:
+    elif scenario.policy == GROUPS:
         public = derive(derive(scenario.seed, "public"), "groups")
         user = np.random.default_rng(int.from_bytes(public)).permutation(user)
     ratings = StoredRatings(

@@ -19,7 +19,16 @@ from coordinator.protocol.mechanisms import half_of
 from coordinator.protocol.own import Mechanism
 from coordinator.server.design import Design, World
 from coordinator.server.mechanisms import found
-from coordinator.server.server_half import FIXED, ONE_ROUND, POSTERIOR, TRUST_LOCAL, ServerHalf, Settings, check_shape
+from coordinator.server.server_half import (
+    FIXED,
+    GROUPS,
+    ONE_ROUND,
+    POSTERIOR,
+    TRUST_LOCAL,
+    ServerHalf,
+    Settings,
+    check_shape,
+)
 from scenarios.given.mechanisms import all_settings, own_settings, server_half
 from scenarios.given.number_lists import Matrix, Row, check_shares
 from scenarios.given.policy_settings import PolicySettings
@@ -137,8 +146,8 @@ class Scenario(PolicySettings):
         if isinstance(settings, OwnSettings) and (strange := sorted(rest.keys() - cls.model_fields.keys())):
             told = ", ".join(name for name in type(settings).model_fields if name != "helpers")
             raise InputError(f"setting {strange[0]} is none of design {half.name} or of a scenario; it has {told}")
-        policy = values.get("policy", half.policies[0])
-        adapts = policy not in (ONE_ROUND, FIXED) and POSTERIOR in half.decoders
+        policy = values.get("policy", half.policies_with(settings)[0])
+        adapts = policy not in (ONE_ROUND, FIXED, GROUPS) and POSTERIOR in half.decoders
         epsilon = {} if half.private else {"epsilon": "inf"}
         decoder = POSTERIOR if adapts else half.decoders[0]
         return {"decoder": decoder, "policy": policy, **epsilon, **rest, "settings": settings}

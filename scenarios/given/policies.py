@@ -91,10 +91,10 @@ def _item_by_item(scenario: Scenario, setting: Setting) -> Policy:  # noqa: ARG0
 
 
 def _groups(scenario: Scenario, setting: Setting) -> Policy:  # noqa: ARG001 (as all builders)
-    from coordinator.server.liked_pairs import LikedPairs  # noqa: PLC0415 (as the policy)
+    from coordinator.server.grouped_sets import GroupedSets  # noqa: PLC0415 (as the policy)
     from coordinator.server.rounds.groups import Groups  # noqa: PLC0415 (numerical)
 
-    assert isinstance(setting.design, LikedPairs)  # it is offered to no other
+    assert isinstance(setting.design, GroupedSets)  # it is offered to no other
     return Groups(design=setting.design, epsilon=setting.epsilon, public_seed=setting.public_seed)
 
 

@@ -76,5 +76,7 @@ class PolicySettings(ExperimentScenario):
             raise InputError(
                 f"rounds is {self.rounds}, a device answers in {self.answers_per_device} of them; give a multiple"
             )
+        if self.policy == GROUPS and decoder == POSTERIOR:
+            raise InputError(f"decoder is {decoder!r}, which needs one question for all; policy {GROUPS} asks several")
         if self.policy in ("eliminate", "item-by-item") and decoder != POSTERIOR:
             raise InputError(f"decoder is {decoder!r}; policy {self.policy} needs posterior, leave it out")

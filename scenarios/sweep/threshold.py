@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from coordinator.server.server_half import GROUPS
 from scenarios.data.block_world import block_parameters, settle
 from scenarios.data.metrics import ClusteringScores, clustering_scores
 from scenarios.given.config import Scenario
@@ -165,7 +166,7 @@ def measure(unit: Unit) -> Measured:
     if adapts(unit.scenario):
         thresholds, devices = _answered_at_stop(unit)
         return Measured(thresholds=thresholds, devices=devices, seconds=time.perf_counter() - begin)
-    prefixes = Reruns(unit.scenario) if unit.scenario.half.in_groups else Prefixes(unit.scenario)
+    prefixes = Reruns(unit.scenario) if unit.scenario.policy == GROUPS else Prefixes(unit.scenario)
     thresholds = _crossings(unit, prefixes)
     accuracies = {
         decoder: prefixes.scores(probe, decoder).accuracy

@@ -12,12 +12,15 @@ from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
-import scipy
 
 from coordinator.protocol.arrays import Floats, Ints
 from coordinator.protocol.budget import Epsilon, as_float
 from coordinator.server.moments.blocks import BlockParameters
+from coordinator.server.moments.counts import binomial_mass
 from coordinator.server.moments.frequencies import LIKED
+
+FLAT = 0.05
+"""Share of its variance that an estimate may lose for sets that cut fewer people's likes."""
 
 
 def likes_of(like: Floats, sizes: Ints, rated: int) -> Floats:
@@ -102,7 +105,7 @@ def best_sizes(pool: int, *, rated: int, epsilon: Epsilon, padded: int = 0, chos
     padded, chosen : int
         Sizes that are given; 0 for the best.
     """
-    others = scipy.stats.binom.pmf(np.arange(rated), rated - 1, LIKED)
+    others = binomial_mass(np.arange(rated), rated - 1, LIKED)
 
     def noise(own: int, many: int) -> float:
         share = rated / pool * LIKED * float(others @ np.minimum(1.0, own / np.arange(1, rated + 1)))
@@ -129,6 +132,56 @@ def best_subset(values: int, *, own: int, epsilon: Epsilon, share: float) -> int
         Assumed share of devices whose set holds the value.
     """
     return _lowest(lambda many: _variance(values, own, many, as_float(epsilon), share), 1, values - own)
+
+
+@lru_cache(maxsize=64)
+def best_sizes_for(
+    likes: tuple[float, ...],
+    pool: int,
+    *,
+    epsilon: Epsilon,
+    together: int = 1,
+    kept: int = 0,
+    chosen: int = 0,
+    most: int = 1 << 10,
+) -> tuple[int, int]:
+    """Return likes w that devices keep, and values k of a release, with the least noise for its signal.
+
+    The noise is ``v / f^2``, f the mean share of devices whose set holds a value, v at f / 2. Of all w whose noise is
+    within `FLAT` of the least the largest is taken: whoever likes more than w items has less of a say in each.
+
+    Parameters
+    ----------
+    likes : tuple of float
+        Shares of devices that like 0, 1, ... items of the pool.
+    pool : int
+        Items of the pool.
+    epsilon : Fraction or None
+        Privacy parameter of the subset [nats].
+    together : int
+        Items that make up a value: 1, or 2 where values are pairs.
+    kept, chosen : int
+        Sizes that are given; 0 for the best.
+    most : int
+        Likes that devices keep at most.
+    """
+    named, numbers = math.comb(pool, together), np.arange(len(likes))
+    told = scipy.special.binom(np.minimum.outer(numbers, numbers), together) @ np.array(likes) / named
+
+    def best(own: int) -> tuple[float, int]:
+        values = math.comb(own, together)
+        share = float(told[min(own, told.size - 1)])
+
+        def noise(many: int) -> float:
+            return _variance(named + values, values, many, as_float(epsilon), share / 2) / share**2
+
+        many = chosen or _lowest(noise, 1, named)
+        return noise(many), many
+
+    noises = {own: best(own)[0] for own in [kept] * bool(kept) or range(together, min(most, told.size - 1) + 1)}
+    least = (1 + FLAT) * min(noises.values())
+    own = max(own for own, noise in noises.items() if noise <= least)
+    return own, best(own)[1]
 
 
 def kept_pair_shares(block: BlockParameters, kept: int) -> Floats:

@@ -77,7 +77,8 @@ class Weighed(Row):
         """Ask private devices by the set mechanism, and weigh."""
         public, private = split_people(world, asked)
         likes = world.matrix[public]
-        model = SET.answered(world.of(private), replace(asked, users=private.size))
+        declared = asked.wanted.model_copy(update={"counted": 0.0})  # `posterior` has to know w
+        model = SET.answered(world.of(private), replace(asked, users=private.size, wanted=declared))
         popularity = posterior(likes, model.score, model.error, asked.wanted.likes)
         if not self.lifts:
             return Advised(popularity=popularity, floor=LEAST, people=private)
