@@ -97,6 +97,11 @@ COMMANDS = (
         "scenarios.online.adversary_command:adversary",
     ),
     Later(
+        "report",
+        "Make a page to show of results: one HTML file that loads nothing; several results stand side by side.",
+        "scenarios.pages.report_command:report",
+    ),
+    Later(
         "submit",
         "Run a command of blindrec on a Ray cluster, as a job: `submit run ...`, `submit sweep ...` and so on.",
         "scenarios.submission.job_commands:submit",

@@ -15,6 +15,7 @@ from coordinator.protocol.errors import BlindrecError, InputError
 from scenarios.given.endings import BAD_INPUT, INTERRUPTED, NOTHING, ended_by_signals, ending, say
 from scenarios.given.values import LARGEST_WHOLE, brief, nameable
 from scenarios.log import recorded
+from scenarios.report.records import typed
 
 _FILES = {"json", "grid"}
 """Parameters of type str that may name a file."""
@@ -93,7 +94,7 @@ def _entered(tree: Any, arguments: list[str]) -> NoReturn:
     stream = sys.stdout
     sys.stdout = _Output(stream)
     try:
-        with ended_by_signals():
+        with ended_by_signals(), typed(arguments):
             code = tree(args=arguments or ["--help"], standalone_mode=False)
             sys.stdout.flush()
     except OutputError as error:

@@ -147,4 +147,5 @@ def write_folder(out: Path, finished: Finished) -> None:
     """Write the first seed's tables, the scenario, versions, and the result last."""
     for name, table in finished.first.tables().items():
         write_bytes(out / f"{name}.parquet", table.to_parquet(index=False))
-    write_result(out, finished.result, finished.first.scenario)
+    mark = read_mark(out)
+    write_result(out, finished.result, finished.first.scenario, mark.source_sha256 if mark else None)
