@@ -1,10 +1,11 @@
 """What a device of the main job costs in processor time, on Ray and in process, beside a reference kernel and NumPy.
 
 ``python -m benchmarks.throughput`` prints a table for each of `SHAPES`, or one for ``--items`` and ``--rated``, and
-writes the figures with ``--json FILE``. All ways take turns, pass by pass, so that a drift of the machine's speed meets all of them, and the best pass of each counts. Processor time
-is that of all processes, Ray's own and the driver's among them; of a run it is that of its round, from the first
-question until all answers are added up. What starting and ending take is told by itself. In process one thread does
-both sides' work; on Ray each side has its processes, which send messages, or with ``--together`` one process has both.
+writes the figures with ``--json FILE``. All ways take turns, pass by pass, so that a drift of the machine's speed meets
+all of them, and the best pass of each counts. Processor time is that of all processes, Ray's own and the driver's among
+them; of a run it is that of its round, from the first question until all answers are added up. What starting and ending
+take is told by itself. In process one thread does both sides' work; on Ray each side has its processes, which send
+messages, or with ``--together`` one process has both.
 """
 
 from __future__ import annotations
