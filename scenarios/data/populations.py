@@ -15,6 +15,7 @@ from coordinator.protocol.coins import derive
 from coordinator.protocol.errors import InputError
 from coordinator.server.server_half import GROUPS
 from scenarios.data.datasets import read_ratings
+from scenarios.data.item_files import Told, read_told
 from scenarios.data.rating_split import Split, hold_out
 from scenarios.given.config import Scenario
 
@@ -39,6 +40,8 @@ class Population:
         Most devices that one person stands behind.
     people : int
         With a ratings file: people among the devices; the first ones stand for one person each.
+    told : Told or None
+        What a file tells of the items: public features, and what they are called.
     """
 
     scenario: Scenario
@@ -48,6 +51,7 @@ class Population:
     item_labels: np.ndarray[tuple[int], np.dtype[np.object_]] = field(repr=False)
     copies_max: int = 1
     people: int = 0
+    told: Told | None = None
 
     def with_scenario(self, scenario: Scenario) -> Population:
         """Return the same devices under another scenario."""
@@ -146,6 +150,7 @@ def from_file(scenario: Scenario, path: Path) -> Population:
         item_labels=table.item_labels,
         copies_max=int(copies.max()),
         people=int(np.count_nonzero(copies)),
+        told=None if scenario.features is None else read_told(scenario.features, table.item_labels),
     )
 
 

@@ -32,7 +32,7 @@ from coordinator.server.server_half import (
 from scenarios.given.mechanisms import all_settings, own_settings, server_half
 from scenarios.given.number_lists import Matrix, Row, check_shares
 from scenarios.given.policy_settings import PolicySettings
-from scenarios.given.settings import COLUMNS, LIKE_FROM, OWN, SEED, Seed
+from scenarios.given.settings import COLUMNS, FEATURES, LIKE_FROM, OWN, SEED, Seed
 from scenarios.given.validation import validated
 from scenarios.given.values import Exact, GivenColumns, GivenPath, brief
 from scenarios.own.halves import OwnSettings, half_of_class, settings_in
@@ -51,7 +51,10 @@ class Scenario(PolicySettings):
     --help` tells of each.
     """
 
-    brought: ClassVar[dict[str, tuple[str, ...]]] = {"ratings": ("items", "like", "class_shares", "cluster_shares")}
+    brought: ClassVar[dict[str, tuple[str, ...]]] = {
+        "ratings": ("items", "like", "class_shares", "cluster_shares"),
+        "features": (),
+    }
 
     if TYPE_CHECKING:  # fields take more than they hold, epsilon=1 and like="0.9,0.1"; a mechanism's own come flat
 
@@ -107,6 +110,7 @@ class Scenario(PolicySettings):
     ratings: GivenPath | None = Field(default=None, description="A file of real ratings instead of the block model.")
     columns: GivenColumns | None = Field(default=None, description=COLUMNS)
     like_from: float | None = Field(default=None, description=LIKE_FROM)
+    features: GivenPath | None = Field(default=None, description=FEATURES)
     held_out: Annotated[int, Field(ge=0)] = Field(default=1, description="Likes held out a user, to score advice [1].")
     dropout: Annotated[float, Field(ge=0, lt=1)] = Field(
         default=0.0, description="P(a device does not answer a query) [0]."
@@ -162,7 +166,7 @@ class Scenario(PolicySettings):
             raise ValueError(
                 f"{name} is {getattr(self, name)!r}, but {brief(str(self.ratings))} brings its own; give one of them"
             )
-        about_files = ("columns", "like_from", "held_out")
+        about_files = ("columns", "like_from", "held_out", "features")
         files = [name for name in about_files if getattr(self, name) != type(self).model_fields[name].default]
         if self.ratings is None and files:
             name = files[0]
@@ -176,6 +180,11 @@ class Scenario(PolicySettings):
         check_shares("cluster_shares", self.cluster_shares, len(self.like[0]))
         if self.half.trust == TRUST_LOCAL and not self.settings.splits:
             _check_channel(self.epsilon)
+        if self.features is not None and not self.half.ranks:
+            raise ValueError(
+                f"features is {brief(str(self.features))}, but scores of {self.design} are no popularity that features "
+                "could weigh; leave it out"
+            )
         if self.ratings is None:
             self.complete()
         return self

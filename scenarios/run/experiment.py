@@ -157,7 +157,8 @@ def run(
     if not job.rounds.trusted:
         require_same(job.policy, job.learner, job.rounds, devices=layout.devices, budget=job.budget)
     advised, listed = _advised(population), _listed(population)
-    ran = run_job(job, session, advised=advised, top=TOP, progress=progress, listed=listed)
+    features = population.told.features if population.told else None
+    ran = run_job(job, session, advised=advised, top=TOP, progress=progress, listed=listed, features=features)
     return Run(
         population=population,
         ran=ran,

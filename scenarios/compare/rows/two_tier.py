@@ -13,7 +13,8 @@ import numpy as np
 
 from coordinator.protocol.arrays import Floats, Floats2, Ints
 from coordinator.protocol.coins import derive
-from scenarios.compare.item_models import LEAST, ease, neighbours, of_gram
+from coordinator.protocol.public_features import LEAST
+from scenarios.compare.item_models import ease, neighbours, of_gram
 from scenarios.compare.row import Advised, Asked, Row, Scorer
 from scenarios.compare.rows.local import SET
 from scenarios.compare.settings import Comparison
