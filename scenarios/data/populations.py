@@ -42,6 +42,8 @@ class Population:
         With a ratings file: people among the devices; the first ones stand for one person each.
     told : Told or None
         What a file tells of the items: public features, and what they are called.
+    from_the_file : tuple of str
+        Public constants that were taken from the ratings file, because nobody declared them.
     """
 
     scenario: Scenario
@@ -52,6 +54,7 @@ class Population:
     copies_max: int = 1
     people: int = 0
     told: Told | None = None
+    from_the_file: tuple[str, ...] = ()
 
     def with_scenario(self, scenario: Scenario) -> Population:
         """Return the same devices under another scenario."""
@@ -150,6 +153,7 @@ def from_file(scenario: Scenario, path: Path) -> Population:
         item_labels=table.item_labels,
         copies_max=int(copies.max()),
         people=int(np.count_nonzero(copies)),
+        from_the_file=("items", *(["rated"] if scenario.rated is None else [])),
         told=None if scenario.features is None else read_told(scenario.features, table.item_labels),
     )
 
