@@ -40,6 +40,8 @@ from scenarios.own.halves import OwnSettings, half_of_class, settings_in
 NO_GUARANTEE = "none: epsilon is infinite, answers are not private"
 MOST_USERS = 10**12
 """Far more than a machine can run; above them not even the layout fits into memory."""
+SET = "set"
+"""The design whose estimates are weighed with public counts."""
 SMALLEST_EPSILON = Fraction(1, 10**9)
 """Below it 10^18 users and more would have to answer."""
 
@@ -111,6 +113,10 @@ class Scenario(PolicySettings):
     columns: GivenColumns | None = Field(default=None, description=COLUMNS)
     like_from: float | None = Field(default=None, description=LIKE_FROM)
     features: GivenPath | None = Field(default=None, description=FEATURES)
+    public: Annotated[float, Field(ge=0, lt=1)] = Field(
+        default=0.0,
+        description="Set mechanism: share of the file's people whose ratings are public, and weighed with answers [0].",
+    )
     held_out: Annotated[int, Field(ge=0)] = Field(default=1, description="Likes held out a user, to score advice [1].")
     dropout: Annotated[float, Field(ge=0, lt=1)] = Field(
         default=0.0, description="P(a device does not answer a query) [0]."
@@ -166,7 +172,7 @@ class Scenario(PolicySettings):
             raise ValueError(
                 f"{name} is {getattr(self, name)!r}, but {brief(str(self.ratings))} brings its own; give one of them"
             )
-        about_files = ("columns", "like_from", "held_out", "features")
+        about_files = ("columns", "like_from", "held_out", "features", "public")
         files = [name for name in about_files if getattr(self, name) != type(self).model_fields[name].default]
         if self.ratings is None and files:
             name = files[0]
@@ -184,6 +190,11 @@ class Scenario(PolicySettings):
             raise ValueError(
                 f"features is {brief(str(self.features))}, but scores of {self.design} are no popularity that features "
                 "could weigh; leave it out"
+            )
+        if self.public and (self.design != SET or self.decoder == POSTERIOR):
+            raise ValueError(
+                f"public is {self.public:g}, which is weighed with popularity as design {SET} tells it, not "
+                f"{self.design} by {self.decoder}; leave it out"
             )
         if self.ratings is None:
             self.complete()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from coordinator.protocol.admitted import Own
@@ -147,7 +147,7 @@ def run(
         secret=derive(filled.seed, "devices"),
         budget=asked_epsilon(filled),
         policy=policy_of(filled),
-        learner=learner_of(filled),
+        learner=replace(learner_of(filled), public=population.public),
         layout=layout,
         most_rounds=filled.most_rounds,
         rounds=rounds or Nowhere(),

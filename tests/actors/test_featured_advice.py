@@ -83,6 +83,6 @@ def test_any_layout_gets_the_same_lists() -> None:
         (("a", "b"), 2 * HAS, "features of items"),
     ],
 )
-def test_what_are_no_features_is_refused(names: tuple[str, ...], has: np.ndarray, line: str) -> None:  # type: ignore[type-arg]
+def test_what_are_no_features_is_refused(names: tuple[str, ...], has: np.ndarray, line: str) -> None:
     with pytest.raises(InputError, match=line):
         PublicFeatures(names=names, has=has)

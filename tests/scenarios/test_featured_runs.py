@@ -9,8 +9,20 @@ import pandas as pd
 import pytest
 from runs import Command, refused, write_movielens
 
-FLAGS = ("run", "--design", "set", "--epsilon", "4", "--users", "3000", "--like-from", "4", "--held-out", "2")
-FLAGS += ("--backend", "inprocess", "--workers", "1")
+FLAGS: tuple[str, ...] = (
+    "run",
+    "--design",
+    "set",
+    "--epsilon",
+    "4",
+    "--users",
+    "3000",
+    "--like-from",
+    "4",
+    "--held-out",
+    "2",
+)
+FLAGS = (*FLAGS, "--backend", "inprocess", "--workers", "1")
 
 
 @pytest.fixture
