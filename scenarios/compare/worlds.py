@@ -14,10 +14,11 @@ from scipy import sparse
 
 from coordinator.protocol.arrays import Floats, Ints
 from coordinator.protocol.errors import InputError
-from scenarios.compare.features import Features, read_features
+from coordinator.protocol.public_features import PublicFeatures
 from scenarios.compare.settings import Comparison
 from scenarios.compare.splitting import Fold, fold_of
 from scenarios.data.datasets import Dated, RatingTable, read_dated
+from scenarios.data.item_files import read_told
 
 BLOCK = 1 << 22
 """Scores that are computed at a time."""
@@ -45,13 +46,13 @@ class World:
         The split.
     matrix : sparse matrix of float32, shape (people, N)
         1 where a person likes an item, without what is held out.
-    features : Features or None
+    features : PublicFeatures or None
         Public features of items.
     """
 
     fold: Fold
     matrix: Any = field(repr=False)
-    features: Features | None
+    features: PublicFeatures | None
 
     @property
     def people(self) -> int:
@@ -123,5 +124,5 @@ def _read(wanted: Comparison) -> Dated:
 
 
 @lru_cache(maxsize=1)
-def _features(path: Path, wanted: Comparison) -> Features:
-    return read_features(path, _read(wanted).table.item_labels)
+def _features(path: Path, wanted: Comparison) -> PublicFeatures:
+    return read_told(path, _read(wanted).table.item_labels).features
