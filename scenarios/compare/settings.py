@@ -159,6 +159,12 @@ class Comparison(BaseModel):
         default=30, description="Public: likes of a person whose pairs a curator counts [30]."
     )
 
+    @property
+    def liked_from(self) -> float | None:
+        """The rating from which on an item is liked, or None for above a person's mean; what is seen is liked."""
+        implicit = self.columns is not None and len(self.columns) == 2
+        return 1.0 if implicit and self.like_from is None else self.like_from
+
     def content(self) -> dict[str, Any]:
         """Return what every row depends on, as JSON values; not which rows there are."""
         names = ("like_from", "held_out", "duplicates", "min_ratings", "split_by", "devices", "clients", *PUBLIC)

@@ -90,11 +90,9 @@ def world_of(wanted: Comparison, seed: int) -> World:
 
 @lru_cache(maxsize=2)
 def _world(wanted: Comparison, seed: int) -> World:
-    dated, like_from = _read(wanted), wanted.like_from
-    if wanted.columns is not None and len(wanted.columns) == 2 and like_from is None:
-        like_from = 1.0  # what is seen is liked
+    dated = _read(wanted)
     times = dated.times if wanted.split_by == "time" else None
-    fold = fold_of(dated.table, like_from=like_from, share=wanted.held_out, seed=seed, times=times)
+    fold = fold_of(dated.table, like_from=wanted.liked_from, share=wanted.held_out, seed=seed, times=times)
     liked = fold.liked
     ones = np.ones(liked.items.size, np.float32)
     matrix = sparse.csr_array((ones, liked.items, liked.starts), shape=(liked.users, liked.count))

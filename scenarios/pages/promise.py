@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from coordinator.protocol.admitted import UNCHECKED
 from markupsafe import Markup
 
+from coordinator.protocol.admitted import UNCHECKED
 from scenarios.pages.traced import Traced
 
 FORMULAS = {
@@ -81,7 +81,9 @@ class Promise:
         """The promise in plain words."""
         told = MEANING[self.kind]
         if self.guarantee is not None and UNCHECKED in self.guarantee.text():
-            return f"{told} Its channel is claimed by its author and was not checked: nothing vouches for the guarantee."
+            return (
+                f"{told} Its channel is claimed by its author and was not checked: nothing vouches for the guarantee."
+            )
         return told
 
     @property

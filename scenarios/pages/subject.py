@@ -140,7 +140,9 @@ def _bytes(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise InputError(f"{path} cannot be read ({error.strerror}); name a folder of --out or a file of --json") from None
+        raise InputError(
+            f"{path} cannot be read ({error.strerror}); name a folder of --out or a file of --json"
+        ) from None
 
 
 def _object(content: bytes, path: Path) -> dict[str, Any]:

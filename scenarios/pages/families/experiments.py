@@ -86,7 +86,17 @@ LAYOUTS = {
             ("hit_rate", ("popularity_hit_rate",)),
             ("ndcg", ("popularity_ndcg",)),
         ),
-        asked=("mechanism", "users", "items", "ratings", "public", "private", "answered", "unseen_items", "test_ratings")
+        asked=(
+            "mechanism",
+            "users",
+            "items",
+            "ratings",
+            "public",
+            "private",
+            "answered",
+            "unseen_items",
+            "test_ratings",
+        )
         + ("evaluated", "rank", "regularisation", "weight", "iterations", "repeat"),
         budget=("epsilon",),
         epsilons=(("epsilon", "one private device"),),

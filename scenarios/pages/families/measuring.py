@@ -39,7 +39,16 @@ def told_of_comparison(subject: Subject) -> Told:
     best = max(private or rows, key=lambda row: row.value["ndcg"], default=None)
     plain = next((row for row in rows if row.value["mechanism"] == "popularity" and not row.value["features"]), None)
     panel = record.get("coordinator")
-    keys = ("ratings", "people_in_file", "items", "split_by", "held_out", "like_from", "min_ratings", "public_constants")
+    keys = (
+        "ratings",
+        "people_in_file",
+        "items",
+        "split_by",
+        "held_out",
+        "like_from",
+        "min_ratings",
+        "public_constants",
+    )
     remarks = record.get("remarks")
     told = "{}: {} people and {} items, each mechanism on the same split."
     return Told(
