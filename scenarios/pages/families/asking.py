@@ -13,7 +13,18 @@ from scenarios.pages.subject import Subject
 from scenarios.pages.told import Told
 from scenarios.pages.traced import NOTHING, Traced, shown, shown_interval
 
-_DESIGNS = ("design", "decoder", "users", "epsilon", "accuracy", "exact", "users_here", "trust_model", "private", "note")
+_DESIGNS = (
+    "design",
+    "decoder",
+    "users",
+    "epsilon",
+    "accuracy",
+    "exact",
+    "users_here",
+    "trust_model",
+    "private",
+    "note",
+)
 _NEEDED = ("epsilon", "people", "kept", "people_for_pairs", "use", "people_here")
 _LEARNABLE = ("epsilon", "design", "decoder", "users", "accuracy", "users_here")
 _AUDITED = ("design", "mechanism", "epsilon", "claimed", "exact", "measured", "confidence", "private", "guarantee")
@@ -30,9 +41,13 @@ def told_of_plan(subject: Subject) -> Told:
         result = Markup("{} ({}): {} users at epsilon {}").format(*map(shown, names))
         said = Markup("Recommended is {}.").format(result)
     binding = next((row for row in _rows(record, "bounds") if row.value.get("binds")), None)
-    least = Markup("any private learner needs {} users ({})").format(
-        shown(binding.get("users")), shown(binding.get("name"))
-    ) if binding else NOTHING
+    least = (
+        Markup("any private learner needs {} users ({})").format(
+            shown(binding.get("users")), shown(binding.get("name"))
+        )
+        if binding
+        else NOTHING
+    )
     keys = [key for key, value in record.items() if key != "recommended" and not value.rows()]
     return Told(
         headline=[Markup("The target: {}.").format(shown(record.get("target"))), said],
@@ -58,17 +73,23 @@ def told_of_data(subject: Subject) -> Told:
     keys = [key for key, value in record.items() if not value.rows()]
     first = worth[0] if worth else None
     last = worth[-1] if worth else None
-    need = Markup("popularity's worth takes {}{} people at epsilon {}").format(
-        shown(last.get("people")), shown_interval(last.get("people_low"), last.get("people_high")),
-        shown(last.get("epsilon")),
-    ) if last else NOTHING
+    need = (
+        Markup("popularity's worth takes {}{} people at epsilon {}").format(
+            shown(last.get("people")),
+            shown_interval(last.get("people_low"), last.get("people_high")),
+            shown(last.get("epsilon")),
+        )
+        if last
+        else NOTHING
+    )
     return Told(
         headline=[
             Markup("A file of {} ratings by {} people of {} items.").format(
                 *(shown(record.get(key)) for key in ("ratings", "users", "items"))
             ),
             Markup("Where nobody is trusted, {}; these people could use: {}.").format(need, shown(last.get("use")))
-            if last else Markup("It holds too few ratings to say what could be learned."),
+            if last
+            else Markup("It holds too few ratings to say what could be learned."),
         ],
         trust=Markup("local, if its people answered"),
         asked=lines_of(record, keys),
@@ -101,7 +122,8 @@ def told_of_audit(subject: Subject) -> Told:
                 Markup(said).format(shown(row.get("measured")), shown(row.get("claimed")), shown(_name(row)))
                 for row in rows[:1]
             ),
-            Markup("In no row does the attack or the channel exceed the claim.") if not over
+            Markup("In no row does the attack or the channel exceed the claim.")
+            if not over
             else Markup("The claim does not hold for {}.").format(Markup(", ").join(shown(_name(row)) for row in over)),
         ],
         trust=shown(first.get("trust_model")) if first.get("trust_model") else Markup("local"),
@@ -109,7 +131,11 @@ def told_of_audit(subject: Subject) -> Told:
         promises=[promised(first) if first.get("guarantee") else Promise(kind="local", about="what was claimed")],
         believed=[
             Believed(words=whose, epsilon=one)
-            for name, whose in (("claimed", "as claimed"), ("exact", "by the exact channel"), ("measured", "as attacked"))
+            for name, whose in (
+                ("claimed", "as claimed"),
+                ("exact", "by the exact channel"),
+                ("measured", "as attacked"),
+            )
             if len(rows) == 1 and (one := first.get(name)) is not None
         ],
         people=shown(first.get("releases")),
