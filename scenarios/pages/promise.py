@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from markupsafe import Markup
+
 from coordinator.protocol.admitted import UNCHECKED
 from coordinator.server.server_half import TRUST_CURATOR
-from scenarios.pages.traced import Traced
+from scenarios.pages.traced import NOTHING, Traced, shown
 from scenarios.two_tier.config import GUARANTEES, NONE
 
 MEANING = {
@@ -24,6 +26,14 @@ MEANING = {
     "holds but for a small probability delta, and what is said below about beliefs holds with that exception.",
     "silent": "Nothing of private people is used, and nothing of them is released. Public people's ratings are public.",
 }
+TRUSTED = {
+    "local": "nobody",
+    "curator": "whoever collects",
+    "coordinator": "whoever collects",
+    "two-tier": "nobody with private ratings",
+    "none": "whoever learns",
+}
+"""Who is trusted, by trust model."""
 LOUD = frozenset({"none", "deniability", "part"})
 """Kinds that a page marks as a warning."""
 _PARTS = ("which items it rated is public", "one coordinate")
@@ -98,6 +108,13 @@ def promised(record: Traced) -> Promise:
     guarantee = record.get("guarantee")
     kind = kind_of(guarantee.text() if guarantee else "none", str(record.value.get("trust_model")))
     return Promise(kind=kind, guarantee=guarantee)
+
+
+def trusted(model: Traced | None) -> Markup:
+    """Return who is trusted, in a word, and the name of that trust model."""
+    if model is None:
+        return NOTHING
+    return Markup("{} ({})").format(TRUSTED.get(model.text(), "somebody"), shown(model))
 
 
 def kind_of(guarantee: str, trust: str = "local") -> str:

@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from scenarios.pages.belief import Believed, each
 from scenarios.pages.grids import Grid, grid_of, lines_of
-from scenarios.pages.promise import Promise, promised
+from scenarios.pages.promise import Promise, promised, trusted
 from scenarios.pages.subject import Subject
 from scenarios.pages.told import Told
 from scenarios.pages.traced import NOTHING, Traced, shown, shown_interval
@@ -51,10 +51,10 @@ def told_of_plan(subject: Subject) -> Told:
     keys = [key for key, value in record.items() if key != "recommended" and not value.rows()]
     return Told(
         headline=[Markup("The target: {}.").format(shown(record.get("target"))), said],
-        trust=shown(best.get("trust_model")) if best else NOTHING,
+        trust=trusted(best.get("trust_model") if best else None),
         asked=lines_of(record, keys),
         promises=[promised(best) if best else Promise(kind="local", about="designs that may be recommended")],
-        believed=each("one person", [row.get("epsilon") for row in _rows(record, "designs")]),
+        believed=each("one person, with the recommended design", [best.get("epsilon") if best else None]),
         people=shown(best.get("users")) if best else NOTHING,
         result=result,
         beside=least,
@@ -62,7 +62,7 @@ def told_of_plan(subject: Subject) -> Told:
             grid_of("Every design: what it needs", _rows(record, "designs"), _DESIGNS),
             grid_of("Lower bounds: users that any epsilon-LDP learner needs", _rows(record, "bounds")),
         ),
-        warnings=[shown(one)] if (one := record.get("not_for")) else [],
+        remarks=[shown(one)] if (one := record.get("not_for")) else [],
     )
 
 
@@ -91,7 +91,7 @@ def told_of_data(subject: Subject) -> Told:
             if last
             else Markup("It holds too few ratings to say what could be learned."),
         ],
-        trust=Markup("local, if its people answered"),
+        trust=Markup("nobody, if its people answered"),
         asked=lines_of(record, keys),
         promises=[Promise(kind="local", about="what the recipe's mechanisms would promise at each epsilon")],
         believed=each("one person", [row.get("epsilon") for row in (*worth, *learnable)]),
@@ -102,7 +102,7 @@ def told_of_data(subject: Subject) -> Told:
             grid_of("What recommendations take where nobody is trusted, by formulas", worth, _NEEDED),
             grid_of("What could be learned, in a block model", learnable, _LEARNABLE),
         ),
-        warnings=[shown(one)] if learnable and (one := learnable[0].get("not_for")) else [],
+        remarks=[shown(one)] if learnable and (one := learnable[0].get("not_for")) else [],
     )
 
 
@@ -126,7 +126,7 @@ def told_of_audit(subject: Subject) -> Told:
             if not over
             else Markup("The claim does not hold for {}.").format(Markup(", ").join(shown(_name(row)) for row in over)),
         ],
-        trust=shown(first.get("trust_model")) if first.get("trust_model") else Markup("local"),
+        trust=trusted(one) if (one := first.get("trust_model")) else Markup("nobody, unless it is named"),
         asked=lines_of(record, keys),
         promises=[promised(first) if first.get("guarantee") else Promise(kind="local", about="what was claimed")],
         believed=[

@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from scenarios.pages.belief import Believed
 from scenarios.pages.grids import Grid, interval_in, lines_of, words
-from scenarios.pages.promise import Promise, promised
+from scenarios.pages.promise import Promise, promised, trusted
 from scenarios.pages.subject import Subject
 from scenarios.pages.told import Told
 from scenarios.pages.traced import NOTHING, Traced, percent, shown, written
@@ -115,7 +115,7 @@ def told_of_experiment(subject: Subject) -> Told:
     ]
     return Told(
         headline=_headline(record, family, main),
-        trust=shown(record.get("trust_model")),
+        trust=trusted(record.get("trust_model")),
         asked=lines_of(record, layout.asked, family),
         budget=lines_of(record, layout.budget, family),
         rest=lines_of(record, rest, family),
@@ -126,7 +126,7 @@ def told_of_experiment(subject: Subject) -> Told:
         result=NOTHING if main is None else _named(record, main[0], family),
         beside=NOTHING if main is None else _beside(record, main[1], family),
         grids=[_results(record, layout.results, family), *_seeds(record, layout, family)],
-        warnings=_warnings(record, promise),
+        warnings=_warnings(record, promise, epsilons),
     )
 
 
@@ -201,7 +201,7 @@ def _seeds(record: Traced, layout: Layout, family: str) -> list[Grid]:
     return [Grid(caption="Every seed", headings=[words(key, family) for key in keys], rows=cells)] if cells else []
 
 
-def _warnings(record: Traced, promise: Promise) -> list[Markup]:
+def _warnings(record: Traced, promise: Promise, believed: list[Believed]) -> list[Markup]:
     found = []
     copies, person = record.get("copies_max"), record.get("person_epsilon")
     if copies is not None and copies.value != 1 and promise.kind == "local":
@@ -209,4 +209,8 @@ def _warnings(record: Traced, promise: Promise) -> list[Markup]:
         found.append(Markup(told).format(shown(copies), shown(person)))
     if error := record.get("policy_error"):
         found.append(Markup("The policy went astray: {}").format(shown(error)))
+    if promise.kind in ("local", "curator") and all(one.says_nothing for one in believed) and believed:
+        found.append(
+            Markup("So large an epsilon bounds nothing that matters to a person: an even guess becomes certain.")
+        )
     return found

@@ -14,7 +14,7 @@ from coordinator.server.server_half import TRUST_LOCAL
 from scenarios.compare.rows.curator import Paired
 from scenarios.pages.belief import each
 from scenarios.pages.grids import Grid, grid_of, lines_of, words
-from scenarios.pages.promise import Promise, kind_of, merged
+from scenarios.pages.promise import Promise, kind_of, merged, trusted
 from scenarios.pages.subject import Subject
 from scenarios.pages.told import Told
 from scenarios.pages.traced import NOTHING, Traced, shown, shown_interval, whole
@@ -68,7 +68,7 @@ def told_of_comparison(subject: Subject) -> Told:
                 _advice(best), _advice(plain, name=False)
             ),
         ],
-        trust=Markup(", ").join(shown(row.get("trust_model")) for row in _first_of(rows, models)),
+        trust=Markup(", ").join(trusted(row.get("trust_model")) for row in _first_of(rows, models)),
         asked=lines_of(record, (*keys, "duplicates", "from_the_file", "level")),
         promises=_compared(rows),
         believed=each("one person", [row.get("epsilon") for row in rows]),
@@ -93,21 +93,23 @@ def told_of_sweep(subject: Subject) -> Told:
     kind, model = record.get("sweep"), record.get("trust_model")
     lists = {name for name, _ in grids} | {"trajectory", "versions", "interval"}
     told = [name for name, value in record.items() if name not in lists and not value.rows()]
+    result = _range(main, next((name for name in _MAIN if any(row.get(name) for row in main)), "users"))
     level = record.get("interval") or record.get("confidence")
     return Told(
         headline=[
-            Markup("A sweep{}: {}.").format(
-                Markup(" of {}").format(shown(kind)) if kind else "",
-                ", ".join(grid.caption[0].lower() + grid.caption[1:] for _, grid in grids if grid),
+            Markup("A sweep of {}{}.").format(
+                shown(kind) if kind else "users that it takes",
+                Markup(" over {}").format(shown(varied)) if (varied := record.get("varied")) else "",
             ),
+            Markup("Measured: {}.").format(result),
             *([Markup("Intervals have the level {}.").format(shown(level))] if level else ()),
         ],
-        trust=shown(model) if model else Markup("as its settings say"),
+        trust=trusted(model) if model else Markup("as its settings say"),
         asked=lines_of(record, told),
         promises=_of_sweep(record, main),
-        believed=each("one person, in such a setting", every),
+        believed=each("one person, in such settings", every),
         people=_range(main, "users"),
-        result=_range(main, next((name for name in _MAIN if any(row.get(name) for row in main)), "users")),
+        result=result,
         beside=NOTHING,
         grids=[grid for _, grid in grids if grid],
     )

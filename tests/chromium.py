@@ -13,8 +13,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import aiohttp
-
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 SECONDS = 60
 
@@ -84,6 +82,8 @@ def look(browser: str, page: Path, widths: tuple[int, ...], scripts: tuple[str, 
 
 
 async def _look(browser: str, page: Path, widths: tuple[int, ...], scripts: tuple[str, ...]) -> Seen:
+    import aiohttp  # noqa: PLC0415 (other tests need not wait for it)
+
     seen = Seen()
     async with _opened(browser) as address, aiohttp.ClientSession() as session:
         async with session.ws_connect(address, max_msg_size=0) as socket:
@@ -127,6 +127,8 @@ async def _opened(browser: str) -> AsyncIterator[str]:
 
 
 async def _first_tab(told: Path) -> str:
+    import aiohttp  # noqa: PLC0415 (as above)
+
     for _ in range(SECONDS * 10):
         if told.exists() and (lines := told.read_text().split()):
             async with aiohttp.ClientSession() as session:
