@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from coordinator.server.rounds.state import Ask as Ask
     from coordinator.server.rounds.state import Policy as Policy
     from coordinator.server.rounds.state import ServerState as ServerState
+    from scenarios.audit.audits import audit as audit
+    from scenarios.audit.verdict import Audit as Audit
     from scenarios.conformance.checks import check as check
     from scenarios.conformance.verdicts import Conformance as Conformance
     from scenarios.from_python import compare as compare
@@ -49,6 +51,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Ask",
+    "Audit",
     "Catalogue",
     "CoinsBlock",
     "Conformance",
@@ -70,6 +73,7 @@ __all__ = [
     "Tally",
     "TwoTierScenario",
     "__version__",
+    "audit",
     "check",
     "compare",
     "errors",
@@ -89,6 +93,8 @@ _HOMES = {
     "scenarios.given.config": ("Scenario",),
     "scenarios.online.config": ("OnlineScenario",),
     "scenarios.two_tier.config": ("TwoTierScenario",),
+    "scenarios.audit.audits": ("audit",),
+    "scenarios.audit.verdict": ("Audit",),
     "scenarios.conformance.checks": ("check",),
     "scenarios.conformance.verdicts": ("Conformance",),
     "scenarios.from_python": ("compare", "plan", "run", "sweep"),

@@ -92,6 +92,11 @@ COMMANDS = (
         "scenarios.conformance.check_command:check",
     ),
     Later(
+        "audit",
+        "Attack a mechanism's real releases: epsilon claimed, exact and measured; exit code 2 if more than claimed leaks.",
+        "scenarios.audit.audit_command:audit",
+    ),
+    Later(
         "adversary",
         "Set an adversary of the p-REC paper against recommenders; print the bound beside the measurement.",
         "scenarios.online.adversary_command:adversary",
