@@ -106,6 +106,7 @@ def test_pale_text_would_be_found() -> None:
         ("plurality", "There is no guarantee"),
         ("copies", "one person stands behind up to"),
         ("compare", "nobody in the file is protected"),
+        ("leak", "measured at least 1.25"),
         ("online", "an even guess becomes certain"),
     ],
 )
@@ -118,9 +119,11 @@ def test_what_is_not_private_says_so_on_the_first_screen(
 
 
 def test_no_belief_is_bounded_where_nothing_bounds_it(record_of: Callable[[str], Path]) -> None:
-    for name, bounded in (("pmc", False), ("item-query", False), ("silent", False), ("run", True), ("copies", True)):
+    for name, bounded in (("pmc", False), ("silent", False), ("item-query", True), ("run", True), ("copies", True)):
         page = report_of([record_of(name)])
         assert ("data-belief" in page) is bounded, name
+        if name == "item-query":
+            assert re.search(r'data-belief="at-most" data-prior="0.5">100.0 %<', page)
     assert "one person, all devices" in page
 
 
