@@ -32,12 +32,19 @@ PIECE = 1 << 16
 """Devices, a multiple of 8, whose sketches are in memory at the same time."""
 
 
-class _Said(NamedTuple):
+class Said(NamedTuple):
     """What some devices release: packed bits, which devices can answer, and public pairs; see `Sketched`."""
 
     bits: Bits
     able: Bools | None
     pairs: Indices2 | None
+
+
+def say(query: Query, ratings: Ratings, coins: Coins) -> Said:
+    """Return what devices with these ratings release, before those that do not answer are wiped."""
+    half = half_of(query.design)
+    private, able, pairs = half.sketch(query, ratings, coins)
+    return Said(half.packed(private, query, coins), able, pairs)
 
 
 class Cohort(Embodied):
@@ -125,10 +132,8 @@ class Cohort(Embodied):
             np.concatenate(pairs) if pairs else None,
         )
 
-    def _said(self, query: Query, first: int, stop: int) -> _Said:
-        half, coins = half_of(query.design), self._coins(query, first, stop)
-        private, able, pairs = half.sketch(query, self._ratings, coins)
-        return _Said(half.packed(private, query, coins), able, pairs)
+    def _said(self, query: Query, first: int, stop: int) -> Said:
+        return say(query, self._ratings, self._coins(query, first, stop))
 
     def book(self, query: Query, first: int, stop: int) -> Booked:
         """Check and charge ``query`` and find out which devices answer it, before any of them does; see `answer`."""

@@ -115,8 +115,18 @@ COMMANDS = (
     ),
     Later(
         "status",
-        "Tell how a submitted job stands; --json fetches the result of one that is over.",
+        "Tell how a job stands, or a run here by its folder; --json fetches the result of a job that is over.",
         "scenarios.submission.job_commands:status",
+    ),
+    Later(
+        "watch",
+        "Watch a run or sweep, here or on a cluster, until it is over: rounds, answers, rate, and time left if known.",
+        "scenarios.watch_command:watch",
+    ),
+    Later(
+        "fetch",
+        "Bring the --out of a job that is over here, whole, with its digest verified.",
+        "scenarios.submission.fetch_command:fetch",
     ),
     Later(
         "stop",

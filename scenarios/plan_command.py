@@ -11,6 +11,7 @@ from rich.console import Console
 
 from coordinator.protocol.budget import parse_epsilon
 from coordinator.protocol.errors import InputError
+from scenarios import log
 from scenarios.app.flags import Address, Backend, Figure, Json, Setting, Workers, with_fields
 from scenarios.given.config import MOST_USERS as MOST_SIMULATED
 from scenarios.given.config import Scenario
@@ -90,7 +91,7 @@ def plan(
                 raise InputError(f"users is {needed} for the check; at most {MOST_SIMULATED} can be simulated")
             checked = made.recommended.at(spent, users=needed, seed=seed or 0)
             with open_session(backend, address=address, workers=workers) as session:
-                result["check"] = check_plan(checked, session, repeat=repeat, console=Console(stderr=True))
+                result["check"] = check_plan(checked, session, repeat=repeat, console=log.console())
     deliver(json, result)
     deliver_figure(figure, "plan", result)
     if json != STDOUT and "cost" in result:

@@ -29,6 +29,7 @@ from coordinator.server.server_half import (
     Settings,
     check_shape,
 )
+from scenarios.given.attacks import AttackSettings
 from scenarios.given.mechanisms import all_settings, own_settings, server_half
 from scenarios.given.number_lists import Matrix, Row, check_shares
 from scenarios.given.policy_settings import PolicySettings
@@ -44,7 +45,7 @@ SMALLEST_EPSILON = Fraction(1, 10**9)
 """Below it 10^18 users and more would have to answer."""
 
 
-class Scenario(PolicySettings):
+class Scenario(AttackSettings, PolicySettings):
     """One run: the world, the mechanism and its privacy. Nothing here is about speed.
 
     Values come flat, as in a TOML file; those that are a mechanism's own are gathered in ``settings``. `blindrec run
@@ -156,6 +157,7 @@ class Scenario(PolicySettings):
     def _consistent(self) -> Scenario:
         self._check_design()
         self.check_policy(self.half, self.settings, self.decoder)
+        self.check_attack(self.half.name, self.policy, knows_truth=self.ratings is None)
         theirs = self.model_fields_set & set(self.brought["ratings"])
         if self.ratings is not None and theirs:
             name = min(theirs)

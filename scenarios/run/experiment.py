@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from actors.lying.plot import Plot
 from coordinator.protocol.admitted import Own
 from coordinator.protocol.coins import derive
 from coordinator.server.decoding.told_ratings import Curator
@@ -23,6 +24,7 @@ from scenarios.own.admitting import of_run
 from scenarios.own.checking import Checked
 from scenarios.places.session import Progress, Session, silent
 from scenarios.run.job import Job, Ran, run_job
+from scenarios.run.plotting import plot_of
 from scenarios.store.round_store import KeptRounds, Nowhere
 
 TOP = 10
@@ -43,6 +45,8 @@ class Run:
         Where it ran.
     workers, devices_per_actor : int
         Its layout.
+    plot : Plot or None
+        What liars agreed on; None if nobody lied.
     """
 
     population: Population = field(repr=False)
@@ -50,6 +54,7 @@ class Run:
     backend: str
     workers: int
     devices_per_actor: int
+    plot: Plot | None = field(default=None, repr=False)
 
     @property
     def scenario(self) -> Scenario:
@@ -141,6 +146,7 @@ def run(
     """
     population = settled(population or populate(scenario))
     filled = population.scenario
+    plot = plot_of(population)
     layout = plan_layout(devices=population.ratings.users, workers=session.workers, devices_per_actor=devices_per_actor)
     job = Job(
         ratings=population.ratings,
@@ -153,6 +159,7 @@ def run(
         rounds=rounds or Nowhere(),
         ledger=ledger,
         absence=filled.absence,
+        plot=plot,
     )
     if not job.rounds.trusted:
         require_same(job.policy, job.learner, job.rounds, devices=layout.devices, budget=job.budget)
@@ -164,6 +171,7 @@ def run(
         backend=session.name,
         workers=session.workers,
         devices_per_actor=layout.devices_per_actor,
+        plot=plot,
     )
 
 

@@ -11,6 +11,8 @@ import numpy as np
 
 from actors.absence import PRESENT, Absence
 from actors.device import Raters, Wish
+from actors.lying.cohort import Liars
+from actors.lying.plot import Plot
 from actors.ratings import Ratings
 from coordinator.protocol.arrays import Indices2
 from coordinator.protocol.budget import Epsilon
@@ -55,6 +57,8 @@ class Job:
         Folder in which the devices' keeper keeps what they have spent; None: in memory only.
     absence : Absence
         Which devices drop out, or answer too late.
+    plot : Plot or None
+        What liars among the devices agreed on; None if nobody lies.
     """
 
     ratings: Ratings
@@ -67,6 +71,14 @@ class Job:
     rounds: KeptRounds = field(default_factory=Nowhere)
     ledger: Path | None = None
     absence: Absence = PRESENT
+    plot: Plot | None = None
+
+    @property
+    def kind(self) -> Raters:
+        """The kind of the devices."""
+        if self.plot is None:
+            return Raters(budget=self.budget, absence=self.absence)
+        return Liars(budget=self.budget, absence=self.absence, plot=self.plot)
 
     @property
     def plan(self) -> QueryPlan:
@@ -140,10 +152,9 @@ def run_job(job: Job, session: Session, *, advised: int, top: int, progress: Pro
         spent = spent_by(backstage.keeper, job.layout.devices)
         return np.concatenate(advice) if advice else np.empty((0, top), np.int32), spent
 
-    kind = Raters(budget=job.budget, absence=job.absence)
     work = Work(
         plan=job.plan,
-        crews={RATERS: Crew(kind=kind, holdings=job.ratings, bounds=job.layout.cohorts)},
+        crews={RATERS: Crew(kind=job.kind, holdings=job.ratings, bounds=job.layout.cohorts)},
         secret=job.secret,
         layout=job.layout,
         finish=finish,

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from coordinator.protocol.budget import as_json
+from scenarios.data.liked import liked_share
 from scenarios.run.experiment import Run
-from scenarios.run.popularity import liked_share, ranks
+from scenarios.run.popularity import ranks
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -14,13 +14,14 @@ import numpy as np
 
 from coordinator.server.server_half import GROUPS
 from scenarios.data.block_world import block_parameters, settle
+from scenarios.data.liked import liked_share
 from scenarios.data.metrics import ClusteringScores, clustering_scores
 from scenarios.given.config import Scenario
 from scenarios.places.in_process import InProcess
 from scenarios.planner.needs import Target
 from scenarios.planner.needs import predicted_users as needed_users
 from scenarios.run.experiment import Run, run
-from scenarios.run.popularity import liked_share, top_share
+from scenarios.run.popularity import top_share
 from scenarios.sweep.axes import LABELS, TOP, Criterion
 from scenarios.sweep.prefixes import Prefixes
 from scenarios.sweep.reruns import Reruns

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
+from scipy.special import binom
 
 from coordinator.protocol.arrays import Floats, Ints
 from coordinator.protocol.budget import Epsilon, as_float
@@ -166,7 +167,7 @@ def best_sizes_for(
         Likes that devices keep at most.
     """
     named, numbers = math.comb(pool, together), np.arange(len(likes))
-    told = scipy.special.binom(np.minimum.outer(numbers, numbers), together) @ np.array(likes) / named
+    told = binom(np.minimum.outer(numbers, numbers), together) @ np.array(likes) / named
 
     def best(own: int) -> tuple[float, int]:
         values = math.comb(own, together)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from scipy.special import ndtr
@@ -48,6 +49,7 @@ class Eliminate:
         users who are asked about items that are almost decided.
     """
 
+    asks_undecided: ClassVar[bool] = True
     setting: Setting
     share: float = SHARE
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from coordinator.protocol.admitted import Own
 from coordinator.protocol.budget import Epsilon
@@ -16,6 +16,7 @@ from coordinator.server.rounds.asking import Rested, complaint_about, in_a_line,
 from coordinator.server.rounds.beliefs import beliefs
 from coordinator.server.rounds.conductor import Conductor, Transport
 from coordinator.server.rounds.state import Ask, Policy, ServerState, absorb, learn
+from coordinator.server.rounds.tally import Spending, Tally
 from coordinator.server.rounds.transcript import chain, digest, size_of
 from coordinator.server.server_half import MOST_ROUNDS, POSTERIOR
 from coordinator.server.statistics.statistic import Statistic
@@ -165,6 +166,8 @@ class QueryRounds:
         self._transport, self._more = transport, more
         self._rested = Rested(policy)
         self._state = ServerState(devices=devices, budget=budget)
+        planned = getattr(policy, "rounds", None)
+        self._spending, self._tally = Spending(budget), Tally(planned=planned if type(planned) is int else None)
         self._digests: list[bytes] = []
         self._size = 0
         self._failure: str | None = None
@@ -192,7 +195,10 @@ class QueryRounds:
         PolicyError
             If the policy failed before anything was asked.
         """
-        if self._failure or (ask := self._next()) is None or (over := self._over(ask)) is None:
+        if self._failure or (ask := self._next()) is None:
+            return None
+        self._tally = replace(self._tally, undecided=self._undecided(ask))
+        if (over := self._over(ask)) is None:
             return None
         self._absorb(over)
         return over
@@ -225,6 +231,15 @@ class QueryRounds:
             failure=self._failure,
         )
 
+    def tally(self) -> Tally:
+        """Return how far the rounds have come; see `Learning.tally`."""
+        return self._tally
+
+    def _undecided(self, ask: Ask) -> int | None:
+        if not getattr(self._policy, "asks_undecided", False):
+            return None
+        return ask.query.items if ask.query.pool is None else int(ask.query.pool.size)
+
     def _next(self) -> Ask | None:
         """Return the next round, or None if the policy stopped, or None and the failure if it failed."""
         try:
@@ -250,6 +265,15 @@ class QueryRounds:
         self._digests.append(over.digest)
         self._size += over.size
         self._state = self._learner.absorb(self._state, over.ask, over.statistic)
+        self._spending.ask(over.ask.first, over.ask.stop, over.ask.query.epsilon)
+        self._tally = replace(
+            self._tally,
+            rounds=self._tally.rounds + 1,
+            answers=self._tally.answers + over.statistic.answered,
+            refused=(self._tally.refused or 0) + over.statistic.refused,
+            epsilon=self._spending.most,
+            undecided=self._undecided(over.ask),
+        )
 
     def _astray(self, error: BlindrecError) -> None:
         told = f"{whose(self._policy, self._state)}: {in_a_line(error)}"

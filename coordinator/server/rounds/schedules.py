@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import takewhile
+from typing import ClassVar
 
 import numpy as np
 
@@ -33,6 +34,7 @@ class OneRound:
         Sixteen bytes that key the public coins.
     """
 
+    rounds: ClassVar[int] = 1
     design: Design
     epsilon: Epsilon
     public_seed: bytes
@@ -87,6 +89,7 @@ class UntilLearned:
         Sixteen bytes that key the public coins.
     """
 
+    asks_undecided: ClassVar[bool] = True
     design: ItemQuery
     rated: int
     answers: int

@@ -1,0 +1,82 @@
+"""What liars of a run agree on, from what the experimenter knows: their items, their share, and what they make up."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from actors.lying.answers import lie_about
+from actors.lying.plot import ANSWERS, RATINGS, SKETCHES, Plot
+from coordinator.protocol.arrays import Floats, Indices
+from coordinator.protocol.coins import derive
+from coordinator.protocol.errors import InputError
+from scenarios.data.liked import liked_share
+from scenarios.data.populations import Population
+from scenarios.given.attacks import FEW, GRIND, INPUT, INPUT_LATE, UNTARGETED, Attack
+from scenarios.given.config import Scenario
+from scenarios.theory.lying import sway_of
+
+MAKES_UP = {INPUT: RATINGS, INPUT_LATE: SKETCHES}
+"""What liars make up in attacks that stick to the local randomizer."""
+
+
+def plot_of(population: Population) -> Plot | None:
+    """Return what the liars of a settled population agree on; None if nobody lies.
+
+    Raises
+    ------
+    InputError
+        If they want more items than there are.
+    """
+    scenario = population.scenario
+    if (attack := scenario.plotted) is None:
+        return None
+    truth = truth_of(population)
+    return Plot(
+        shares=_shares(scenario, attack),
+        wishes=_wishes(scenario, attack, truth),
+        truth=truth,
+        makes_up=MAKES_UP.get(attack.name, ANSWERS),
+        rated=scenario.rated or 1,
+        grinds=False,
+    )
+
+
+def truth_of(population: Population) -> Indices:
+    """Return 1 for items that more devices like than half way between the least and the most liked item, else -1.
+
+    With a ratings file the border is the median, so that promoted items come from the less popular half.
+    """
+    liked = liked_share(population)
+    border = np.median(liked) if population.truth is None else (liked.min() + liked.max()) / 2
+    return np.where(liked > border, 1, -1).astype(np.int32)
+
+
+def _wishes(scenario: Scenario, attack: Attack, truth: Indices) -> Indices:
+    """Return the wishes: items are drawn by the run's seed among the less liked ones, and among all if both ways go."""
+    lie = lie_about(scenario.half.query_name(scenario.settings))
+    everywhere = attack.name == UNTARGETED and lie is not None and lie.both_ways
+    among = np.arange(truth.size) if everywhere else np.flatnonzero(truth < 0)
+    many = attack.number if attack.name != UNTARGETED else worst_number(scenario, among.size)
+    if many is None or many > among.size:
+        raise InputError(f"attack is {attack.name}:{many}, but only {among.size} items are liked less; name fewer")
+    coins = np.random.default_rng(int.from_bytes(derive(scenario.seed, "wishes")))
+    wishes = np.zeros(truth.size, np.int32)
+    chosen = coins.permutation(among)[:many]
+    wishes[chosen] = -truth[chosen]
+    return wishes
+
+
+def worst_number(scenario: Scenario, most: int) -> int:
+    """Return how many items untargeted liars move: what mixes up most labels if the server knew the levels."""
+    sway = sway_of(scenario)
+    if sway is None:
+        return min(FEW, most)
+    return sway.worst(scenario.malicious or 0.0, scenario.users or 1, most)
+
+
+def _shares(scenario: Scenario, attack: Attack) -> Floats:
+    """Return the share of liars by the number of items that a query is about."""
+    items = scenario.items or 1
+    if attack.name == GRIND:
+        raise NotImplementedError
+    return np.full(items + 1, scenario.malicious or 0.0)
