@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from scenarios.conformance.verdicts import Conformance as Conformance
     from scenarios.from_python import compare as compare
     from scenarios.from_python import plan as plan
+    from scenarios.from_python import report as report
     from scenarios.from_python import run as run
     from scenarios.from_python import sweep as sweep
     from scenarios.given.config import Scenario as Scenario
@@ -80,6 +81,7 @@ __all__ = [
     "independent_bits",
     "matrix_channel",
     "plan",
+    "report",
     "run",
     "sweep",
 ]
@@ -97,7 +99,7 @@ _HOMES = {
     "scenarios.audit.verdict": ("Audit",),
     "scenarios.conformance.checks": ("check",),
     "scenarios.conformance.verdicts": ("Conformance",),
-    "scenarios.from_python": ("compare", "plan", "run", "sweep"),
+    "scenarios.from_python": ("compare", "plan", "report", "run", "sweep"),
     "scenarios.returned": ("PlanResult", "Result", "RunResult", "SweepResult"),
     "scenarios.places.in_process": ("InProcess",),
 }

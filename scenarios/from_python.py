@@ -1,4 +1,4 @@
-"""What a script or a notebook calls: `run`, `sweep`, `compare` and `plan`, with the answers of the commands."""
+"""What a script or a notebook calls: `run`, `sweep`, `compare`, `plan`, `report`, with the commands' answers."""
 
 from __future__ import annotations
 
@@ -244,6 +244,33 @@ def plan(
         own=None if design is None else {"design": design},
     )
     return PlanResult(*planned(asked))
+
+
+def report(*results: str | Path, out: str | Path, pdf: str | Path | None = None) -> Path:
+    """Make a page to show of results, as `blindrec report` does: one HTML file that loads nothing.
+
+    Parameters
+    ----------
+    *results : path
+        Folders of ``out``, or files that `--json` wrote; several stand side by side.
+    out : path
+        The file for the page.
+    pdf : path, optional
+        A file for the same page as PDF; it needs the extra ``pdf``.
+
+    Returns
+    -------
+    Path
+        ``out``.
+
+    Raises
+    ------
+    InputError
+        If a result cannot be read, or a file cannot be written.
+    """
+    from scenarios.pages.writing import write_report  # noqa: PLC0415 (others need not wait for what it loads)
+
+    return write_report([Path(one) for one in results], Path(out), _folder(pdf))
 
 
 def _folder(path: str | Path | None) -> Path | None:

@@ -1,17 +1,15 @@
-"""Pictures inside of a page: SVG with a name and words for who cannot see it, without anything loaded from elsewhere."""
+"""Pictures inside of a page: SVG with a name, and words for who cannot see it; nothing is loaded from elsewhere."""
 
 from __future__ import annotations
 
-import io
 import re
 from dataclasses import dataclass
 
 from markupsafe import Markup
-from matplotlib import rc_context
-from matplotlib.figure import Figure
 
 from scenarios.pages.subject import Subject
-from scenarios.pictures import Picture, pictures_of
+from scenarios.pictures.picture import Picture, pictures_of
+from scenarios.pictures.writing import rendered
 
 _ID = re.compile(r'(\bid="|href="#|url\(#)')
 _ROOT = re.compile(r"<svg\b[^>]*?(viewBox=\"[^\"]*\")[^>]*>")
@@ -43,12 +41,8 @@ def drawn_of(subject: Subject) -> list[Drawn]:
 
 
 def _drawn(picture: Picture, prefix: str) -> Drawn:
-    figure = Figure()
-    picture.draw(figure)
-    told = io.StringIO()
-    with rc_context({"svg.hashsalt": prefix, "svg.fonttype": "path"}):
-        figure.savefig(told, format="svg", metadata={"Date": None, "Creator": None})
-    return Drawn(title=picture.title, alt=picture.alt, svg=inline(told.getvalue(), picture.title, picture.alt, prefix))
+    svg = rendered(picture, ".svg").decode()
+    return Drawn(title=picture.title, alt=picture.alt, svg=inline(svg, picture.title, picture.alt, prefix))
 
 
 def inline(svg: str, title: str, alt: str, prefix: str) -> Markup:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from markupsafe import Markup
 
-from scenarios.pages.traced import NOTHING, Traced, shown, shown_interval
+from scenarios.pages.traced import NOTHING, Traced, Write, shown, shown_interval, written
 
 MOST_ROWS = 120
 """Rows of a table on a page."""
@@ -85,31 +85,40 @@ def _owns_ends(row: Mapping[str, Any], key: str) -> bool:
     return "low" in row and keys.index("low") == keys.index(key) + 1
 
 
-def lines_of(record: Traced, keys: Sequence[str]) -> list[tuple[str, Markup]]:
+def lines_of(record: Traced, keys: Sequence[str], family: str = "") -> list[tuple[str, Markup]]:
     """Return words and values of those keys that a record has something under, with intervals."""
-    return [(words(key), shown(value) + interval_in(record, key)) for key in keys if (value := record.get(key))]
+    return [(words(key, family), shown(value) + interval_in(record, key)) for key in keys if (value := record.get(key))]
 
 
-def interval_in(record: Traced, key: str) -> Markup:
+def interval_in(record: Traced, key: str, write: Write = written) -> Markup:
     """Return a result's interval over its seeds, as HTML; nothing where there is none."""
     ends = every.get(key) if (every := record.get("intervals")) else None
-    return shown_interval(ends.get(0), ends.get(1)) if ends else Markup()
+    return shown_interval(ends.get(0), ends.get(1), write) if ends else Markup()
 
 
-def words(key: str) -> str:
-    """Return what a key is called: as tables of experiments have it, else by itself."""
-    return _known().get(key) or key.replace("_", " ")
+def words(key: str, family: str = "") -> str:
+    """Return what a key is called: as tables of an experiment have it, else by itself."""
+    return _columns(family).get(key) or _OWN.get(key) or key.replace("_", " ")
+
+
+_OWN = {
+    "copies_max": "devices behind which one person stands, at most",
+    "spent_max": "spent by a device, at most [nats]",
+    "spent_mean": "spent by a device, on average [nats]",
+    "asked": "devices asked",
+    "repeat": "seeds",
+    "ndcg": "NDCG at 10",
+    "over_popularity": "NDCG above popularity's",
+    "hit_rate": "hit rate at 10",
+    "recall": "recall at 10",
+    "coverage": "share of the catalogue",
+}
+"""What has no words of its own in tables of experiments, or is of no experiment."""
 
 
 @cache
-def _known() -> dict[str, str]:
+def _columns(family: str) -> dict[str, str]:
     from scenarios.experiments import EXPERIMENTS  # noqa: PLC0415 (keeps this module light)
 
-    return dict(_columns_of(EXPERIMENTS)) | {"public": "public people"}
-
-
-def _columns_of(experiments: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    for one in experiments.values():
-        for column in one.columns:
-            if column.words:
-                yield column.name, column.words.strip()
+    columns = EXPERIMENTS[family].columns if family in EXPERIMENTS else ()
+    return {column.name: column.words.strip() for column in columns if column.words}

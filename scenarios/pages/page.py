@@ -56,6 +56,11 @@ class Section:
         return in_short(self.told.believed) if self.told.believed and self.told.whole else None
 
     @property
+    def unbounded(self) -> bool:
+        """Whether no epsilon bounds what somebody can learn; else a record may just not name it."""
+        return any(one.loud for one in self.told.promises)
+
+    @property
     def command(self) -> Markup | None:
         """The command that was typed; None where it was not kept."""
         typed = self.subject.of("versions").get("command")

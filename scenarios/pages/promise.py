@@ -1,24 +1,17 @@
-"""What people were promised: by the record's own words, what that means, as a formula, and what it does not cover."""
+"""What people were promised: by the record's own words, what that means, and what it does not cover."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from markupsafe import Markup
 
 from coordinator.protocol.admitted import UNCHECKED
-from scenarios.pages.traced import Traced
+from coordinator.server.server_half import TRUST_CURATOR
+from scenarios.pages.traced import NOTHING, Traced, shown
+from scenarios.two_tier.config import GUARANTEES, NONE
 
-FORMULAS = {
-    "local": Markup(
-        "Pr[ M(<i>x</i>) = <i>y</i> ] ≤ e<sup>ε</sup> · Pr[ M(<i>x′</i>) = <i>y</i> ] for all that a device could hold, "
-        "<i>x</i> and <i>x′</i>, and every answer <i>y</i>"
-    ),
-    "curator": Markup(
-        "Pr[ A(<i>D</i>) = <i>o</i> ] ≤ e<sup>ε</sup> · Pr[ A(<i>D′</i>) = <i>o</i> ] for all data <i>D</i> and "
-        "<i>D′</i> that differ in one person, and everything <i>o</i> that is published"
-    ),
-}
 MEANING = {
     "local": "Nobody is trusted. Each device adds chance to its answer before anything leaves it, so that whatever it "
     "holds, every answer is almost as probable as with other data.",
@@ -29,10 +22,22 @@ MEANING = {
     "none": "There is no guarantee. What people rated can be learned from what is released, by anybody who sees it.",
     "deniability": "A device's answer leaves each single value deniable. That is not differential privacy: no epsilon "
     "bounds what an adversary learns, least of all one who knows more from elsewhere.",
+    "approximate": "One party is trusted with the ratings. What it publishes has Gaussian noise: the bound by epsilon "
+    "holds but for a small probability delta, and what is said below about beliefs holds with that exception.",
     "silent": "Nothing of private people is used, and nothing of them is released. Public people's ratings are public.",
 }
+TRUSTED = {
+    "local": "nobody",
+    "curator": "whoever collects",
+    "coordinator": "whoever collects",
+    "two-tier": "nobody with private ratings",
+    "none": "whoever learns",
+}
+"""Who is trusted, by trust model."""
 LOUD = frozenset({"none", "deniability", "part"})
 """Kinds that a page marks as a warning."""
+_PARTS = ("which items it rated is public", "one coordinate")
+"""Words of guarantees whose epsilon is not of all that a device holds."""
 EVERYWHERE = (
     "Devices that lie, or one party with many devices: a false but possible report counts like any other.",
     "Whatever a person does with a recommendation, such as a click or a purchase, is new data and not covered.",
@@ -48,6 +53,7 @@ LIMITS = {
         "The trusted party itself: it sees everything as it is, and so does whoever breaks into it.",
         "Clients who put what they saw together: the epsilons of all of them add up.",
     ),
+    "approximate": ("The trusted party itself, and the cases in which the bound by epsilon fails.",),
     "part": ("Everything but the part that the guarantee names.",),
     "none": ("Anything. Read no privacy into these numbers.",),
     "deniability": (
@@ -87,11 +93,6 @@ class Promise:
         return told
 
     @property
-    def formula(self) -> Markup | None:
-        """The promise as a formula; None where there is none."""
-        return FORMULAS.get(self.kind)
-
-    @property
     def loud(self) -> bool:
         """Whether a page warns of it."""
         return self.kind in LOUD or UNCHECKED in (self.guarantee.text() if self.guarantee else "")
@@ -104,23 +105,36 @@ class Promise:
 
 def promised(record: Traced) -> Promise:
     """Return what an experiment's record promises."""
-    return Promise(kind=_kind(record), guarantee=record.get("guarantee"))
+    guarantee = record.get("guarantee")
+    kind = kind_of(guarantee.text() if guarantee else "none", str(record.value.get("trust_model")))
+    return Promise(kind=kind, guarantee=guarantee)
 
 
-def _kind(record: Traced) -> str:
-    guarantee = told.text() if (told := record.get("guarantee")) else ""
-    if guarantee.startswith("private devices let nothing out"):
+def trusted(model: Traced | None) -> Markup:
+    """Return who is trusted, in a word, and the name of that trust model."""
+    if model is None:
+        return NOTHING
+    return Markup("{} ({})").format(TRUSTED.get(model.text(), "somebody"), shown(model))
+
+
+def kind_of(guarantee: str, trust: str = "local") -> str:
+    """Return which of `MEANING` a guarantee is, by its words and by who is trusted."""
+    if guarantee == GUARANTEES[NONE]:
         return "silent"
-    if guarantee.startswith("none") or not guarantee:
+    if guarantee.startswith("none"):
         return "none"
     if "not differential privacy" in guarantee:
         return "deniability"
-    if "which items it rated is public" in guarantee or "one coordinate" in guarantee:
+    if any(words in guarantee for words in _PARTS):
         return "part"
-    return "curator" if record.value.get("trust_model") == "curator" else "local"
+    return "curator" if trust == TRUST_CURATOR else "local"
 
 
-def of_model(model: str) -> Promise:
-    """Return what rows of a trust model promise, in records of several."""
-    kind = {"local": "local", "curator": "curator", "coordinator": "curator", "two-tier": "silent"}.get(model, "none")
-    return Promise(kind=kind, about=model)
+def merged(named: Iterable[tuple[str, str]]) -> list[Promise]:
+    """Return the promises of several rows, from pairs of kind and name: one a kind, about all names that have it."""
+    found: dict[str, list[str]] = {}
+    for kind, name in named:
+        found.setdefault(kind, [])
+        if name not in found[kind]:
+            found[kind].append(name)
+    return [Promise(kind=kind, about=", ".join(names)) for kind, names in found.items()]

@@ -36,11 +36,11 @@ _FAMILIES: tuple[tuple[str, Callable[[Mapping[str, Any]], bool]], ...] = (
     ("audit", lambda record: any(_is_audit(rows) for rows in record.values())),
     ("compare", _has("rows", "people_in_file", "public_constants")),
     ("plan", _has("designs", "recommended", "target")),
-    ("data", _has("format", "ratings", "worth")),
+    ("data", _has("format", "ratings_per_user")),
     ("online", _has("recommender", "loss")),
     ("two-tier", _has("mechanism", "rmse", "private")),
     ("run", _has("design", "policy", "answered")),
-    ("sweep", lambda record: any(name in record for name in ("settings", "schemes", "points", "summary", "clients"))),
+    ("sweep", lambda record: "sweep" in record or {"settings", "fits"} <= {*record}),
 )
 
 

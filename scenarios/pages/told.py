@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 from markupsafe import Markup
 
 from scenarios.pages.belief import Believed
 from scenarios.pages.grids import Grid
 from scenarios.pages.promise import Promise
-
-if TYPE_CHECKING:
-    from scenarios.pages.drawn import Drawn
 
 Lines = Sequence[tuple[str, Markup]]
 """Words and values."""
@@ -40,8 +36,8 @@ class Told:
         Cells of the summary: how many people, the main number, and what stands beside it.
     grids : sequence of Grid
         Results.
-    warnings : sequence of Markup
-    figures : sequence of Drawn
+    warnings, remarks : sequence of Markup
+        What everybody must see, and what only readers of the details must.
     """
 
     headline: Sequence[Markup]
@@ -57,4 +53,4 @@ class Told:
     beside: Markup
     grids: Sequence[Grid] = ()
     warnings: Sequence[Markup] = ()
-    figures: Sequence[Drawn] = field(default=())
+    remarks: Sequence[Markup] = ()

@@ -12,7 +12,7 @@ from markupsafe import Markup
 from coordinator.protocol.errors import InputError
 from scenarios.report import tables
 
-NOTHING = Markup("–")
+NOTHING = Markup("&ndash;")
 """What stands where a record says nothing."""
 
 

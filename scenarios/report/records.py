@@ -54,7 +54,7 @@ def typed(arguments: Sequence[str]) -> Iterator[None]:
 
 
 def provenance() -> dict[str, Any]:
-    """Return what says where a result comes from: ``command`` (None from Python), and the time at which it ``ended``."""
+    """Return where a result comes from: its ``command`` (None from Python), and the time at which it ``ended``."""
     return {"command": _COMMAND.get(), "ended": datetime.now(UTC).isoformat(timespec="seconds")}
 
 
@@ -63,7 +63,7 @@ def write_result(
 ) -> None:
     """Write what every finished folder holds beside its tables: the scenario, what made it, and last the result.
 
-    ``versions.json`` has the versions, the command, the time, and the digest of the file that was read, if there is one.
+    ``versions.json`` has the versions, the command, the time, and the digest of the file that was read, if any.
     """
     if scenario is not None:
         write_json(out / "scenario.json", scenario)

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
+from coordinator.protocol.public_half import LOCAL
 from scenarios.pages.belief import Believed, each
 from scenarios.pages.grids import Grid, grid_of, lines_of
-from scenarios.pages.promise import Promise, promised
+from scenarios.pages.promise import Promise, kind_of, merged, promised, trusted
 from scenarios.pages.subject import Subject
 from scenarios.pages.told import Told
 from scenarios.pages.traced import NOTHING, Traced, shown, shown_interval
@@ -27,7 +28,7 @@ _DESIGNS = (
 )
 _NEEDED = ("epsilon", "people", "kept", "people_for_pairs", "use", "people_here")
 _LEARNABLE = ("epsilon", "design", "decoder", "users", "accuracy", "users_here")
-_AUDITED = ("design", "mechanism", "epsilon", "claimed", "exact", "measured", "confidence", "private", "guarantee")
+_AUDITED = ("design", "claimed", "exact", "measured", "confidence", "held", "guarantee")
 
 
 def told_of_plan(subject: Subject) -> Told:
@@ -51,10 +52,10 @@ def told_of_plan(subject: Subject) -> Told:
     keys = [key for key, value in record.items() if key != "recommended" and not value.rows()]
     return Told(
         headline=[Markup("The target: {}.").format(shown(record.get("target"))), said],
-        trust=shown(best.get("trust_model")) if best else NOTHING,
+        trust=trusted(best.get("trust_model") if best else None),
         asked=lines_of(record, keys),
         promises=[promised(best) if best else Promise(kind="local", about="designs that may be recommended")],
-        believed=each("one person", [row.get("epsilon") for row in _rows(record, "designs")]),
+        believed=each("one person, with the recommended design", [best.get("epsilon") if best else None]),
         people=shown(best.get("users")) if best else NOTHING,
         result=result,
         beside=least,
@@ -62,7 +63,7 @@ def told_of_plan(subject: Subject) -> Told:
             grid_of("Every design: what it needs", _rows(record, "designs"), _DESIGNS),
             grid_of("Lower bounds: users that any epsilon-LDP learner needs", _rows(record, "bounds")),
         ),
-        warnings=[shown(one)] if (one := record.get("not_for")) else [],
+        remarks=[shown(one)] if (one := record.get("not_for")) else [],
     )
 
 
@@ -91,7 +92,7 @@ def told_of_data(subject: Subject) -> Told:
             if last
             else Markup("It holds too few ratings to say what could be learned."),
         ],
-        trust=Markup("local, if its people answered"),
+        trust=Markup("nobody, if its people answered"),
         asked=lines_of(record, keys),
         promises=[Promise(kind="local", about="what the recipe's mechanisms would promise at each epsilon")],
         believed=each("one person", [row.get("epsilon") for row in (*worth, *learnable)]),
@@ -102,63 +103,59 @@ def told_of_data(subject: Subject) -> Told:
             grid_of("What recommendations take where nobody is trusted, by formulas", worth, _NEEDED),
             grid_of("What could be learned, in a block model", learnable, _LEARNABLE),
         ),
-        warnings=[shown(one)] if learnable and (one := learnable[0].get("not_for")) else [],
+        remarks=[shown(one)] if learnable and (one := learnable[0].get("not_for")) else [],
     )
 
 
 def told_of_audit(subject: Subject) -> Told:
     """Return what a page tells of an audit: what was claimed, what is exact, and what an attack measured."""
     record = subject.record
-    several = next((rows for _, value in record.items() if (rows := value.rows()) and "claimed" in rows[0].value), [])
-    rows = several or [record]
-    first = rows[0]
-    over = [row for row in rows if _exceeds(row)]
-    said = "An attack on real releases shows at least {} nats of the claimed {} ({})."
-    keys = [key for key, value in record.items() if not value.rows()]
-    names = [Markup("{} {}").format(shown(_name(row)), _shown_audit(row)) for row in rows]
+    rows = _rows(record, "audits") or [record]
+    first, one = rows[0], len(rows) == 1
+    failures = [
+        Markup("{}: {}").format(shown(row.get("design")), shown(told)) for row in rows if (told := _failed(row))
+    ]
+    verdict = "Something leaks more than was claimed." if failures else "Nothing leaks more than was claimed."
+    audited = Markup(", ").join(shown(row.get("design")) for row in rows)
+    measured = Markup("at least {}").format(shown(first.get("measured"))) if one else NOTHING
+    beside = Markup("claimed {}, exact {}").format(shown(first.get("claimed")), shown(first.get("exact")))
+    numbers = Markup("An attack on real releases shows a privacy loss of {} ({}) [nats].").format(measured, beside)
+    every = merged((kind_of(str(row.value.get("guarantee", LOCAL))), str(row.value["design"])) for row in rows)
     return Told(
         headline=[
-            *(
-                Markup(said).format(shown(row.get("measured")), shown(row.get("claimed")), shown(_name(row)))
-                for row in rows[:1]
-            ),
-            Markup("In no row does the attack or the channel exceed the claim.")
-            if not over
-            else Markup("The claim does not hold for {}.").format(Markup(", ").join(shown(_name(row)) for row in over)),
+            Markup("Attacks on real releases of {}.").format(audited),
+            *([numbers] if one else []),
+            Markup(verdict),
         ],
-        trust=shown(first.get("trust_model")) if first.get("trust_model") else Markup("local"),
-        asked=lines_of(record, keys),
-        promises=[promised(first) if first.get("guarantee") else Promise(kind="local", about="what was claimed")],
+        trust=Markup("nobody"),
+        asked=lines_of(record, [key for key, value in record.items() if key != "failures" and not value.rows()]),
+        promises=[promised(first)] if one and first.get("guarantee") else every,
         believed=[
-            Believed(words=whose, epsilon=one)
-            for name, whose in (
-                ("claimed", "as claimed"),
-                ("exact", "by the exact channel"),
-                ("measured", "as attacked"),
-            )
-            if len(rows) == 1 and (one := first.get(name)) is not None
+            Believed(words=whose, epsilon=found)
+            for name, whose in (("claimed", "one release, as claimed"), ("exact", "one release, by its exact channel"))
+            if one and (found := first.get(name)) is not None
         ],
-        people=shown(first.get("releases")),
-        result=names[0],
-        beside=Markup("claimed {}, exact {}").format(shown(first.get("claimed")), shown(first.get("exact"))),
-        grids=_grids(grid_of("Claimed, exact and measured epsilon [nats]", rows, _AUDITED)),
-        warnings=[Markup("The claim is exceeded: {}.").format(_shown_audit(row)) for row in over],
+        people=shown(attacks[0].get("plays")) if one and (attacks := _rows(first, "attacks")) else NOTHING,
+        result=measured,
+        beside=beside if one else NOTHING,
+        grids=_grids(
+            grid_of(
+                "Privacy loss as claimed, as the channel has it, and as attacks show at least [nats]", rows, _AUDITED
+            ),
+            *(
+                grid_of(f"Attacks on {row.value['design']}", attacks)
+                for row in rows
+                if (attacks := _rows(row, "attacks"))
+            ),
+        ),
+        warnings=failures,
     )
 
 
-def _exceeds(row: Traced) -> bool:
-    """Return whether a measured or exact epsilon is above the claimed one."""
-    claimed = row.get("claimed")
-    every = [one.number() for name in ("measured", "exact") if (one := row.get(name))]
-    return claimed is not None and any(one > claimed.number() * (1 + 2**-50) for one in every)
-
-
-def _name(row: Traced) -> Traced | None:
-    return row.get("design") or row.get("mechanism") or row.get("name")
-
-
-def _shown_audit(row: Traced) -> Markup:
-    return Markup("measured at least {}").format(shown(row.get("measured")))
+def _failed(row: Traced) -> Traced | None:
+    """Return what is not as it was claimed, if anything."""
+    failures = row.get("failures")
+    return failures if failures is not None and failures.value else None
 
 
 def _rows(record: Traced, name: str) -> list[Traced]:

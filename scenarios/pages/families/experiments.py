@@ -8,10 +8,10 @@ from markupsafe import Markup
 
 from scenarios.pages.belief import Believed
 from scenarios.pages.grids import Grid, interval_in, lines_of, words
-from scenarios.pages.promise import Promise, promised
+from scenarios.pages.promise import Promise, promised, trusted
 from scenarios.pages.subject import Subject
 from scenarios.pages.told import Told
-from scenarios.pages.traced import NOTHING, Traced, percent, shown, shown_interval, written
+from scenarios.pages.traced import NOTHING, Traced, percent, shown, written
 
 Beside = tuple[tuple[str, tuple[str, ...]], ...]
 
@@ -29,8 +29,6 @@ class Layout:
         Keys of epsilons, and whose they are.
     people : str
         Key of their number.
-    hidden : frozenset of str
-        What needs no line.
     """
 
     results: Beside
@@ -38,7 +36,10 @@ class Layout:
     budget: tuple[str, ...]
     epsilons: tuple[tuple[str, str], ...]
     people: str
-    hidden: frozenset[str] = frozenset()
+
+
+def _keys(names: str) -> tuple[str, ...]:
+    return tuple(names.split())
 
 
 _HIDDEN = frozenset({"trust_model", "guarantee", "intervals", "runs", "level", "convergence", "validated"})
@@ -56,8 +57,10 @@ LAYOUTS = {
             ("rank_correlation", ()),
             ("noiseless_ari", ()),
         ),
-        asked=("design", "mechanism", "channel", "decoder", "policy", "rounds", "questions", "answers_per_device")
-        + ("users", "asked", "answered", "refused", "missing", "items", "rated", "clusters", "policy_error", "repeat"),
+        asked=_keys(
+            "design mechanism channel decoder policy rounds questions answers_per_device users asked answered refused "
+            "missing items rated clusters policy_error repeat"
+        ),
         budget=("epsilon", "epsilon_per_question", "copies_max", "person_epsilon", "spent_max", "spent_mean"),
         epsilons=(("epsilon", "one device"), ("person_epsilon", "one person, all devices behind which they stand")),
         people="answered",
@@ -70,8 +73,9 @@ LAYOUTS = {
             ("voter_loss", ("voter_epsilon",)),
             ("peers_alive", ("peers",)),
         ),
-        asked=("recommender", "clients", "rounds", "skipped", "objects", "voters", "refused", "peers", "peers_measured")
-        + ("diversity", "radius", "repeat"),
+        asked=_keys(
+            "recommender clients rounds skipped objects voters refused peers peers_measured diversity radius repeat"
+        ),
         budget=("epsilon_proved", "epsilon_exact", "voter_epsilon", "voter_loss", "budget"),
         epsilons=(
             ("epsilon_exact", "one voter, one client: exact worst case"),
@@ -86,18 +90,10 @@ LAYOUTS = {
             ("hit_rate", ("popularity_hit_rate",)),
             ("ndcg", ("popularity_ndcg",)),
         ),
-        asked=(
-            "mechanism",
-            "users",
-            "items",
-            "ratings",
-            "public",
-            "private",
-            "answered",
-            "unseen_items",
-            "test_ratings",
-        )
-        + ("evaluated", "rank", "regularisation", "weight", "iterations", "repeat"),
+        asked=_keys(
+            "mechanism users items ratings public private answered unseen_items test_ratings evaluated rank "
+            "regularisation weight iterations repeat"
+        ),
         budget=("epsilon",),
         epsilons=(("epsilon", "one private device"),),
         people="answered",
@@ -107,9 +103,10 @@ LAYOUTS = {
 
 def told_of_experiment(subject: Subject) -> Told:
     """Return what a page tells of an experiment's record."""
-    record, layout = subject.record, LAYOUTS[subject.family]
+    record, family = subject.record, subject.family
+    layout = LAYOUTS[family]
     promise = promised(record)
-    used = {*layout.asked, *layout.budget, *_HIDDEN, *layout.hidden}
+    used = {*layout.asked, *layout.budget, *_HIDDEN}
     used |= {name for key, others in layout.results for name in (key, *others, f"{key}_error")}
     rest = [key for key, value in record.items() if key not in used and not isinstance(value.value, (list, dict))]
     main = next(((key, others) for key, others in layout.results if record.get(key)), None)
@@ -117,25 +114,27 @@ def told_of_experiment(subject: Subject) -> Told:
         Believed(words=whose, epsilon=one) for name, whose in layout.epsilons if (one := _epsilon(record, name))
     ]
     return Told(
-        headline=_headline(record, subject.family, main),
-        trust=shown(record.get("trust_model")),
-        asked=lines_of(record, layout.asked),
-        budget=lines_of(record, layout.budget),
-        rest=lines_of(record, rest),
+        headline=_headline(record, family, main),
+        trust=trusted(record.get("trust_model")),
+        asked=lines_of(record, layout.asked, family),
+        budget=lines_of(record, layout.budget, family),
+        rest=lines_of(record, rest, family),
         promises=[promise],
         believed=[] if promise.kind in ("deniability", "silent") else epsilons,
         whole=promise.kind != "part",
         people=shown(record.get(layout.people)),
-        result=NOTHING if main is None else _measured(record, main[0], name=True),
-        beside=NOTHING if main is None else _beside(record, main[1]),
-        grids=[_results(record, layout.results), *_seeds(record, layout)],
-        warnings=_warnings(record, promise),
+        result=NOTHING if main is None else _named(record, main[0], family),
+        beside=NOTHING if main is None else _beside(record, main[1], family),
+        grids=[_results(record, layout.results, family), *_seeds(record, layout, family)],
+        warnings=_warnings(record, promise, epsilons),
     )
 
 
 def _epsilon(record: Traced, name: str) -> Traced | None:
-    """Return an epsilon; a person's only where it is another one than a device's."""
+    """Return an epsilon; that of several devices or clients only where there are several."""
     found = record.get(name)
+    if name == "voter_epsilon" and record.value.get("clients") == 1:
+        return None
     if name == "person_epsilon" and found is not None and found.value == record.value.get("epsilon"):
         return None
     return found
@@ -164,54 +163,45 @@ def _headline(record: Traced, family: str, main: tuple[str, tuple[str, ...]] | N
     lines = [Markup(told).format(*(shown(record.get(key)) for key in keys))]
     if main is not None and main[0] in _FOUND:
         write = percent if main[0] in ("accuracy", "hit_rate") else written
-        ends = every.get(main[0]) if (every := record.get("intervals")) else None
-        reach = shown_interval(ends.get(0), ends.get(1), write) if ends else Markup()
-        value = shown(record.get(main[0]), write) + reach
+        value = shown(record.get(main[0]), write) + interval_in(record, main[0], write)
         found = Markup(_FOUND[main[0]]).format(value, shown(record.get(_OF.get(main[0], "items"))))
-        beside = [(words(key), one) for key in main[1] if (one := record.get(key))]
+        beside = [(words(key, family), one) for key in main[1] if (one := record.get(key))]
         more = [Markup("{}: {}").format(name.split(", ")[-1], shown(one, write)) for name, one in beside]
         lines.append(Markup("{} ({}).").format(found, Markup("; ").join(more)) if more else found + ".")
     return lines
 
 
-def _measured(record: Traced, key: str, *, name: bool = False) -> Markup:
+def _measured(record: Traced, key: str) -> Markup:
     error = record.get(f"{key}_error")
-    told = shown(record.get(key)) + (Markup(" ± {}").format(shown(error)) if error else interval_in(record, key))
-    return Markup("{} {}").format(words(key), told) if name else told
+    return shown(record.get(key)) + (Markup(" ± {}").format(shown(error)) if error else interval_in(record, key))
 
 
-def _beside(record: Traced, keys: tuple[str, ...]) -> Markup:
-    every = [Markup("{} {}").format(words(key), _measured(record, key)) for key in keys if record.get(key)]
-    return Markup("; ").join(every) or NOTHING
+def _named(record: Traced, key: str, family: str) -> Markup:
+    return Markup("{}: {}").format(words(key, family), _measured(record, key))
 
 
-def _results(record: Traced, results: Beside) -> Grid:
+def _beside(record: Traced, keys: tuple[str, ...], family: str) -> Markup:
+    return Markup("; ").join(_named(record, key, family) for key in keys if record.get(key)) or NOTHING
+
+
+def _results(record: Traced, results: Beside, family: str) -> Grid:
     rows = [
-        [Markup("{}").format(words(key)), _measured(record, key), _beside(record, others)]
+        [Markup("{}").format(words(key, family)), _measured(record, key), _beside(record, others, family)]
         for key, others in results
         if record.get(key)
     ]
-    level = record.get("level")
-    how = "with the interval over seeds" if level else "of one seed, without an interval"
-    return Grid(
-        caption=f"Results, {how}, beside predictions, bounds and rivals",
-        headings=["result", "measured", "beside it"],
-        rows=rows,
-    )
+    how = "means with intervals over seeds" if record.get("level") else "of one seed, without intervals"
+    return Grid(caption=f"What was measured, {how}", headings=["result", "measured", "beside it"], rows=rows)
 
 
-def _seeds(record: Traced, layout: Layout) -> list[Grid]:
+def _seeds(record: Traced, layout: Layout, family: str) -> list[Grid]:
     runs = record.get("runs")
-    rows = runs.rows() if runs else []
-    keys = ["seed", *(key for key, _ in layout.results)]
-    if not rows:
-        return []
-    cells = [[shown(row.get(key)) for key in keys if record.get(key)] for row in rows]
-    headings = [words(key) for key in keys if record.get(key)]
-    return [Grid(caption="Every seed", headings=headings, rows=cells)]
+    keys = ["seed", *(key for key, _ in layout.results if record.get(key))]
+    cells = [[shown(row.get(key)) for key in keys] for row in (runs.rows() if runs else [])]
+    return [Grid(caption="Every seed", headings=[words(key, family) for key in keys], rows=cells)] if cells else []
 
 
-def _warnings(record: Traced, promise: Promise) -> list[Markup]:
+def _warnings(record: Traced, promise: Promise, believed: list[Believed]) -> list[Markup]:
     found = []
     copies, person = record.get("copies_max"), record.get("person_epsilon")
     if copies is not None and copies.value != 1 and promise.kind == "local":
@@ -219,4 +209,8 @@ def _warnings(record: Traced, promise: Promise) -> list[Markup]:
         found.append(Markup(told).format(shown(copies), shown(person)))
     if error := record.get("policy_error"):
         found.append(Markup("The policy went astray: {}").format(shown(error)))
+    if promise.kind in ("local", "curator") and all(one.says_nothing for one in believed) and believed:
+        found.append(
+            Markup("So large an epsilon bounds nothing that matters to a person: an even guess becomes certain.")
+        )
     return found

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from markupsafe import Markup
 
+from coordinator.protocol.mechanisms import found as publics
+from coordinator.protocol.public_half import LOCAL
+from coordinator.server.mechanisms import found as halves
+from coordinator.server.server_half import TRUST_LOCAL
+from scenarios.compare.rows.curator import Paired
 from scenarios.pages.belief import each
 from scenarios.pages.grids import Grid, grid_of, lines_of, words
-from scenarios.pages.promise import Promise, of_model
+from scenarios.pages.promise import Promise, kind_of, merged, trusted
 from scenarios.pages.subject import Subject
 from scenarios.pages.told import Told
 from scenarios.pages.traced import NOTHING, Traced, shown, shown_interval, whole
+from scenarios.two_tier.config import GUARANTEES, NONE
 
 _COMPARED = ("mechanism", "features", "epsilon", "users", "public", "ndcg", "over_popularity", "hit_rate", "recall")
 _SWEPT = {
@@ -19,13 +26,16 @@ _SWEPT = {
     "schemes": "Every scheme",
     "points": "Every point",
     "summary": "Every point of the curves, means over seeds",
-    "clients": "Every client",
+    "recommenders": "Every recommender",
     "fits": "Exponents",
     "ratios": "Ratios",
     "probes": "Shares of items right",
     "bounds": "Lower bounds",
     "attack": "What an attack guessed",
 }
+
+
+_PROVED = "epsilon_proved", "epsilon_most", "epsilon_exact"
 
 
 def told_of_comparison(subject: Subject) -> Told:
@@ -58,9 +68,9 @@ def told_of_comparison(subject: Subject) -> Told:
                 _advice(best), _advice(plain, name=False)
             ),
         ],
-        trust=Markup(", ").join(shown(row.get("trust_model")) for row in _first_of(rows, models)),
+        trust=Markup(", ").join(trusted(row.get("trust_model")) for row in _first_of(rows, models)),
         asked=lines_of(record, (*keys, "duplicates", "from_the_file", "level")),
-        promises=[of_model(name) for name in models],
+        promises=_compared(rows),
         believed=each("one person", [row.get("epsilon") for row in rows]),
         people=shown(record.get("people_in_file")),
         result=_advice(best),
@@ -83,21 +93,23 @@ def told_of_sweep(subject: Subject) -> Told:
     kind, model = record.get("sweep"), record.get("trust_model")
     lists = {name for name, _ in grids} | {"trajectory", "versions", "interval"}
     told = [name for name, value in record.items() if name not in lists and not value.rows()]
+    result = _range(main, next((name for name in _MAIN if any(row.get(name) for row in main)), "users"))
     level = record.get("interval") or record.get("confidence")
     return Told(
         headline=[
-            Markup("A sweep{}: {}.").format(
-                Markup(" of {}").format(shown(kind)) if kind else "",
-                ", ".join(grid.caption[0].lower() + grid.caption[1:] for _, grid in grids if grid),
+            Markup("A sweep of {}{}.").format(
+                shown(kind) if kind else "users that it takes",
+                Markup(" over {}").format(shown(varied)) if (varied := record.get("varied")) else "",
             ),
+            Markup("Measured: {}.").format(result),
             *([Markup("Intervals have the level {}.").format(shown(level))] if level else ()),
         ],
-        trust=shown(model) if model else Markup("as its settings say"),
+        trust=trusted(model) if model else Markup("as its settings say"),
         asked=lines_of(record, told),
-        promises=[_of_sweep(record, main)],
-        believed=each("one person, in such a setting", every),
+        promises=_of_sweep(record, main),
+        believed=each("one person, in such settings", every),
         people=_range(main, "users"),
-        result=_range(main, next((name for name in _MAIN if any(row.get(name) for row in main)), "users")),
+        result=result,
         beside=NOTHING,
         grids=[grid for _, grid in grids if grid],
     )
@@ -107,12 +119,42 @@ _MAIN = ("accuracy", "hit_rate", "ndcg", "rmse", "loss", "mean")
 """What a sweep measured, if it is not users."""
 
 
-def _of_sweep(record: Traced, rows: Sequence[Traced]) -> Promise:
-    model = record.value.get("trust_model")
-    if model == "two-tier":
-        return Promise(kind="part", about="each mechanism of two tiers has its own guarantee")
-    curated = any(row.get("recommender") for row in rows)
-    return Promise(kind="curator" if curated else "local", about="in settings with a finite epsilon")
+def _of_sweep(record: Traced, rows: Sequence[Traced]) -> list[Promise]:
+    """Return what a sweep's settings promise: by design, by mechanism of two tiers, or by what is proved."""
+    values = [row.value for row in rows]
+    if any("design" in row for row in values):
+        return merged((_of_design(row), str(row["design"])) for row in values if "design" in row)
+    if record.value.get("trust_model") == "two-tier":
+        names = [str(row.get("curve") or row.get("mechanism")).split(":")[0] for row in values]
+        return merged((kind_of(GUARANTEES.get(name, LOCAL)), name) for name in names)
+    if any("recommender" in row for row in values):
+        proved = [next((row[name] for name in _PROVED if row.get(name) is not None), None) for row in values]
+        kinds = ["none" if one is None else "curator" for one in proved]
+        return merged((kind, str(row["recommender"])) for kind, row in zip(kinds, values, strict=True))
+    return merged([("local", "settings with a finite epsilon")])
+
+
+def _of_design(row: Mapping[str, Any]) -> str:
+    known, public = halves().get(str(row["design"])), publics().get(str(row["design"]))
+    if row.get("epsilon") == "inf" or (known is not None and not known.private):
+        return "none"
+    return kind_of(public.promise if public else LOCAL, known.trust if known else TRUST_LOCAL)
+
+
+def _compared(rows: Sequence[Traced]) -> list[Promise]:
+    """Return what the rows of a comparison promise: in two tiers it is their mechanism's word that counts."""
+    named = [(str(row.value["trust_model"]), str(row.value["mechanism"]), row.value.get("epsilon")) for row in rows]
+    return merged((_of_row(model, name, epsilon), f"{model}: {name}") for model, name, epsilon in named)
+
+
+def _of_row(model: str, mechanism: str, epsilon: Any) -> str:
+    if model == "none" or epsilon == "inf":
+        return "none"
+    if model == "curator":
+        return "approximate" if mechanism == Paired.mechanism else "curator"
+    if model == "two-tier" and epsilon is None:
+        return kind_of(GUARANTEES.get(mechanism.lower(), GUARANTEES[NONE]))
+    return "local"
 
 
 def _rows(record: Traced, name: str) -> list[Traced]:

@@ -13,8 +13,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import aiohttp
-
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 SECONDS = 60
 
@@ -84,24 +82,29 @@ def look(browser: str, page: Path, widths: tuple[int, ...], scripts: tuple[str, 
 
 
 async def _look(browser: str, page: Path, widths: tuple[int, ...], scripts: tuple[str, ...]) -> Seen:
+    import aiohttp  # noqa: PLC0415 (other tests need not wait for it)
+
     seen = Seen()
-    async with _opened(browser) as address, aiohttp.ClientSession() as session:
-        async with session.ws_connect(address, max_msg_size=0) as socket:
-            tab = _Tab(socket, seen)
-            for domain in ("Network", "Log", "Runtime", "Page"):
-                await tab.call(f"{domain}.enable")
-            for width in widths:
-                size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
-                await tab.call("Emulation.setDeviceMetricsOverride", **size)
-                await tab.call("Page.navigate", url=page.resolve().as_uri())
-                await tab.wait_for("Page.loadEventFired")
-                inner = await _evaluated(tab, "document.documentElement.scrollWidth")
-                seen.widths[width] = int(inner)
-                shot = await tab.call("Page.captureScreenshot", captureBeyondViewport=False)
-                seen.pictures[width] = base64.b64decode(shot["data"])
-            seen.answers = [await _evaluated(tab, script) for script in scripts]
-            printed = await tab.call("Page.printToPDF", printBackground=True)
-            seen.pdf = base64.b64decode(printed["data"])
+    async with (
+        _opened(browser) as address,
+        aiohttp.ClientSession() as session,
+        session.ws_connect(address, max_msg_size=0) as socket,
+    ):
+        tab = _Tab(socket, seen)
+        for domain in ("Network", "Log", "Runtime", "Page"):
+            await tab.call(f"{domain}.enable")
+        for width in widths:
+            size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+            await tab.call("Emulation.setDeviceMetricsOverride", **size)
+            await tab.call("Page.navigate", url=page.resolve().as_uri())
+            await tab.wait_for("Page.loadEventFired")
+            inner = await _evaluated(tab, "document.documentElement.scrollWidth")
+            seen.widths[width] = int(inner)
+            shot = await tab.call("Page.captureScreenshot", captureBeyondViewport=False)
+            seen.pictures[width] = base64.b64decode(shot["data"])
+        seen.answers = [await _evaluated(tab, script) for script in scripts]
+        printed = await tab.call("Page.printToPDF", printBackground=True)
+        seen.pdf = base64.b64decode(printed["data"])
     return seen
 
 
@@ -127,11 +130,13 @@ async def _opened(browser: str) -> AsyncIterator[str]:
 
 
 async def _first_tab(told: Path) -> str:
+    import aiohttp  # noqa: PLC0415 (as above)
+
     for _ in range(SECONDS * 10):
         if told.exists() and (lines := told.read_text().split()):
-            async with aiohttp.ClientSession() as session:
-                async with session.get(f"http://127.0.0.1:{lines[0]}/json/list") as answer:
-                    tabs = [one for one in await answer.json() if one["type"] == "page"]
+            where = f"http://127.0.0.1:{lines[0]}/json/list"
+            async with aiohttp.ClientSession() as session, session.get(where) as answer:
+                tabs = [one for one in await answer.json() if one["type"] == "page"]
             if tabs:
                 return str(tabs[0]["webSocketDebuggerUrl"])
         await asyncio.sleep(0.1)
