@@ -31,12 +31,13 @@ def lying_scores(run: Run) -> dict[str, Any]:
     told: dict[str, Any] = {
         "malicious": scenario.malicious,
         "attack": scenario.attack or "untargeted",
+        "coins_drawn": scenario.coins_drawn or "after",
         "lied_about": int(np.count_nonzero(plot.wishes)),
         "promoted_rank": float(ranks(model.score)[promoted].mean()) if promoted.any() else None,
     }
     if run.population.truth is None:
         return told
-    predicted, sway = _outlook(run, plot), sway_of(scenario, plot.makes_up)
+    predicted, sway = _outlook(run, plot), sway_of(scenario, plot.makes_up, grinds=plot.grinds)
     told |= {
         "labels_wrong_predicted": predicted.wrong if predicted else None,
         "promoted_rank_predicted": predicted.rank if predicted else None,
@@ -58,9 +59,9 @@ def lying_scores(run: Run) -> dict[str, Any]:
 def _outlook(run: Run, plot: Plot) -> Outlook | None:
     """Return what should have come out; None where nothing is predicted."""
     scenario, answered = run.scenario, run.statistic.answered
-    sway = sway_of(scenario, plot.makes_up)
+    sway = sway_of(scenario, plot.makes_up, grinds=plot.grinds)
     if sway is None or not answered or scenario.clusters != sway.levels.size:
         return None
     assert run.population.truth is not None  # looked at by the caller
-    share, labels = float(plot.shares[-1]), run.population.truth
+    share, labels = scenario.malicious or 0.0, run.population.truth
     return outlook(sway, scenario, share=share, labels=labels, wishes=plot.wishes, users=answered)

@@ -62,6 +62,8 @@ class Learner:
         The design that reads estimates of every item from the answers, if they allow it.
     confidence : float
         Probability that all decided labels are to be right.
+    assume_malicious : float
+        Share of liars that decided labels must withstand.
     own : Own or None
         The experimenter's own mechanism, if the run has one; every process of the run admits it.
     """
@@ -71,6 +73,7 @@ class Learner:
     curator: Curator | None = None
     design: PoolDesign | None = None
     confidence: float = 0.95
+    assume_malicious: float = 0.0
     own: Own | None = None
 
     def checked(self, ask: Ask | None, policy: Policy, state: ServerState) -> Ask | None:
@@ -95,7 +98,8 @@ class Learner:
         """Return the item model after all rounds, and its posterior if there are estimates."""
         if self.design is None or self.decoder != POSTERIOR:
             return learn(state, Decoding(clusters=self.clusters, decoder=self.decoder, curator=self.curator)), None
-        posterior, told = beliefs(state, self.design, clusters=self.clusters, failure=1 - self.confidence)
+        failure, liars = 1 - self.confidence, self.assume_malicious
+        posterior, told = beliefs(state, self.design, clusters=self.clusters, failure=failure, assume_malicious=liars)
         return posterior.model(told, self.clusters), posterior
 
 
