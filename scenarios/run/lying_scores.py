@@ -33,6 +33,7 @@ def lying_scores(run: Run) -> dict[str, Any]:
         "attack": scenario.attack or "untargeted",
         "coins_drawn": scenario.coins_drawn or "after",
         "lied_about": int(np.count_nonzero(plot.wishes)),
+        "lies": _lies(run, plot),
         "promoted_rank": float(ranks(model.score)[promoted].mean()) if promoted.any() else None,
     }
     if run.population.truth is None:
@@ -54,6 +55,17 @@ def lying_scores(run: Run) -> dict[str, Any]:
         "all_right": not bool(wrong.any()),
         "decided_wrong": None if decided is None else int((wrong & decided).sum()),
     }
+
+
+def _lies(run: Run, plot: Plot) -> float:
+    """Return how many answers should be lies, by the rounds that were asked."""
+    total, grinding = 0.0, run.scenario.malicious if plot.grinds else None
+    for ask, counts in zip(run.outcome.state.asked, run.outcome.state.counts, strict=True):
+        size = plot.wishes.size if ask.query.pool is None else ask.query.pool.size
+        reached = ask.stop if plot.until is None else min(ask.stop, plot.until)
+        share = float(plot.shares[size]) if grinding is None else grinding
+        total += share * counts.answered * max(reached - ask.first, 0) / max(ask.stop - ask.first, 1)
+    return total
 
 
 def _outlook(run: Run, plot: Plot) -> Outlook | None:

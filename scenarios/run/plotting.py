@@ -15,7 +15,7 @@ from scenarios.data.populations import Population
 from scenarios.given.attacks import BEFORE, EARLY, FEW, GRIND, INPUT, INPUT_LATE, LATE, STALL, UNTARGETED, Attack
 from scenarios.given.config import Scenario
 from scenarios.theory.lying import sway_of
-from scenarios.theory.lying_rounds import gathered, ground, stalling
+from scenarios.theory.lying_rounds import early, ground, late, stalling
 
 MAKES_UP = {INPUT: RATINGS, INPUT_LATE: SKETCHES}
 """What liars make up in attacks that stick to the local randomizer."""
@@ -97,10 +97,10 @@ def _shares(population: Population, attack: Attack) -> tuple[Floats, int | None]
     if attack.name == GRIND and before:
         return np.full(items + 1, ground(scenario, attack.number or 1)), None
     if attack.name in (EARLY, LATE):
-        assert labels is not None  # a ratings file has none, and is refused
-        smallest, largest = (items, items) if attack.name == EARLY else (1, min(attack.number or 1, items))
+        assert labels is not None  # as above
+        largest = min(attack.number or items, items)
         if before:
-            return gathered(scenario, labels, smallest=smallest, largest=largest)
+            return early(scenario, labels) if attack.name == EARLY else late(scenario, labels, largest=largest)
         sizes = np.arange(items + 1)
-        return np.where((sizes >= smallest) & (sizes <= largest), evenly, 0.0), None
+        return np.where(sizes <= largest if attack.name == LATE else sizes == items, evenly, 0.0), None
     return evenly, None

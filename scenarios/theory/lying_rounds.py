@@ -20,6 +20,8 @@ from scenarios.theory.emulation import Emulated
 
 SIZES = 120
 """Sizes of pools at which a contrast is computed; between them it is interpolated."""
+STALLED = 0.5
+"""How near to f* liars come who only want to delay: at f* itself half of the items would be decided wrongly."""
 MOST_ACCOUNTS = 0.9
 """Largest share of all accounts that may be a liar's."""
 
@@ -50,11 +52,23 @@ def honest_plan(scenario: Scenario, labels: Indices) -> list[tuple[int, int]]:
     ]
 
 
-def gathered(scenario: Scenario, labels: Indices, *, smallest: int, largest: int) -> tuple[Floats, int]:
-    """Return the shares of liars who all came to the rounds about ``smallest`` to ``largest`` items, by that number.
+def early(scenario: Scenario, labels: Indices) -> tuple[Floats, int]:
+    """Return the shares of liars who all came to the first round, by pools' sizes, and the first device after them.
 
-    They are as many as lie in the honest plan as a whole. If those rounds have fewer users, all of these lie. The
-    honest plan's users are returned, too: further rounds, which the attack brings about, have no liars.
+    They are as many as lie in the honest plan as a whole, or the whole round.
+    """
+    plan = honest_plan(scenario, labels)
+    size, users = plan[0]
+    shares = np.zeros((scenario.items or 0) + 1)
+    shares[size] = min(1.0, (scenario.malicious or 0.0) * sum(many for _, many in plan) / users)
+    return shares, users
+
+
+def late(scenario: Scenario, labels: Indices, *, largest: int) -> tuple[Floats, int]:
+    """Return the shares of liars who all came to the first rounds about at most ``largest`` items; see `early`.
+
+    They fill these rounds until they are as many as lie in the honest plan as a whole. Sizes stand for rounds, since
+    how many devices were asked before is not known beforehand.
 
     Raises
     ------
@@ -62,20 +76,22 @@ def gathered(scenario: Scenario, labels: Indices, *, smallest: int, largest: int
         If the honest plan has no such rounds.
     """
     plan = honest_plan(scenario, labels)
-    there = sum(users for size, users in plan if smallest <= size <= largest)
+    everybody, there, smallest = sum(users for _, users in plan), 0, 0
+    liars = (scenario.malicious or 0.0) * everybody
+    for size, users in plan:
+        if size <= largest and there < liars:
+            there, smallest = there + users, size
     if not there:
         least = min(size for size, _ in plan)
         raise InputError(f"no round of the honest plan is about {largest} items or fewer; the last are about {least}")
-    everybody = sum(users for _, users in plan)
-    share = min(1.0, (scenario.malicious or 0.0) * everybody / there)
     sizes = np.arange((scenario.items or 0) + 1)
-    return np.where((sizes >= smallest) & (sizes <= largest), share, 0.0), everybody
+    return np.where((sizes >= smallest) & (sizes <= largest), min(1.0, liars / there), 0.0), everybody
 
 
 def stalling(scenario: Scenario, labels: Indices, stalled: int) -> Floats:
-    """Return the share that has to lie for so many items to stay half way between the two levels, by the pool's size.
+    """Return the share that lies so that so many items are decided late, but hardly ever wrongly, by the pool's size.
 
-    It is f* of that pool, or all liars where these are fewer. Where ratings are counted centred, the centres are taken
+    It is half of the pool's f*, or all liars where these are fewer: an item's log-odds then grow half as fast. Where ratings are counted centred, the centres are taken
     to be the true levels, and the first items' mixture that of all pools.
     """
     design, block = scenario.asking(), known_world(scenario).block
@@ -91,7 +107,7 @@ def stalling(scenario: Scenario, labels: Indices, stalled: int) -> Floats:
     far = np.array(contrasts) * float(levels.max() - levels.min()) / 2
     near = sign_contrast(stalled, items=stalled, rated=stalled, vectors=design.vectors, kept=1, epsilon=None)
     tipping: Floats = np.interp(np.arange(design.items + 1), sizes, far / (far + near))
-    return np.minimum(tipping, scenario.malicious or 0.0)
+    return np.minimum(STALLED * tipping, scenario.malicious or 0.0)
 
 
 def suiting(scenario: Scenario, promoted: int) -> float:

@@ -85,10 +85,12 @@ def test_liars_who_know_the_rounds_come_to_the_last_and_are_as_many_as_otherwise
     assert plot is not None
     assert population.truth is not None
     plan = honest_plan(population.scenario, population.truth)
-    everybody, there = sum(users for _, users in plan), sum(users for size, users in plan if size <= 6)
-    assert there
-    assert plot.shares[6] == pytest.approx(min(1, 0.01 * everybody / there))
-    assert plot.until == everybody
+    liars, filled = 0.01 * sum(users for _, users in plan), 0
+    for size, users in plan:  # round after round, until all liars have come
+        came = size <= 6 and filled < liars
+        assert (plot.shares[size] > 0) == came
+        filled += users if came else 0
+    assert plot.shares[6] == pytest.approx(min(1, liars / filled))
     assert not plot.shares[7:].any()
     spread = plot_of(populate(Scenario(**ADAPTIVE, malicious=0.01, attack="late:6")))
     assert spread is not None
