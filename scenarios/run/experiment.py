@@ -85,6 +85,7 @@ def learner_of(scenario: Scenario) -> Learner:
         curator=curator,
         design=design if isinstance(design, PoolDesign) else None,
         confidence=scenario.confidence,
+        assume_malicious=scenario.assume_malicious or 0.0,
         own=own[0] if (own := own_of(scenario)) else None,
     )
 

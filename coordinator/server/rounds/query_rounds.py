@@ -65,6 +65,8 @@ class Learner:
         The design that reads estimates of every item from the answers, if they allow it.
     confidence : float
         Probability that all decided labels are to be right.
+    assume_malicious : float
+        Share of liars that decided labels must withstand.
     own : Own or None
         The experimenter's own mechanism, if the run has one; every process of the run admits it.
     public : PublicCounts or None
@@ -76,6 +78,7 @@ class Learner:
     curator: Curator | None = None
     design: PoolDesign | None = None
     confidence: float = 0.95
+    assume_malicious: float = 0.0
     own: Own | None = None
     public: PublicCounts | None = None
 
@@ -104,7 +107,8 @@ class Learner:
             if self.public is not None:
                 model = self.public.weighed(model, int(state.asked[-1].query.parameters[PADDED]))
             return model, None
-        posterior, told = beliefs(state, self.design, clusters=self.clusters, failure=1 - self.confidence)
+        failure, liars = 1 - self.confidence, self.assume_malicious
+        posterior, told = beliefs(state, self.design, clusters=self.clusters, failure=failure, assume_malicious=liars)
         return posterior.model(told, self.clusters), posterior
 
 
