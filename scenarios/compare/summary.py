@@ -17,6 +17,7 @@ from scenarios.compare.scoring import Scored
 from scenarios.compare.settings import PUBLIC, Comparison
 from scenarios.data.datasets import RatingTable
 from scenarios.report.intervals import CONFIDENCE, mean_interval
+from scenarios.report.tables import percent
 
 REACHED = 0.95
 """Share of plain popularity's NDCG that a number of people is told for."""
@@ -64,7 +65,7 @@ def summarize(wanted: Comparison, units: Mapping[Key, Measured], table: RatingTa
 
 def _taken(wanted: Comparison) -> str:
     """Return where the constants of mechanisms are from."""
-    told = f", and w of set and pairs what {wanted.counted:.1%} of their devices tell" if wanted.counted else ""
+    told = f", and w of set and pairs what {percent(wanted.counted)} of their devices tell" if wanted.counted else ""
     return f"constants of mechanisms are declared{told}; of the file only its number of items is taken"
 
 

@@ -29,11 +29,11 @@ from coordinator.server.server_half import (
     Settings,
     check_shape,
 )
+from scenarios.given.advice_settings import AdviceSettings
 from scenarios.given.attacks import AttackSettings
 from scenarios.given.mechanisms import all_settings, own_settings, server_half
 from scenarios.given.number_lists import Matrix, Row, check_shares
-from scenarios.given.policy_settings import PolicySettings
-from scenarios.given.settings import COLUMNS, FEATURES, LIKE_FROM, OWN, SEED, Seed
+from scenarios.given.settings import COLUMNS, LIKE_FROM, OWN, SEED, Seed
 from scenarios.given.validation import validated
 from scenarios.given.values import Exact, GivenColumns, GivenPath, brief
 from scenarios.own.halves import OwnSettings, half_of_class, settings_in
@@ -41,13 +41,11 @@ from scenarios.own.halves import OwnSettings, half_of_class, settings_in
 NO_GUARANTEE = "none: epsilon is infinite, answers are not private"
 MOST_USERS = 10**12
 """Far more than a machine can run; above them not even the layout fits into memory."""
-SET = "set"
-"""The design whose estimates are weighed with public counts."""
 SMALLEST_EPSILON = Fraction(1, 10**9)
 """Below it 10^18 users and more would have to answer."""
 
 
-class Scenario(AttackSettings, PolicySettings):
+class Scenario(AttackSettings, AdviceSettings):
     """One run: the world, the mechanism and its privacy. Nothing here is about speed.
 
     Values come flat, as in a TOML file; those that are a mechanism's own are gathered in ``settings``. `blindrec run
@@ -113,11 +111,6 @@ class Scenario(AttackSettings, PolicySettings):
     ratings: GivenPath | None = Field(default=None, description="A file of real ratings instead of the block model.")
     columns: GivenColumns | None = Field(default=None, description=COLUMNS)
     like_from: float | None = Field(default=None, description=LIKE_FROM)
-    features: GivenPath | None = Field(default=None, description=FEATURES)
-    public: Annotated[float, Field(ge=0, lt=1)] = Field(
-        default=0.0,
-        description="Set mechanism: share of the file's people whose ratings are public, and weighed with answers [0].",
-    )
     held_out: Annotated[int, Field(ge=0)] = Field(default=1, description="Likes held out a user, to score advice [1].")
     dropout: Annotated[float, Field(ge=0, lt=1)] = Field(
         default=0.0, description="P(a device does not answer a query) [0]."
@@ -168,6 +161,7 @@ class Scenario(AttackSettings, PolicySettings):
         self._check_design()
         self.check_policy(self.half, self.settings, self.decoder)
         self.check_attack(self.half.name, self.policy, knows_truth=self.ratings is None)
+        self.check_advice(self.half, self.decoder)
         theirs = self.model_fields_set & set(self.brought["ratings"])
         if self.ratings is not None and theirs:
             name = min(theirs)
@@ -188,16 +182,6 @@ class Scenario(AttackSettings, PolicySettings):
         check_shares("cluster_shares", self.cluster_shares, len(self.like[0]))
         if self.half.trust == TRUST_LOCAL and not self.settings.splits:
             _check_channel(self.epsilon)
-        if self.features is not None and not self.half.ranks:
-            raise ValueError(
-                f"features is {brief(str(self.features))}, but scores of {self.design} are no popularity that features "
-                "could weigh; leave it out"
-            )
-        if self.public and (self.design != SET or self.decoder == POSTERIOR):
-            raise ValueError(
-                f"public is {self.public:g}, which is weighed with popularity as design {SET} tells it, not "
-                f"{self.design} by {self.decoder}; leave it out"
-            )
         if self.ratings is None:
             self.complete()
         return self

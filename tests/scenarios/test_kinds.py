@@ -152,7 +152,7 @@ def test_guarantees_say_what_is_private_towards_whom() -> None:
 def another(field: FieldInfo) -> Any:
     """A value of a setting that is not its default: another name that its type has, or another number."""
     named = [name for name in alternatives(field.annotation) if name not in (None, field.default)]
-    return named[0] if named else 0.5 if field.default is None else 2 * field.default or 2
+    return named[0] if named else 0.5 if field.default is None else 2 * field.default or type(field.default)(0.25) or 2
 
 
 SETTINGS: dict[str, tuple[Any, set[str]]] = {
