@@ -13,8 +13,8 @@ from scenarios.report.tables import interval_of, remark, show_table
 
 HONEST = (
     "drawn from exact laws of what devices would answer, on this file's own split; intervals of 95 % cover splits, "
-    "coins and the choice of people; blindrec compare measures it, with volunteers and a curator beside it, who need "
-    "far fewer people"
+    "coins and the choice of people, but from few people pairs look easier than they are; blindrec compare "
+    "measures it, with volunteers and a curator beside it, who need far fewer people"
 )
 _UNITS = ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 

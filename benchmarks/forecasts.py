@@ -1,0 +1,60 @@
+"""Whether a forecast's interval holds: files of a few of a file's people, each held against the whole file.
+
+``python -m benchmarks.forecasts FILE [--people N] [--files N] [--epsilon E] [--like-from L]``. A forecast tells how
+many people like a file's private advice takes for 95 % of plain popularity; see `scenarios.compare.needs`.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import pandas as pd
+import typer
+
+from coordinator.protocol.budget import Epsilon, parse_epsilon
+from scenarios.compare.needs import SPLITS, needs
+from scenarios.compare.needs_table import short
+from scenarios.compare.settings import Comparison
+from scenarios.data.datasets import RatingTable, read_ratings
+
+
+def written(table: RatingTable, people: np.ndarray, path: Path) -> Path:
+    """Write the ratings of some people as a file of their own."""
+    some = table.of(people)
+    columns = {"user": some.owners, "item": table.item_labels[some.items], "rating": some.values}
+    pd.DataFrame(columns).to_csv(path, index=False)
+    return path
+
+
+def told(file: Path, like_from: float | None, epsilon: Epsilon) -> dict[str, tuple[float, float, float]]:
+    """Return the people for 95 %, with their interval, by mechanism."""
+    rows = needs(Comparison(ratings=file, like_from=like_from, seeds=SPLITS), epsilons=(epsilon,))
+    return {row["mechanism"]: (row["people"], row["people_low"], row["people_high"]) for row in rows if row["people"]}
+
+
+def main(
+    file: Annotated[Path, typer.Argument(help="A file of ratings.")],
+    people: Annotated[int, typer.Option(help="People of each small file.")] = 600,
+    files: Annotated[int, typer.Option(help="Small files.")] = 15,
+    epsilon: Annotated[str, typer.Option(help="Privacy of every device [nats].")] = "1",
+    like_from: Annotated[float | None, typer.Option(help="A rating from which on an item is liked.")] = None,
+) -> None:
+    """Print the whole file's numbers, each small file's, and how many intervals hold."""
+    spent, table, held = parse_epsilon(epsilon), read_ratings(file), dict[str, int]()
+    whole = told(file, like_from, spent)
+    print("whole file:", {name: [short(one) for one in reach] for name, reach in whole.items()}, flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        for number in range(files):
+            some = np.random.default_rng(number).choice(table.users, people, replace=False)
+            found = told(written(table, some, Path(folder) / f"{number}.csv"), like_from, spent)
+            for name, (_, low, high) in found.items():
+                held[name] = held.get(name, 0) + (low <= whole[name][0] <= high)
+            print(f"{number}:", {name: [short(one) for one in reach] for name, reach in found.items()}, flush=True)
+    print(f"intervals that hold the whole file's number, of {files}: {held}")
+
+
+if __name__ == "__main__":
+    typer.run(main)
