@@ -12,7 +12,7 @@ from coordinator.protocol.channels import Likelihood
 from coordinator.protocol.coins import round_key
 from coordinator.protocol.messages import Query
 from coordinator.protocol.streams import device_streams
-from scenarios.audit.stated import Asking
+from scenarios.audit.stated import Asking, Sketches
 from scenarios.conformance.enumerating import MOST_BITS, chances
 
 LIKELIHOODS = 60_000
@@ -21,7 +21,6 @@ FEW = 64
 """Devices of which every stated likelihood is looked up, to see which inputs lie farthest apart."""
 SURE = 60.0
 """Log-ratios are cut off here: what is certain."""
-Sketches = np.ndarray[tuple[int, int], np.dtype[np.integer]]
 
 
 def keys_of(columns: Sketches) -> Ints:
@@ -99,12 +98,13 @@ class Laws:
         if self.told and len(ours) <= FEW and not self.alike(ours):
             return self._by_likelihood(ours, theirs)
         if not (self.told and self.alike(ours)):
-            return np.abs(ours.astype(np.int64) - theirs).sum(axis=1).astype(np.float64)
+            far: Floats = np.abs(ours.astype(np.int64) - theirs).sum(axis=1).astype(np.float64)
+            return far
         left, right = self._places(ours), self._places(theirs)
         size = len(self._rows)
         inverse, pairs = pd.factorize(left * size + right)
-        far = [float((self._rows[pair // size] - self._rows[pair % size]).max()) for pair in pairs.tolist()]
-        return np.array(far)[inverse]
+        told = [float((self._rows[pair // size] - self._rows[pair % size]).max()) for pair in pairs.tolist()]
+        return np.array(told)[inverse]
 
     def log_ratio(self, ours: Sketches, theirs: Sketches, bits: Bits2) -> Floats:
         """Return the stated log-ratio of each device's release given two sketches; 0 where nothing is stated."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -79,9 +80,11 @@ def _related(played: Played) -> Ints | None:
     That is the victim's next release, or one of its company's, whose noise is known.
     """
     victims, told = played.victims, []
-    if played.seen[0].likely_ours is None or played.seen[0].likely_theirs is None:
-        return None
-    noises = [(one.answers.bits ^ one.likely_ours, one.answers.bits ^ one.likely_theirs) for one in played.seen]
+    noises = [
+        (one.answers.bits ^ one.likely_ours, one.answers.bits ^ one.likely_theirs)
+        for one in played.seen
+        if one.likely_ours is not None and one.likely_theirs is not None
+    ]
     for step in played.company:
         for ours, theirs in noises:
             known = np.where(played.secret[:, None], ours, theirs)[victims + step]
@@ -119,7 +122,9 @@ def _chunks(played: Played) -> dict[str, Ints]:
 def _features(played: Played, found: dict[str, Floats], related: Ints | None) -> Floats:
     """Return what a learner is shown: bits, what they should say, other looks, and the public address."""
     victims = played.victims
-    told = [score[:, None] for name, score in found.items() if name in ("stated log-ratio", "agreement")]
+    told: list[np.ndarray[Any, Any]] = [
+        score[:, None] for name, score in found.items() if name in ("stated log-ratio", "agreement")
+    ]
     told += [] if related is None else [related]
     address = [victims % 2, victims % 10, victims % 16, victims % 100, victims, played.pair[victims]]
     told += [np.stack(address, axis=1)]
