@@ -1,6 +1,9 @@
-"""The looks that an attacker takes at what was released: each makes a score of a play, larger where the victim holds a."""
+"""The looks that an attacker takes at releases: each makes a score of a play, larger where the victim holds a."""
 
 from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -77,19 +80,23 @@ def _related(played: Played) -> Ints | None:
     That is the victim's next release, or one of its company's, whose noise is known.
     """
     victims, told = played.victims, []
-    if played.seen[0].likely_ours is None or played.seen[0].likely_theirs is None:
-        return None
-    noises = [(one.answers.bits ^ one.likely_ours, one.answers.bits ^ one.likely_theirs) for one in played.seen]
+    noises = [
+        (one.answers.bits ^ one.likely_ours, one.answers.bits ^ one.likely_theirs)
+        for one in played.seen
+        if one.likely_ours is not None and one.likely_theirs is not None
+    ]
     for step in played.company:
         for ours, theirs in noises:
             known = np.where(played.secret[:, None], ours, theirs)[victims + step]
             told += [_differing(ours[victims], known), _differing(theirs[victims], known)]
-    for (one, two), (next_one, next_two) in zip(noises, noises[1:], strict=False):
+    for (one, two), (next_one, next_two) in pairwise(noises):
         told += [_differing(one[victims], next_one[victims]), _differing(two[victims], next_two[victims])]
     return np.stack(told, axis=1) if told else None
 
 
-def _differing(one: np.ndarray[tuple[int, int], np.dtype[np.uint8]], two: np.ndarray[tuple[int, int], np.dtype[np.uint8]]) -> Ints:
+def _differing(
+    one: np.ndarray[tuple[int, int], np.dtype[np.uint8]], two: np.ndarray[tuple[int, int], np.dtype[np.uint8]]
+) -> Ints:
     told: Ints = np.minimum((one ^ two).sum(axis=1, dtype=np.int64), FAR)
     return told
 
@@ -100,7 +107,9 @@ def _chunks(played: Played) -> dict[str, Ints]:
     width = seen.query.bits
     if width <= CHUNK:
         return {}
-    starts = sorted({*range(0, width, CHUNK)} - {*range(CHUNK * MOST_CHUNKS // 2, width - CHUNK * MOST_CHUNKS // 2, CHUNK)})
+    starts = sorted(
+        {*range(0, width, CHUNK)} - {*range(CHUNK * MOST_CHUNKS // 2, width - CHUNK * MOST_CHUNKS // 2, CHUNK)}
+    )
     pair = played.pair[victims]
     return {
         f"bits {first} to {min(first + CHUNK, width) - 1}": np.stack(
@@ -113,7 +122,9 @@ def _chunks(played: Played) -> dict[str, Ints]:
 def _features(played: Played, found: dict[str, Floats], related: Ints | None) -> Floats:
     """Return what a learner is shown: bits, what they should say, other looks, and the public address."""
     victims = played.victims
-    told = [score[:, None] for name, score in found.items() if name in ("stated log-ratio", "agreement")]
+    told: list[np.ndarray[Any, Any]] = [
+        score[:, None] for name, score in found.items() if name in ("stated log-ratio", "agreement")
+    ]
     told += [] if related is None else [related]
     address = [victims % 2, victims % 10, victims % 16, victims % 100, victims, played.pair[victims]]
     told += [np.stack(address, axis=1)]

@@ -1,4 +1,4 @@
-"""One attack: devices hold one of two inputs by a fair coin, are asked, and the attacker looks at all that leaves them."""
+"""One attack: devices hold one of two inputs by a fair coin, are asked, and the attacker looks at what leaves them."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import numpy as np
 
 from coordinator.protocol.arrays import Bits2, Bools, Floats, Ints
 from coordinator.protocol.messages import Query
-from scenarios.audit.laws import Laws, Sketches
+from scenarios.audit.laws import Laws
 from scenarios.audit.neighbours import Neighbours
-from scenarios.audit.stated import Answers, Asking
+from scenarios.audit.stated import Answers, Asking, Sketches
 from scenarios.conformance.subject import stored
 
 COMPANY = 3
@@ -104,7 +104,10 @@ def play(
     """
     secret = coins.random(devices) < 0.5
     rows, pairs = neighbours
-    first = {row: asking.sketch(queries[0], stored([rows[row]], np.zeros(devices), queries[0].items)) for row in _used(pairs)}
+    first = {
+        row: asking.sketch(queries[0], stored([rows[row]], np.zeros(devices, np.int64), queries[0].items))
+        for row in _used(pairs)
+    }
     pair, able = coins.integers(len(pairs), size=devices), np.ones(devices, np.bool_)
     if fitted:
         laws = Laws(asking, queries[0])  # of a likelihood it says in which pairs sketches differ
@@ -134,7 +137,8 @@ def _sketches(
 ) -> tuple[Sketches, Sketches]:
     rows, pairs = neighbours
     told = known or {
-        row: asking.sketch(query, stored([rows[row]], np.zeros(pair.size), query.items)) for row in _used(pairs)
+        row: asking.sketch(query, stored([rows[row]], np.zeros(pair.size, np.int64), query.items))
+        for row in _used(pairs)
     }
     sides = []
     for side in (0, 1):

@@ -1,9 +1,10 @@
-"""What a mechanism states of one query: the epsilon that it claims, its exact channel, and how it is asked for releases."""
+"""What a mechanism states of one query, its exact channel, and how it is asked for releases."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -11,13 +12,14 @@ from actors.own import OwnDevice
 from actors.ratings import StoredRatings
 from coordinator.protocol.admitted import OwnPublic, fitted, question_of, stated
 from coordinator.protocol.arrays import Bits2, Bools, Indices2
-from coordinator.protocol.channels import Likelihood
-from coordinator.protocol.errors import InputError
 from coordinator.protocol.guarding import guarded
 from coordinator.protocol.messages import Query
 from coordinator.protocol.own import MechanismError, OwnChannel, Question
 from scenarios.conformance.enumerating import AnyChannel
 from scenarios.conformance.subject import Subject, cohort, coins_of
+
+Sketches: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+"""Whole numbers, a row for each device."""
 
 
 class Unclaimed(Question):
@@ -77,12 +79,13 @@ class Asking:
     """
 
     def __init__(self, subject: Subject, query: Query) -> None:
-        self.subject, self.refusal, self.channel = subject, "", None
+        self.subject, self.refusal = subject, ""
+        self.channel: AnyChannel | None = None
         self._device = subject.device
         if not subject.public.private:
             return
         try:
-            self.channel: AnyChannel | None = subject.public.channel(query)
+            self.channel = subject.public.channel(query)
         except MechanismError as error:
             if not isinstance(subject.public, OwnPublic):
                 raise
@@ -94,13 +97,14 @@ class Asking:
         """Return the channel of another query."""
         return None if self.channel is None else Asking(self.subject, query).channel
 
-    def sketch(self, query: Query, ratings: StoredRatings) -> tuple[np.ndarray[tuple[int, int], np.dtype[np.integer]], Bools]:
+    def sketch(self, query: Query, ratings: StoredRatings) -> tuple[Sketches, Bools]:
         """Return what devices have to say, shape (devices, k), and which of them can answer."""
         told = self._device.sketch(query, ratings, coins_of(query, 0, ratings.users))
         able = np.ones(ratings.users, np.bool_) if told.able is None else told.able.astype(np.bool_)
         if self.channel is None:  # then it lets out the sketch itself
             return self._device.randomize(told.private, query, coins_of(query, 0, ratings.users)), able
-        return np.asarray(told.private).reshape(ratings.users, -1), able
+        sketches: Sketches = told.private.reshape(ratings.users, -1)
+        return sketches, able
 
     def answers(self, queries: list[Query], ratings: StoredRatings) -> list[Answers]:
         """Return what devices let out when they are asked these queries in turn; each says what it says in a run."""
@@ -109,7 +113,9 @@ class Asking:
         devices, told = cohort(ratings, 0, ratings.users), []
         for query in queries:
             release = devices.answer(query, 0, ratings.users)
-            told.append(Answers(bits=release.unpacked(), answered=release.answered_mask(), pairs=release.public_pairs()))
+            told.append(
+                Answers(bits=release.unpacked(), answered=release.answered_mask(), pairs=release.public_pairs())
+            )
         return told
 
     def _past_refusal(self, query: Query, ratings: StoredRatings) -> Answers:
@@ -117,16 +123,3 @@ class Asking:
         sketched = self._device.sketch(query, ratings, coins)
         bits = self._device.randomize(sketched.private, query, coins)
         return Answers(bits=bits, answered=np.ones(ratings.users, np.bool_), pairs=None)
-
-
-def require_likelihood(channel: AnyChannel | None) -> Likelihood:
-    """Return a channel that is stated as a likelihood.
-
-    Raises
-    ------
-    InputError
-        If it is of another kind.
-    """
-    if not isinstance(channel, Likelihood):
-        raise InputError(f"a {type(channel).__name__} is no likelihood; ask it for its chances")
-    return channel

@@ -15,6 +15,7 @@ from actors.coins import Coins
 from actors.device import Cohort
 from actors.halves import DeviceHalf, Sketched
 from actors.ratings import Ratings, StoredRatings
+from coordinator.protocol.arrays import Ints
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.coins import as_words, derive
 from coordinator.protocol.messages import Query
@@ -58,7 +59,7 @@ def every_rating(size: Size) -> Iterator[Rated]:
                 yield tuple(zip(chosen, likes, strict=True))
 
 
-def stored(rows: Sequence[Rated], user: Sequence[int], items: int) -> StoredRatings:
+def stored(rows: Sequence[Rated], user: Sequence[int] | Ints, items: int) -> StoredRatings:
     """Return the ratings of devices, of which the i-th has those of ``rows[user[i]]``; rated items are public."""
     flat = [rating for row in rows for rating in row]
     return StoredRatings(
