@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 from rich.console import Console
 
-from scenarios.sweep.kind import Figures, Sweep
+from scenarios.sweep.kind import Sweep
 
 
 class Number(NamedTuple):
@@ -45,9 +45,6 @@ class Squares(Sweep[Number, int, Square]):
 
     def rows(self, result: Mapping[str, Any]) -> pd.DataFrame:
         return pd.DataFrame(result)
-
-    def figures(self, units: Mapping[Number, Square], result: Mapping[str, Any]) -> Figures:
-        yield from ()
 
     def show(self, console: Console, result: Mapping[str, Any], title: str) -> None:
         console.print(title, result)
