@@ -2,6 +2,7 @@
 
 `reference` is the oracle in plain Python, `statistical` holds error radii, `worlds` builds the project's objects,
 `runs` starts small scenarios and commands, `squares` is the smallest sweep,
+`layout` finds what cannot be read in a picture,
 `boundary` knows what may cross it, `tiers` builds private devices,
 `mortal` has processes that die, `deaf` a keeper that some cannot reach,
 `forging` makes messages that nothing has checked, `nasty` the values in them,
@@ -66,6 +67,7 @@ for shared in (
     "worlds",
     "runs",
     "squares",
+    "layout",
     "boundary",
     "tiers",
     "completions",
