@@ -79,7 +79,7 @@ COMMANDS = (
     Later(
         "plan",
         "Tell how many users each design needs, and which to use, from exact moments and before anything is run.",
-        "scenarios.planner.plan_command:plan",
+        "scenarios.plan_command:plan",
     ),
     Later(
         "compare",

@@ -36,6 +36,7 @@ from coordinator.server.rounds.readings import Centred, Readings
 from coordinator.server.rounds.schedules import Fixed, OneRound, UntilLearned
 from coordinator.server.rounds.setting import Setting
 from coordinator.server.rounds.state import Ask, Counts, ServerState
+from coordinator.server.rounds.tally import Tally
 from coordinator.server.statistics.scores import ScoreStatistic
 from coordinator.server.statistics.statistic import Statistic
 from scenarios.places import shared_sets as together
@@ -88,10 +89,11 @@ ALLOWED: dict[type, set[str]] = {
         "counted_group",
     },
     CountedSet: {"items", "rated", "chosen", "counted_group"},
-    Learner: {"clusters", "decoder", "curator", "design", "confidence", "own"},
+    Learner: {"clusters", "decoder", "curator", "design", "confidence", "own", "public"},
     Curator: {"epsilon", "rated", "seed"},
     Layout: {"devices", "workers", "devices_per_actor"},
     Cohorts: {"bounds", "hosts", "sums"},
+    Tally: {"count", "rounds", "planned", "answers", "refused", "epsilon", "undecided"},
 }
 """What the server's side may hold, and the names of its fields; a `Curator` is a server that is trusted."""
 ATOMS = (bool, int, float, str, bytes, Fraction, PrivacyParameter, type(None), ActorHandle)

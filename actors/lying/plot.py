@@ -36,6 +36,8 @@ class Plot:
         How many items a liar claims to have rated, where it makes up its ratings.
     grinds : bool
         Whether liars chose their ids by the public coins: one whose coins do not suit is silent.
+    until : int or None
+        Devices from this one on do not lie, as all liars have come; None if they come throughout.
 
     Raises
     ------
@@ -49,6 +51,7 @@ class Plot:
     makes_up: str = ANSWERS
     rated: int = 1
     grinds: bool = False
+    until: int | None = None
 
     def __post_init__(self) -> None:
         require_array("wishes of liars", self.wishes, np.int32, [None])
@@ -74,4 +77,5 @@ class Plot:
         if share == 0:
             return np.empty(0, np.int64)
         mine = private_coins(coins.master, coins.first, coins.devices, LIARS, np.zeros(2, np.uint64), 0)
-        return np.flatnonzero(mine <= np.uint64(min(int(share * _COINS), _COINS - 1)))
+        found = np.flatnonzero(mine <= np.uint64(min(int(share * _COINS), _COINS - 1)))
+        return found if self.until is None else found[found + coins.first < self.until]

@@ -142,10 +142,10 @@ class CountedSet(GroupedSets):
 
     def query(self, *, round_number: int, public_seed: bytes, epsilon: Epsilon, likes: tuple[float, ...] = ()) -> Query:
         """Return a query about all items; ``likes`` are shares of devices that like 0, 1, ... of them, if known."""
-        from coordinator.server.moments.sets import best_sizes, best_sizes_for  # noqa: PLC0415 (numerical)
+        from coordinator.server.moments.sets import best_sizes, sizes_for  # noqa: PLC0415 (numerical)
 
         if likes:
-            sizes = best_sizes_for(likes, self.items, epsilon=epsilon, chosen=self.chosen)
+            sizes = sizes_for(likes, self.items, epsilon=epsilon, chosen=self.chosen)
         else:
             sizes = best_sizes(self.items, rated=self.rated, epsilon=epsilon, chosen=self.chosen)
         return self._asked(round_number, public_seed, epsilon, None, (1, *sizes))

@@ -157,13 +157,13 @@ class LikedPairs(GroupedSets):
         likes: tuple[float, ...] = (),
     ) -> Query:
         """Return a query about single items, by default all; where pairs of them follow, devices keep as many likes."""
-        from coordinator.server.moments.sets import best_sizes, best_sizes_for  # noqa: PLC0415 (numerical)
+        from coordinator.server.moments.sets import best_sizes, sizes_for  # noqa: PLC0415 (numerical)
 
         many = self.items if pool is None else pool.size
         paired = many == self.top
         if likes:
             kept = self._sizes(likes, epsilon)[0] if paired else 0
-            sizes = best_sizes_for(likes, many, epsilon=epsilon, kept=kept)
+            sizes = sizes_for(likes, many, epsilon=epsilon, kept=kept)
         else:
             kept = self.kept if paired else 0
             sizes = best_sizes(many, rated=min(self.rated, many), epsilon=epsilon, padded=kept)
@@ -171,6 +171,6 @@ class LikedPairs(GroupedSets):
 
     def _sizes(self, likes: tuple[float, ...], epsilon: Epsilon) -> tuple[int, int]:
         """Return likes w that a device keeps, and pairs k in a release, for devices that like so many of the M."""
-        from coordinator.server.moments.sets import best_sizes_for  # noqa: PLC0415 (numerical)
+        from coordinator.server.moments.sets import sizes_for  # noqa: PLC0415 (numerical)
 
-        return best_sizes_for(likes, self.top, together=2, epsilon=epsilon, chosen=self.chosen, most=MOST_LIKES)
+        return sizes_for(likes, self.top, together=2, epsilon=epsilon, chosen=self.chosen, most=MOST_LIKES)

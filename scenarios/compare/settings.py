@@ -11,7 +11,7 @@ from coordinator.protocol.budget import Epsilon, parse_epsilon
 from coordinator.protocol.errors import InputError
 from scenarios.data.formats.recognise import Columns
 from scenarios.given.own_designs import own_designs
-from scenarios.given.settings import LIKE_FROM, OWN, SEED, Seed
+from scenarios.given.settings import FEATURES, LIKE_FROM, OWN, SEED, Seed
 from scenarios.given.values import GivenPath, brief, file_sha256
 from scenarios.own.halves import OwnSettings
 
@@ -102,9 +102,7 @@ class Comparison(BaseModel):
         description="Hold out ratings at random, or everybody's latest, where the file has times [random].",
     )
     like_from: float | None = Field(default=None, description=LIKE_FROM)
-    features: GivenPath | None = Field(
-        default=None, description="Public features of items: a CSV with their ids, and columns of words split by '|'."
-    )
+    features: GivenPath | None = Field(default=None, description=FEATURES)
     held_out: Annotated[float, Field(gt=0, lt=1)] = Field(
         default=0.2, description="Share of everybody's likes, and of dislikes, that is held out [0.2]."
     )
@@ -160,6 +158,12 @@ class Comparison(BaseModel):
     co_liked: Annotated[int, Field(ge=2)] = Field(
         default=30, description="Public: likes of a person whose pairs a curator counts [30]."
     )
+
+    @property
+    def liked_from(self) -> float | None:
+        """The rating from which on an item is liked, or None for above a person's mean; what is seen is liked."""
+        implicit = self.columns is not None and len(self.columns) == 2
+        return 1.0 if implicit and self.like_from is None else self.like_from
 
     def content(self) -> dict[str, Any]:
         """Return what every row depends on, as JSON values; not which rows there are."""

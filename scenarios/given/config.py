@@ -33,7 +33,7 @@ from scenarios.given.attacks import AttackSettings
 from scenarios.given.mechanisms import all_settings, own_settings, server_half
 from scenarios.given.number_lists import Matrix, Row, check_shares
 from scenarios.given.policy_settings import PolicySettings
-from scenarios.given.settings import COLUMNS, LIKE_FROM, OWN, SEED, Seed
+from scenarios.given.settings import COLUMNS, FEATURES, LIKE_FROM, OWN, SEED, Seed
 from scenarios.given.validation import validated
 from scenarios.given.values import Exact, GivenColumns, GivenPath, brief
 from scenarios.own.halves import OwnSettings, half_of_class, settings_in
@@ -41,6 +41,8 @@ from scenarios.own.halves import OwnSettings, half_of_class, settings_in
 NO_GUARANTEE = "none: epsilon is infinite, answers are not private"
 MOST_USERS = 10**12
 """Far more than a machine can run; above them not even the layout fits into memory."""
+SET = "set"
+"""The design whose estimates are weighed with public counts."""
 SMALLEST_EPSILON = Fraction(1, 10**9)
 """Below it 10^18 users and more would have to answer."""
 
@@ -52,7 +54,10 @@ class Scenario(AttackSettings, PolicySettings):
     --help` tells of each.
     """
 
-    brought: ClassVar[dict[str, tuple[str, ...]]] = {"ratings": ("items", "like", "class_shares", "cluster_shares")}
+    brought: ClassVar[dict[str, tuple[str, ...]]] = {
+        "ratings": ("items", "like", "class_shares", "cluster_shares"),
+        "features": (),
+    }
 
     if TYPE_CHECKING:  # fields take more than they hold, epsilon=1 and like="0.9,0.1"; a mechanism's own come flat
 
@@ -108,6 +113,11 @@ class Scenario(AttackSettings, PolicySettings):
     ratings: GivenPath | None = Field(default=None, description="A file of real ratings instead of the block model.")
     columns: GivenColumns | None = Field(default=None, description=COLUMNS)
     like_from: float | None = Field(default=None, description=LIKE_FROM)
+    features: GivenPath | None = Field(default=None, description=FEATURES)
+    public: Annotated[float, Field(ge=0, lt=1)] = Field(
+        default=0.0,
+        description="Set mechanism: share of the file's people whose ratings are public, and weighed with answers [0].",
+    )
     held_out: Annotated[int, Field(ge=0)] = Field(default=1, description="Likes held out a user, to score advice [1].")
     dropout: Annotated[float, Field(ge=0, lt=1)] = Field(
         default=0.0, description="P(a device does not answer a query) [0]."
@@ -164,7 +174,7 @@ class Scenario(AttackSettings, PolicySettings):
             raise ValueError(
                 f"{name} is {getattr(self, name)!r}, but {brief(str(self.ratings))} brings its own; give one of them"
             )
-        about_files = ("columns", "like_from", "held_out")
+        about_files = ("columns", "like_from", "held_out", "features", "public")
         files = [name for name in about_files if getattr(self, name) != type(self).model_fields[name].default]
         if self.ratings is None and files:
             name = files[0]
@@ -178,6 +188,16 @@ class Scenario(AttackSettings, PolicySettings):
         check_shares("cluster_shares", self.cluster_shares, len(self.like[0]))
         if self.half.trust == TRUST_LOCAL and not self.settings.splits:
             _check_channel(self.epsilon)
+        if self.features is not None and not self.half.ranks:
+            raise ValueError(
+                f"features is {brief(str(self.features))}, but scores of {self.design} are no popularity that features "
+                "could weigh; leave it out"
+            )
+        if self.public and (self.design != SET or self.decoder == POSTERIOR):
+            raise ValueError(
+                f"public is {self.public:g}, which is weighed with popularity as design {SET} tells it, not "
+                f"{self.design} by {self.decoder}; leave it out"
+            )
         if self.ratings is None:
             self.complete()
         return self

@@ -47,6 +47,8 @@ def setting_of(scenario: Scenario) -> Setting:
         clusters=scenario.clusters or 2,
         confidence=scenario.confidence,
         answers_per_device=scenario.answers_per_device,
+        pool_size=scenario.pool_size,
+        assume_malicious=scenario.assume_malicious or 0.0,
     )
 
 
@@ -62,6 +64,10 @@ def _fixed(scenario: Scenario, setting: Setting) -> Policy:
         raise InputError(f"rounds is {scenario.rounds}, but all devices give {answers} answers; ask for fewer rounds")
     from coordinator.server.rounds.schedules import Fixed  # noqa: PLC0415 (numerical)
 
+    if (pools := len(setting.pools)) > scenario.rounds:
+        raise InputError(
+            f"rounds is {scenario.rounds}, but pools of {scenario.pool_size} are {pools}; ask for a multiple of {pools}"
+        )
     return Fixed(setting=setting, rounds=scenario.rounds)
 
 

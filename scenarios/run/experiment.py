@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from actors.lying.plot import Plot
@@ -85,6 +85,7 @@ def learner_of(scenario: Scenario) -> Learner:
         curator=curator,
         design=design if isinstance(design, PoolDesign) else None,
         confidence=scenario.confidence,
+        assume_malicious=scenario.assume_malicious or 0.0,
         own=own[0] if (own := own_of(scenario)) else None,
     )
 
@@ -153,7 +154,7 @@ def run(
         secret=derive(filled.seed, "devices"),
         budget=asked_epsilon(filled),
         policy=policy_of(filled),
-        learner=learner_of(filled),
+        learner=replace(learner_of(filled), public=population.public),
         layout=layout,
         most_rounds=filled.most_rounds,
         rounds=rounds or Nowhere(),
@@ -164,7 +165,8 @@ def run(
     if not job.rounds.trusted:
         require_same(job.policy, job.learner, job.rounds, devices=layout.devices, budget=job.budget)
     advised, listed = _advised(population), _listed(population)
-    ran = run_job(job, session, advised=advised, top=TOP, progress=progress, listed=listed)
+    features = population.told.features if population.told else None
+    ran = run_job(job, session, advised=advised, top=TOP, progress=progress, listed=listed, features=features)
     return Run(
         population=population,
         ran=ran,

@@ -17,6 +17,7 @@ from actors.ratings import Ratings
 from coordinator.protocol.arrays import Indices2
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import InputError, PolicyError
+from coordinator.protocol.public_features import PublicFeatures
 from coordinator.server.fleet.layout import Layout
 from coordinator.server.rounds.asking import whose
 from coordinator.server.rounds.query_plan import QueryPlan
@@ -138,17 +139,27 @@ class Ran:
     restarts: int = 0
 
 
-def run_job(job: Job, session: Session, *, advised: int, top: int, progress: Progress, listed: bool = False) -> Ran:
+def run_job(
+    job: Job,
+    session: Session,
+    *,
+    advised: int,
+    top: int,
+    progress: Progress,
+    listed: bool = False,
+    features: PublicFeatures | None = None,
+) -> Ran:
     """Run a job; let the first ``advised`` devices draw their own ``top`` recommendations from the model.
 
-    If they are ``listed``, devices are handed the model as one cluster, and so rank all items by score.
+    If they are ``listed``, devices are handed the model as one cluster, and so rank all items by score; with public
+    ``features`` they weigh these scores.
     """
 
     def finish(outcome: Outcome, backstage: Backstage) -> tuple[Indices2, list[Spent]]:
         model = outcome.model
         if listed:
             model = replace(model, cluster=np.zeros_like(model.cluster), clusters=1)
-        advice = backstage.see(RATERS, Wish(model, top), advised)
+        advice = backstage.see(RATERS, Wish(model, top, features), advised)
         spent = spent_by(backstage.keeper, job.layout.devices)
         return np.concatenate(advice) if advice else np.empty((0, top), np.int32), spent
 

@@ -7,7 +7,9 @@ from scenarios.report.columns import Average, Column
 LYING = (
     Column(name="malicious", words="share of liars"),
     Column(name="attack", words="attack"),
+    Column(name="coins_drawn", words="coins and rounds drawn, registration"),
     Column(name="lied_about", words="items lied about", average=Average.COUNT),
+    Column(name="lies", words="answers that are lies", average=Average.MEAN),
     Column(name="labels_wrong", words="labels wrong", average=Average.MEAN),
     Column(name="labels_wrong_predicted", words="labels wrong, predicted", average=Average.FORMULA),
     Column(name="all_right", words="all labels right", average=Average.SHARE),

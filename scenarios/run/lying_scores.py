@@ -31,12 +31,14 @@ def lying_scores(run: Run) -> dict[str, Any]:
     told: dict[str, Any] = {
         "malicious": scenario.malicious,
         "attack": scenario.attack or "untargeted",
+        "coins_drawn": scenario.coins_drawn or "after",
         "lied_about": int(np.count_nonzero(plot.wishes)),
+        "lies": _lies(run, plot),
         "promoted_rank": float(ranks(model.score)[promoted].mean()) if promoted.any() else None,
     }
     if run.population.truth is None:
         return told
-    predicted, sway = _outlook(run, plot), sway_of(scenario, plot.makes_up)
+    predicted, sway = _outlook(run, plot), sway_of(scenario, plot.makes_up, grinds=plot.grinds)
     told |= {
         "labels_wrong_predicted": predicted.wrong if predicted else None,
         "promoted_rank_predicted": predicted.rank if predicted else None,
@@ -55,12 +57,23 @@ def lying_scores(run: Run) -> dict[str, Any]:
     }
 
 
+def _lies(run: Run, plot: Plot) -> float:
+    """Return how many answers should be lies, by the rounds that were asked."""
+    total, grinding = 0.0, run.scenario.malicious if plot.grinds else None
+    for ask, counts in zip(run.outcome.state.asked, run.outcome.state.counts, strict=True):
+        size = plot.wishes.size if ask.query.pool is None else ask.query.pool.size
+        reached = ask.stop if plot.until is None else min(ask.stop, plot.until)
+        share = float(plot.shares[size]) if grinding is None else grinding
+        total += share * counts.answered * max(reached - ask.first, 0) / max(ask.stop - ask.first, 1)
+    return total
+
+
 def _outlook(run: Run, plot: Plot) -> Outlook | None:
     """Return what should have come out; None where nothing is predicted."""
     scenario, answered = run.scenario, run.statistic.answered
-    sway = sway_of(scenario, plot.makes_up)
+    sway = sway_of(scenario, plot.makes_up, grinds=plot.grinds)
     if sway is None or not answered or scenario.clusters != sway.levels.size:
         return None
     assert run.population.truth is not None  # looked at by the caller
-    share, labels = float(plot.shares[-1]), run.population.truth
+    share, labels = scenario.malicious or 0.0, run.population.truth
     return outlook(sway, scenario, share=share, labels=labels, wishes=plot.wishes, users=answered)

@@ -74,6 +74,7 @@ def record(run: Run, noiseless: Run | None = None) -> dict[str, Any]:
         "straggler_delay": scenario.straggler_delay,
         "deadline": scenario.deadline,
         "epsilon": as_json(scenario.epsilon),
+        "from_the_file": ", ".join(run.population.from_the_file) or None,
         "questions": 1 if joint else asked[0].query.questions,
         "epsilon_per_question": per_question,
         "policy": scenario.policy,

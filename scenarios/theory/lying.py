@@ -30,7 +30,7 @@ from scenarios.data.block_world import known_world
 from scenarios.given.config import Scenario
 from scenarios.theory.lying_shifts import Given, parts_shift, sets_shift, sign_shift, values_shift
 
-DRAWS = 24
+DRAWS = 8
 """Times that estimates are drawn and decoded."""
 
 
@@ -96,8 +96,18 @@ class Sway:
         return drawn
 
 
-def sway_of(scenario: Scenario, makes_up: str = ANSWERS) -> Sway | None:
-    """Return what liars can do to a round of a filled-in block-model scenario; None where no formula is known."""
+def sway_of(scenario: Scenario, makes_up: str = ANSWERS, *, grinds: bool = False) -> Sway | None:
+    """Return what liars can do to a round of a filled-in block-model scenario; None where no formula is known.
+
+    Parameters
+    ----------
+    scenario : Scenario
+        Filled in and settled.
+    makes_up : str
+        What liars make up; see `actors.lying.plot`.
+    grinds : bool
+        Whether they chose ids whose coins suit them.
+    """
     if scenario.policy not in (ONE_ROUND, FIXED) or scenario.answers_per_device > 1:
         return None
     world = known_world(scenario)
@@ -105,7 +115,7 @@ def sway_of(scenario: Scenario, makes_up: str = ANSWERS) -> Sway | None:
     query = scenario.half.design(scenario.settings, world).query(
         round_number=0, public_seed=bytes(16), epsilon=scenario.epsilon
     )
-    return _sway(moments, scenario, Given(query=query, rated=world.rated, makes_up=makes_up))
+    return _sway(moments, scenario, Given(query=query, rated=world.rated, makes_up=makes_up, grinds=grinds))
 
 
 def universal_limit(scenario: Scenario) -> float:
@@ -138,10 +148,12 @@ def _signs(moments: SignMoments, scenario: Scenario, given: Given) -> Sway:
 def _sets(moments: SketchMoments, scenario: Scenario, given: Given) -> Sway:
     decoder = "centred" if scenario.decoder == POSTERIOR else scenario.decoder
     shift = sets_shift if given.query.design == "maxsense" else parts_shift
+    # a set that holds all promoted items with certainty, not with probability p, and an answer 1 in place of the rate
+    ground = (1 - moments.answer_rate) * (1 - moments.sensing) / moments.sensing
     return Sway(
         levels=moments.effect,
         deviation=np.full(moments.effect.size, moments.estimate_deviation(1, decoder)),
-        shift=lambda promoted: shift(given, promoted),
+        shift=lambda promoted: ground if given.grinds else shift(given, promoted),
     )
 
 

@@ -38,11 +38,14 @@ class Given:
         Items w that a device rated.
     makes_up : str
         What liars make up; see `actors.lying.plot`.
+    grinds : bool
+        Whether they chose ids whose coins suit them.
     """
 
     query: Query
     rated: int
     makes_up: str
+    grinds: bool = False
 
     def reach(self, promoted: int) -> float:
         """Return the share of the promoted items that one liar claims to like: all, or as many as it may have rated."""
@@ -57,6 +60,8 @@ def sign_shift(given: Given, promoted: int) -> float:
     With pools of all items ``C(r - 1, floor((r - 1) / 2)) / 2^(r - 1)``: .246 for 10 items.
     """
     query = given.query
+    if given.grinds:
+        return 1.0
     vectors, kept, epsilon = int(query.parameters["vectors"]), int(query.parameters["kept"]), query.epsilon
     if given.makes_up == ANSWERS:
         kept, epsilon = 1, None

@@ -14,7 +14,7 @@ import psutil
 from coordinator.protocol.errors import InputError
 from scenarios.report.printing import text_of
 from scenarios.store.chain import kept_records
-from scenarios.store.mark import FOLDER, MARK, PROGRESS, read_mark
+from scenarios.store.mark import FOLDER, PROGRESS, read_mark
 from scenarios.watch.standing import Standing, read_standing
 
 SILENT = 60.0
@@ -63,21 +63,20 @@ def look(out: Path) -> Look:
     InputError
         If it holds none, or its mark cannot be read.
     """
-    mark, result = read_mark(out), _result(out)
-    if result is not None and (mark is None or not _alive(_standing(out))):
+    mark, result, held = read_mark(out), _result(out), _held(out)
+    if result is not None and not held:
         return Look(state=OVER, result=result)
+    if mark is None and held:
+        return Look(state=STARTING, result={})
     if mark is None:
         raise InputError(
             f"{out} holds no run; name the --out of one that has begun, or the id that blindrec submit printed"
         )
     standing, records = _standing(out), kept_records(out)
     kept = mark.told(records, out) if records else ""
-    if standing is None:
-        age = time.time() - (out / FOLDER / MARK).stat().st_mtime
-        state = STARTING if age < SILENT and not kept else INTERRUPTED
-        return Look(state=state, kept=kept, result={})
-    alive = _alive(standing)
-    return Look(state=RUNNING if alive else INTERRUPTED, standing=standing, kept="" if alive else kept, result={})
+    if not (held or _alive(standing)):
+        return Look(state=INTERRUPTED, standing=standing, kept=kept, result={})
+    return Look(state=RUNNING if _alive(standing) else STARTING, standing=standing, result={})
 
 
 def is_folder(what: str) -> bool:
@@ -102,6 +101,15 @@ def _standing(out: Path) -> Standing | None:
         return None
     except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{path} cannot be read ({error}); remove it, the run writes it again") from None
+
+
+def _held(out: Path) -> bool:
+    """Return whether a command holds the folder's lock, as the system lists locks; nothing is locked for that."""
+    try:
+        locks = Path("/proc/locks").read_text(encoding="ascii").splitlines()
+    except OSError:  # a system without this list
+        return False
+    return any("FLOCK" in lock and f":{out.stat().st_ino} " in lock for lock in locks)
 
 
 def _alive(standing: Standing | None) -> bool:

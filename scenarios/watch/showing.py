@@ -30,25 +30,31 @@ def table(rows: Mapping[str, str]) -> Table:
 
 @contextmanager
 def moving() -> Iterator[Show]:
-    """Show rows in their place on a terminal; where there is none, a line as soon as the last one is old enough."""
+    """Show rows in their place on a terminal; elsewhere a line as soon as the last one is old enough, and the last."""
     console = Console()
     if console.is_terminal:
         with Live(console=console, refresh_per_second=2) as live:
             yield lambda rows, _: live.update(table(rows))
         return
-    said = -report.EVERY
+    said, unsaid = -report.EVERY, ""
 
     def show(_: Mapping[str, str], line: str) -> None:
-        nonlocal said
+        nonlocal said, unsaid
+        unsaid = line
         if time.monotonic() - said >= report.EVERY:
-            said = time.monotonic()
-            sys.stdout.write(f"{line}\n")
-            sys.stdout.flush()
+            said, unsaid = time.monotonic(), ""
+            _write(line)
 
     yield show
+    if unsaid:
+        _write(unsaid)
+
+
+def _write(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
 
 
 def as_json(told: Mapping[str, Any]) -> None:
     """Write one line of JSON."""
-    sys.stdout.write(f"{strict(dict(told))}\n")
-    sys.stdout.flush()
+    _write(strict(dict(told)))

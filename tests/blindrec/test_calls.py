@@ -80,8 +80,8 @@ def test_a_plan_for_some_users_asks_what_the_command_asks(blindrec: Command, mon
         asked.append(replace(one, settings={name: told for name, told in one.settings.items() if told is not None}))
         raise face.errors.InputError("enough was seen")
 
-    for module in ("from_python", "planner.asking"):
-        monkeypatch.setattr(f"scenarios.{module}.planned_for", refused)
+    for module in ("from_python", "planned"):
+        monkeypatch.setattr(f"scenarios.{module}.planned", refused)
     with pytest.raises(face.errors.InputError, match="enough"):
         face.plan(items=60, rated=6, users=10**6, accuracy=0.9, theta=2)
     flags = ["--items", 60, "--rated", 6, "--users", 10**6, "--accuracy", 0.9, "--theta", 2]

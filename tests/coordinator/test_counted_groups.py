@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from typing import Any
 
@@ -12,6 +13,7 @@ from statistical import hoeffding_radius
 
 from actors.coins import Coins
 from actors.liked_sets import liked_sets
+from coordinator.protocol.channels import subset_channel
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms.pairs import pairs_of, ranges_of
@@ -21,7 +23,7 @@ from coordinator.server.decoding.like_numbers import number_shares, range_shares
 from coordinator.server.design import Decoding
 from coordinator.server.grouped_sets import CountedSet, GroupedSets
 from coordinator.server.liked_pairs import LikedPairs
-from coordinator.server.moments.sets import best_sizes_for
+from coordinator.server.moments.sets import sizes_for
 from coordinator.server.rounds.groups import Groups
 from coordinator.server.rounds.state import ServerState, absorb, learn
 from coordinator.server.statistics.counts import CountStatistic
@@ -141,11 +143,29 @@ def test_where_nobody_answers_ranges_are_alike_and_where_few_do_hardly_anything_
     assert number_shares(np.full(10, 0.1), 9724).size == 512
 
 
-def test_sizes_for_one_number_of_likes_are_that_number_where_noise_is_small() -> None:
-    likes = tuple(np.eye(12)[7])
-    assert best_sizes_for(likes, 100, epsilon=Fraction(8))[0] == 7
-    assert best_sizes_for(likes, 100, epsilon=Fraction(8), together=2, most=5)[0] == 5
-    assert best_sizes_for(likes, 100, epsilon=EPSILON, kept=3, chosen=4) == (3, 4)
+def test_half_of_the_devices_keep_all_their_likes() -> None:
+    likes = (0.1, 0.0, 0.3, 0.05, 0.1, 0.45)
+    assert sizes_for(likes, 100, epsilon=EPSILON)[0] == 4
+    assert sizes_for(likes, 100, epsilon=EPSILON, together=2, most=3)[0] == 3
+    assert sizes_for((0.9, 0.1), 100, epsilon=EPSILON, together=2)[0] == 2
+    assert sizes_for(likes, 100, epsilon=EPSILON, kept=3, chosen=4) == (3, 4)
+
+
+@pytest.mark.parametrize("together", [1, 2])
+def test_releases_are_as_long_as_has_the_least_noise(together: int) -> None:
+    likes = (0.2, 0.1, 0.1, 0.2, 0.4)
+    own, chosen = sizes_for(likes, 30, epsilon=EPSILON, together=together)
+    assert own == 3
+    named, values = math.comb(30, together), math.comb(3, together)
+    share = sum(part * math.comb(min(many, 3), together) for many, part in enumerate(likes)) / named / 2
+
+    def noise(many: int) -> float:
+        channel = subset_channel(EPSILON, values=named + values, padded=values, chosen=many)
+        mine, other = map(float, channel.rates)
+        rate = other + (mine - other) * share
+        return rate * (1 - rate) / (mine - other) ** 2
+
+    assert chosen == min(range(1, named), key=noise)
 
 
 @pytest.mark.parametrize(

@@ -2,45 +2,39 @@
 
 from __future__ import annotations
 
-from ray.util.metrics import Counter, Gauge
+from ray.util.metrics import Gauge
 
 from coordinator.server.rounds.tally import Tally
 
-RUN = "run"
-"""The label that names the run."""
-COUNTED = {
-    "rounds": "Rounds, batches or clients that are over.",
-    "answers": "Answers of devices in these.",
-    "refused": "Devices in these that refused for lack of budget.",
-}
-"""Fields of a `Tally` that only grow, as counters ``ray_blindrec_NAME_total``."""
-SHOWN = {
+GAUGES = {
+    "count": ("blindrec_asked", "Devices (or online rounds) that were asked, with those of the round that goes on."),
+    "rounds": ("blindrec_rounds", "Rounds, batches or clients that are over."),
+    "answers": ("blindrec_answers", "Answers of devices in these."),
+    "refused": ("blindrec_refused", "Devices in these that refused for lack of budget."),
     "epsilon": ("blindrec_epsilon_spent", "What a device has spent at most [nats]."),
     "undecided": ("blindrec_undecided_items", "Items that are not decided, where the policy asks about these only."),
 }
-"""Others, as gauges."""
+"""Names, as a scraper finds them behind ``ray_``, and help, by the fields of a `Tally`."""
+_RUN = "run"
 
 
 class Gauges:
-    """Metrics of one run, in the process of its coordinator; nothing but a `Tally` gets there.
+    """The gauges of one run, in the process of its coordinator; nothing but a `Tally` gets there.
+
+    They are gauges and no counters, so that a coordinator that takes the place of a dead one goes on with its numbers.
 
     Parameters
     ----------
     run : str
-        The run's public name.
+        The run's public name, which is their label.
     """
 
     def __init__(self, run: str) -> None:
-        self._labels, self._before = {RUN: run}, Tally()
-        self._counters = {name: Counter(f"blindrec_{name}", told, (RUN,)) for name, told in COUNTED.items()}
-        self._gauges = {name: Gauge(metric, told, (RUN,)) for name, (metric, told) in SHOWN.items()}
+        self._run = {_RUN: run}
+        self._gauges = {field: Gauge(name, told, (_RUN,)) for field, (name, told) in GAUGES.items()}
 
     def tell(self, tally: Tally) -> None:
-        """Hand on what has changed since it was last told."""
-        for name, counter in self._counters.items():
-            if more := (getattr(tally, name) or 0) - (getattr(self._before, name) or 0):
-                counter.inc(more, self._labels)
-        for name, gauge in self._gauges.items():
-            if (value := getattr(tally, name)) is not None:
-                gauge.set(value, self._labels)
-        self._before = tally
+        """Set them to a tally; what it does not know is not told."""
+        for field, gauge in self._gauges.items():
+            if (value := getattr(tally, field)) is not None:
+                gauge.set(value, self._run)

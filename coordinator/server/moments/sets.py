@@ -20,8 +20,7 @@ from coordinator.server.moments.blocks import BlockParameters
 from coordinator.server.moments.counts import binomial_mass
 from coordinator.server.moments.frequencies import LIKED
 
-FLAT = 0.05
-"""Share of its variance that an estimate may lose for sets that cut fewer people's likes."""
+MEDIAN = 0.5
 
 
 def likes_of(like: Floats, sizes: Ints, rated: int) -> Floats:
@@ -136,7 +135,7 @@ def best_subset(values: int, *, own: int, epsilon: Epsilon, share: float) -> int
 
 
 @lru_cache(maxsize=64)
-def best_sizes_for(
+def sizes_for(
     likes: tuple[float, ...],
     pool: int,
     *,
@@ -146,10 +145,11 @@ def best_sizes_for(
     chosen: int = 0,
     most: int = 1 << 10,
 ) -> tuple[int, int]:
-    """Return likes w that devices keep, and values k of a release, with the least noise for its signal.
+    """Return likes w that devices keep, and values k of a release, where it is known how many items devices like.
 
-    The noise is ``v / f^2``, f the mean share of devices whose set holds a value, v at f / 2. Of all w whose noise is
-    within `FLAT` of the least the largest is taken: whoever likes more than w items has less of a say in each.
+    w is the median number of likes: half of the devices pad, the others keep some of theirs. What has the least noise
+    if everybody likes items in proportion to their popularity would be larger where a few like very many, because it
+    is these whom popular items tell least of. k has the least noise for the mean share of devices that have a value.
 
     Parameters
     ----------
@@ -160,29 +160,18 @@ def best_sizes_for(
     epsilon : Fraction or None
         Privacy parameter of the subset [nats].
     together : int
-        Items that make up a value: 1, or 2 where values are pairs.
+        Items that make up a value: 1, or 2 where values are pairs; w is no less.
     kept, chosen : int
-        Sizes that are given; 0 for the best.
+        Sizes that are given; 0 to choose them.
     most : int
         Likes that devices keep at most.
     """
-    named, numbers = math.comb(pool, together), np.arange(len(likes))
-    told = binom(np.minimum.outer(numbers, numbers), together) @ np.array(likes) / named
-
-    def best(own: int) -> tuple[float, int]:
-        values = math.comb(own, together)
-        share = float(told[min(own, told.size - 1)])
-
-        def noise(many: int) -> float:
-            return _variance(named + values, values, many, as_float(epsilon), share / 2) / share**2
-
-        many = chosen or _lowest(noise, 1, named)
-        return noise(many), many
-
-    noises = {own: best(own)[0] for own in [kept] * bool(kept) or range(together, min(most, told.size - 1) + 1)}
-    least = (1 + FLAT) * min(noises.values())
-    own = max(own for own, noise in noises.items() if noise <= least)
-    return own, best(own)[1]
+    median = int(np.searchsorted(np.cumsum(likes), MEDIAN))
+    own = kept or max(together, min(median, most, pool))
+    values, named = math.comb(own, together), math.comb(pool, together)
+    held = binom(np.minimum(np.arange(len(likes)), own), together) @ np.array(likes)
+    share = max(float(held), 1e-9) / named
+    return own, chosen or best_subset(named + values, own=values, epsilon=epsilon, share=share / 2)
 
 
 def kept_pair_shares(block: BlockParameters, kept: int) -> Floats:

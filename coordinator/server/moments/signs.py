@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import bdtrc
+from scipy.special import betainc
 
-from coordinator.protocol.arrays import Floats
+from coordinator.protocol.arrays import Floats, Ints
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.channels import choice_channel
 from coordinator.server.moments.counts import hypergeometric_masses
@@ -75,9 +75,14 @@ def _best_sums(pool: int, items: int, rated: int, vectors: int) -> Floats:
 def _best_of(own: int, vectors: int) -> Floats:
     """Return the expected sum of the s largest of m absolute sums of ``own`` fair signs, s = 1 to m."""
     values = np.arange(own % 2, own + 1, 2)
-    tail = np.minimum(1.0, 2 * bdtrc((own + values) // 2 - 1, own, 0.5)) * (values > 0)
+    tail = np.minimum(1.0, 2 * _more((own + values) // 2 - 1, own, 0.5)) * (values > 0)
     steps = np.diff(values, prepend=0)  # E[sum of s largest] = sum over levels of E[min(s, how many reach the level)]
     more = np.arange(vectors)[:, None]
-    reach = bdtrc(more, vectors, tail[None, :])  # P(more than j sums reach the level)
+    reach = _more(more, vectors, tail[None, :])  # P(more than j sums reach the level)
     found: Floats = np.cumsum(reach @ steps)
     return found
+
+
+def _more(count: Ints, many: int, chance: Floats | float) -> Floats:
+    """Return P(a binomial count is larger), for counts from -1 on."""
+    return np.where(count < 0, 1.0, betainc(np.maximum(count + 1, 1), many - count, chance))

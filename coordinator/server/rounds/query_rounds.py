@@ -9,7 +9,9 @@ from coordinator.protocol.admitted import Own
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import BlindrecError, LedgerError, LostError, PolicyError
 from coordinator.protocol.messages import Model
+from coordinator.protocol.subset_form import PADDED
 from coordinator.server.decoding.posterior import Posterior
+from coordinator.server.decoding.public_counts import PublicCounts
 from coordinator.server.decoding.told_ratings import Curator
 from coordinator.server.design import Decoding, PoolDesign
 from coordinator.server.rounds.asking import Rested, complaint_about, in_a_line, next_ask, whose
@@ -63,8 +65,12 @@ class Learner:
         The design that reads estimates of every item from the answers, if they allow it.
     confidence : float
         Probability that all decided labels are to be right.
+    assume_malicious : float
+        Share of liars that decided labels must withstand.
     own : Own or None
         The experimenter's own mechanism, if the run has one; every process of the run admits it.
+    public : PublicCounts or None
+        What people like whose ratings are public, if it is weighed with what devices tell by sets.
     """
 
     clusters: int
@@ -72,7 +78,9 @@ class Learner:
     curator: Curator | None = None
     design: PoolDesign | None = None
     confidence: float = 0.95
+    assume_malicious: float = 0.0
     own: Own | None = None
+    public: PublicCounts | None = None
 
     def checked(self, ask: Ask | None, policy: Policy, state: ServerState) -> Ask | None:
         """Return a round whose answers can be read.
@@ -95,8 +103,12 @@ class Learner:
     def learn(self, state: ServerState) -> tuple[Model, Posterior | None]:
         """Return the item model after all rounds, and its posterior if there are estimates."""
         if self.design is None or self.decoder != POSTERIOR:
-            return learn(state, Decoding(clusters=self.clusters, decoder=self.decoder, curator=self.curator)), None
-        posterior, told = beliefs(state, self.design, clusters=self.clusters, failure=1 - self.confidence)
+            model = learn(state, Decoding(clusters=self.clusters, decoder=self.decoder, curator=self.curator))
+            if self.public is not None:
+                model = self.public.weighed(model, int(state.asked[-1].query.parameters[PADDED]))
+            return model, None
+        failure, liars = 1 - self.confidence, self.assume_malicious
+        posterior, told = beliefs(state, self.design, clusters=self.clusters, failure=failure, assume_malicious=liars)
         return posterior.model(told, self.clusters), posterior
 
 

@@ -67,7 +67,9 @@ class Fixed:
         number, answers = len(state.asked), self.setting.answers_per_device * state.devices
         if number == self.rounds:
             return None
-        return self.setting.ask(state, users=(number + 1) * answers // self.rounds - number * answers // self.rounds)
+        users = (number + 1) * answers // self.rounds - number * answers // self.rounds
+        pool = self.setting.pools[number % len(self.setting.pools)] if self.setting.pool_size else None
+        return self.setting.ask(state, users=users, pool=pool)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,7 @@ import numpy as np
 from actors.ratings import StoredRatings
 from coordinator.protocol.messages import Model
 from coordinator.protocol.own import Mechanism
+from coordinator.protocol.public_features import typical_error
 from coordinator.server.rounds.state import ServerState
 from coordinator.server.server_half import GROUPS
 from scenarios.compare import laws
@@ -69,8 +70,7 @@ class Local(Row):
         """Let devices answer, or draw the sum of their answers; rank items by what that tells."""
         few = asked.users <= asked.wanted.devices
         model = self.answered(world, asked) if few else self.drawn(world, asked)
-        noise = float(np.median(model.error))  # infinite where a user's own class does not know it
-        return Advised.noisy(model.score, noise if np.isfinite(noise) else 0.0, DEVICES if few else AGGREGATE)
+        return Advised.noisy(model.score, typical_error(model.error), DEVICES if few else AGGREGATE)
 
     def answered(self, world: World, asked: Asked) -> Model:
         """Return the model that is learned from devices: through rounds, the ledger and everybody's own coins."""

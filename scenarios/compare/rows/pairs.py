@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from actors.near import public_order
 from coordinator.protocol.arrays import Floats2
+from coordinator.protocol.public_features import LEAST, typical_error
 from scenarios.compare.group_laws import group_counts
 from scenarios.compare.row import AGGREGATE, DEVICES, Advised, Asked
 from scenarios.compare.rows.local import Local
@@ -22,7 +24,7 @@ class Paired(Local):
         """Let devices answer, or draw the sums of their answers; devices apply what follows to their own likes."""
         few = asked.users <= asked.wanted.devices
         model = self.answered(world, asked) if few else self.drawn(world, asked)
-        noise, simulated = float(np.median(model.error)), DEVICES if few else AGGREGATE
+        noise, simulated = typical_error(model.error), DEVICES if few else AGGREGATE
         if (near := model.near) is None:
             return Advised.noisy(model.score, noise, simulated)
         popularity = model.score - model.score.max() - 1
@@ -33,7 +35,10 @@ class Paired(Local):
             found[:, near.pool] = inside
             return found
 
-        return Advised(popularity=model.score, floor=1e-6, noise=noise, scorer=scores, simulated=simulated)
+        order = public_order(near, model.score)
+        return Advised(
+            popularity=model.score, floor=LEAST, noise=noise, scorer=scores, order=order, simulated=simulated
+        )
 
 
 ROWS = (Paired("pairs", 50, "pairs", group_counts, lambda told, _: {"counted_group": told.counted}),)
