@@ -30,13 +30,13 @@ def audit(
     confidence: Annotated[float, typer.Option(help="Probability that all lower bounds hold.")] = 0.999,
     json: Annotated[str | None, typer.Option(help="File for the JSON result, or - for standard output.")] = None,
 ) -> None:
-    """Attack a mechanism's real releases: epsilon claimed, exact and measured; exit code 2 if more than claimed leaks.
+    """Attack a mechanism's real releases: epsilon claimed, exact and measured; exit code 2 if more leaks.
 
     Two inputs that are told apart best are given to devices by a fair coin; what they release, also asked again, beside
     devices whose inputs are known, and over several rounds, is held against what is claimed.
     """
-    from scenarios.audit.audits import all_audits  # noqa: PLC0415 (as in other commands)
-    from scenarios.audit.audits import audit as audit_one  # noqa: PLC0415
+    from scenarios.audit.audits import all_audits
+    from scenarios.audit.audits import audit as audit_one
 
     check_target(json)
     told = named(setting or [])
@@ -73,7 +73,14 @@ def nats(value: float | None) -> str:
 def show(console: Console, found: list[Audit]) -> None:
     """Print a table with a row for each mechanism."""
     rows = [
-        [one.design, nats(one.claimed), nats(one.exact), nats(one.measured), _strongest(one), "yes" if one.held else "NO"]
+        [
+            one.design,
+            nats(one.claimed),
+            nats(one.exact),
+            nats(one.measured),
+            _strongest(one),
+            "yes" if one.held else "NO",
+        ]
         for one in found
     ]
     columns = ["mechanism", "claimed", "exact", "measured, at least", "by attack", "held"]
