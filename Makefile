@@ -8,7 +8,7 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 # Many images set it. Then each of a thousand processes would compile pandas and other packages again, for two seconds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test checks-and-cluster cluster-tests golden-tests other-tests check docs fix bench figures clean
+.PHONY: demo test checks-and-cluster cluster-tests golden-tests other-tests browser-test check docs fix bench figures clean
 
 demo: $(VENV)/.runtime            ## set up, then run the main job on an embedded default
 	$(ENV) $(BIN)/blindrec demo
@@ -29,6 +29,10 @@ golden-tests: $(VENV)/.dev        ## run before the others, because they compile
 # Neighbouring tests go to the same process, so that what a module prepares is prepared once
 other-tests: golden-tests         ## all others, on two processes of one thread each, with less priority than Ray
 	$(ENV) $(ONE_THREAD) nice -n 19 $(BIN)/python -m pytest -m "not cluster" --ignore=tests/test_golden.py -n 2 --dist worksteal
+
+# Debian and Ubuntu have it as a package: `apt-get install chromium`. Without it these tests are skipped, and say so.
+browser-test: $(VENV)/.dev        ## a report in headless Chromium: no request, no complaint, prints, fits 1200 and 400 pixels
+	$(BIN)/python -m pytest -m browser -rs tests/scenarios/pages/test_in_browser.py
 
 check: docs                       ## all but the tests; also before a commit, by .pre-commit-config.yaml
 	$(BIN)/ruff format --check .

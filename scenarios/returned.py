@@ -84,9 +84,20 @@ class Result(Mapping[str, Any]):
         pictures[of or next(iter(pictures))].draw(figure)
         return figure.axes[0]
 
-    def flat(self) -> dict[str, float | str]:
-        """Return the result as one level of numbers and texts by stable dotted names, as tracking tools log it."""
-        return flat(self._record)
+    def flat(self, *, texts: bool = True) -> dict[str, Any]:
+        """Return the result as one level of numbers and texts by stable names, as tools that track experiments log it.
+
+        Parameters
+        ----------
+        texts : bool
+            Whether texts stand in it, or numbers only.
+
+        Returns
+        -------
+        dict
+            See `scenarios.report.flattening.flat`.
+        """
+        return {name: value for name, value in flat(self._record).items() if texts or not isinstance(value, str)}
 
     def _repr_html_(self) -> str:
         return f"<p>{html.escape(repr(self))}</p>{self.frame().to_html(index=False, max_rows=_MOST_ROWS)}"

@@ -2,6 +2,7 @@
 
 `reference` is the oracle in plain Python, `statistical` holds error radii, `worlds` builds the project's objects,
 `runs` starts small scenarios and commands, `squares` is the smallest sweep,
+`layout` finds what cannot be read in a picture,
 `boundary` knows what may cross it, `tiers` builds private devices,
 `mortal` has processes that die, `deaf` a keeper that some cannot reach,
 `forging` makes messages that nothing has checked, `nasty` the values in them,
@@ -11,7 +12,8 @@
 `foreign_jobs` runs of them,
 `liars` has mechanisms that spend more than they say, `contracts` what every mechanism must hold,
 `own_pages` are pages that build something of one's own,
-`page_proof` reads a report for what its numbers come from, `chromium` looks at it,
+`page_subjects` are results of all families, `page_proof` reads a report for where its numbers come from, and
+`chromium` looks at it,
 `exact_information` enumerates a `tiny_model`: no bound on what an answer tells may lie below it.
 """
 
@@ -66,6 +68,7 @@ for shared in (
     "worlds",
     "runs",
     "squares",
+    "layout",
     "boundary",
     "tiers",
     "completions",
@@ -89,6 +92,7 @@ for shared in (
     "foreign_jobs",
     "own_pages",
     "page_proof",
+    "page_subjects",
     "chromium",
 ):
     _share(shared)
@@ -204,3 +208,19 @@ def lent(ray_session: OnRay, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("scenarios.places.cluster._require_none_here", lambda: None)
     monkeypatch.setattr("scenarios.places.cluster._start", lambda _: None)
     monkeypatch.setattr("ray.shutdown", lambda: None)
+
+
+@pytest.fixture(scope="session")
+def subjects(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Results of every family, for reports."""
+    from page_subjects import made  # noqa: PLC0415 (importable only since the loop above)
+
+    return made(tmp_path_factory.mktemp("results"))
+
+
+@pytest.fixture(scope="session")
+def page(subjects: list[Path]) -> str:
+    """One report of all of them."""
+    from scenarios.pages.page import report_of  # noqa: PLC0415 (not needed by most tests)
+
+    return report_of(subjects)

@@ -28,7 +28,8 @@ NAMES = re.compile(r"SHA-256|sha256|at 10|top 10|top 50|Theorem 3\.5|Figure [12]
 
 def tree_of(page: str) -> Trees.Element:
     """Parse a page; whatever is not valid HTML raises."""
-    return html5lib.HTMLParser(strict=True, namespaceHTMLElements=False).parse(page)
+    found: Trees.Element = html5lib.HTMLParser(strict=True, namespaceHTMLElements=False).parse(page)
+    return found
 
 
 def words_of(one: Trees.Element) -> str:
@@ -91,7 +92,7 @@ def says(told: str, value: Any) -> bool:
     if not NUMBER.fullmatch(told.removesuffix(" %")):
         return False
     exact = float(told.removesuffix(" %").replace(",", "")) / (100 if percent else 1)
-    return abs(exact - value) <= (0.000501 if percent else 0.000501 * abs(value))
+    return bool(abs(exact - value) <= (0.000501 if percent else 0.000501 * abs(value)))
 
 
 def _is_belief(told: str, kind: str, prior: float, epsilon: float) -> bool:
@@ -113,7 +114,7 @@ def _other(one: Trees.Element, documents: Mapping[str, Any]) -> bool:
 
 def _loose(one: Trees.Element) -> Iterator[str]:
     """Texts outside of what names its place: results' names and scenarios may hold digits."""
-    own = not isinstance(one.tag, str) or one.tag in {"data", "style", "title", "svg", f"{SVG}svg"}
+    own = one.tag in {"data", "style", "title", "svg", f"{SVG}svg"}
     own = own or one.get("class") in {"subject", "scenario"} or one.tag == "meta"
     if not own:
         if one.text:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -49,11 +49,10 @@ def _mark(row: Mapping[str, Any], name: str, told: str, look: str) -> Mark:
     return Mark(row["recommender"], told, value, look, max(row["loss"] - 2 * reach, 0.0), row["loss"] + 2 * reach)
 
 
-def _size(rows: Any) -> str:
-    row = rows[0]
+def _size(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return what is the same in all rows."""
+    names = (("T", "rounds"), ("steps", "steps"), ("seeds", "seeds"))
     told = [
-        f"{symbol} = {row[name]:,}"
-        for symbol, name in (("T", "rounds"), ("steps", "steps"), ("seeds", "seeds"))
-        if name in row
+        f"{word} = {rows[0][name]:,}" for word, name in names if len({row.get(name, "") for row in rows} - {""}) == 1
     ]
     return f": {', '.join(told)}" if told else ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pandas as pd
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogFormatter, LogLocator, NullFormatter, ScalarFormatter
 from matplotlib.transforms import offset_copy
 
 from coordinator.protocol.arrays import Floats
@@ -18,10 +20,16 @@ from scenarios.pictures.style import DARK, Style
 
 POINTS: Style = {"linestyle": "-"}
 """How what was measured is drawn, beside its look."""
-_CAP = 5.0
-"""Points between two intervals that would lie on each other."""
+_BETWEEN, _ASIDE = 5.0, 27.0
+"""Points between two intervals that would lie on each other, and what all of them may take together."""
+_OPEN = 1.12
+"""Times its height stands the arrow of a point whose interval is open."""
+_FEW = 200
+"""Of the largest to the smallest number on a logarithmic axis: below it, 2 and 5 have ticks, too."""
 _LINE = 0.04
 """Of the height of a panel that a line of small text needs."""
+_ROW = 0.17
+"""Inches that a row of a legend needs."""
 _LETTER, _HANDLE = 4.4, 42.0
 """Points that a letter of a legend takes, and what stands before its words."""
 
@@ -62,7 +70,8 @@ def lines(
     top : float
         Where a bar ends whose upper end is open; NaN: an arrow stands there instead.
     """
-    shifts = _shifts(points, name, x, top)
+    axes.margins(x=0.07)
+    shifts = _shifts(points, name, x, y, top)
     for (kind, label), line in points.groupby(["kind", name], sort=False):
         ordered = line.sort_values(x)
         how = dict(style(str(kind), str(label)))
@@ -75,7 +84,7 @@ def lines(
         drawn = axes.errorbar(ordered[x], height, yerr=spans, elinewidth=1, **how).get_children()
         opened = np.isnan(high) & np.isfinite(low)
         arrow: dict[str, Any] = {"marker": "^", "color": how.get("color"), "markersize": 4, "linestyle": ""}
-        drawn += axes.plot(ordered[x][opened], 1.12 * height[opened], **arrow)
+        drawn += axes.plot(ordered[x][opened], _OPEN * height[opened], **arrow)
         shift(drawn, axes, x=shifts[str(kind), str(label)])
 
 
@@ -86,18 +95,47 @@ def shift(drawn: Iterable[Artist], axes: Axes, *, x: float = 0.0, y: float = 0.0
         artist.set_transform(aside)
 
 
-def _shifts(points: pd.DataFrame, name: str, x: str, top: float) -> dict[tuple[str, str], float]:
-    """Return how far every line stands from its place [points]: 0 for all, unless intervals would lie on each other."""
+def _shifts(points: pd.DataFrame, name: str, x: str, y: str, top: float) -> dict[tuple[str, str], float]:
+    """Return how far every line stands from its place [points]: 0, unless its intervals would lie on another's."""
     barred = points[points[["low", "high"]].notna().any(axis=1)]
-    keys = [(str(kind), str(label)) for kind, label in barred[["kind", name]].drop_duplicates().itertuples(index=False)]
-    low, high = barred["low"].fillna(-math.inf), barred["high"].fillna(math.inf if math.isnan(top) else top)
-    crowded = any(
-        len(here) > 1 and bool((ends["low"].iloc[1:].to_numpy() <= ends["high"].cummax().iloc[:-1].to_numpy()).any())
-        for _, here in barred.assign(low=low, high=high).groupby(x)
-        for ends in [here.sort_values("low")]
-    )
-    middle = (len(keys) - 1) / 2
-    return {key: crowded * _CAP * (place - middle) for place, key in enumerate(keys)}
+    ends = {"low": barred["low"].fillna(barred[y]), "high": barred["high"].fillna(top).fillna(_OPEN * barred[y])}
+    apart: list[list[tuple[str, str]]] = []
+    every = {
+        (str(kind), str(label)): rows
+        for (kind, label), rows in barred.assign(**ends).groupby(["kind", name], sort=False)
+    }
+    for key, rows in every.items():
+        touched = [group for group in apart if any(_touch(rows, every[other], x) for other in group)]
+        apart = [group for group in apart if group not in touched] + [[*chain(*touched), key]]
+    return {
+        key: min(_BETWEEN, _ASIDE / len(group)) * (place - (len(group) - 1) / 2)
+        for group in apart
+        for place, key in enumerate(group)
+    }
+
+
+def _touch(one: pd.DataFrame, other: pd.DataFrame, x: str) -> bool:
+    both = one.merge(other, on=x)
+    return bool(((both["low_x"] <= both["high_y"]) & (both["low_y"] <= both["high_x"])).any())
+
+
+def covering(points: pd.DataFrame, kind: str, name: str, values: str) -> dict[tuple[str, str], int]:
+    """Return for every line (kind, name) without intervals how many later ones of its kind coincide with it."""
+    bare = points[points["low"].isna()]
+    lines = {
+        (str(one), str(label)): line.sort_values("x")[values].to_numpy(np.float64)
+        for (one, label), line in bare.groupby([kind, name], sort=False)
+    }
+    keys = list(lines)
+    return {
+        key: sum(other[0] == key[0] and np.array_equal(lines[other], lines[key]) for other in keys[place + 1 :])
+        for place, key in enumerate(keys)
+    }
+
+
+def broad(linewidth: float, above: int) -> Style:
+    """Return how a line is drawn that so many others cover: it shows below them."""
+    return {"linewidth": linewidth + 3 * above, "alpha": 0.5} if above else {"linewidth": linewidth}
 
 
 def ticks(axes: Axes, values: Floats | pd.Series[float], *, logarithmic: bool = True) -> None:
@@ -112,9 +150,25 @@ def ticks(axes: Axes, values: Floats | pd.Series[float], *, logarithmic: bool = 
 
 
 def finished(axes: Axes, title: str, **words: Any) -> None:
-    """Give a panel its title and the words of its axes."""
+    """Give a panel its title and the words of its axes, and numbers that can be read; all is drawn, scales are set."""
     axes.set(**words)
     axes.set_title(title)
+    for axis, (low, high) in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):
+        if axis.get_scale() == "log" and not isinstance(axis.get_major_locator(), FixedLocator):
+            few = max(low, high) < _FEW * min(low, high)
+            axis.set_major_locator(LogLocator(subs=(1, 2, 5) if few else (1,)))
+            axis.set_minor_formatter(NullFormatter())
+        if isinstance(axis.get_major_formatter(), (LogFormatter, ScalarFormatter)):
+            axis.set_major_formatter(FuncFormatter(lambda value, _: readable(value)))
+
+
+def readable(value: float) -> str:
+    """Return a number of an axis: with commas, or as a power of ten from a million on."""
+    if 1e-3 <= abs(value) < 1e6 or not value:
+        return f"{value:,.6g}"
+    exponent = math.floor(math.log10(abs(value)) + 1e-9)
+    digits = f"{value / 10**exponent:.4g}"
+    return f"$10^{{{exponent}}}$" if digits == "1" else f"${digits}\\times10^{{{exponent}}}$"
 
 
 def explained(axes: Axes, styles: Mapping[str, Style], drawn: Sequence[str]) -> None:
@@ -135,7 +189,7 @@ def beside(axes: Axes, named: Mapping[str, float]) -> None:
 
 
 def legend(figure: Figure) -> None:
-    """Explain everything that is named in any panel, once, below all of them."""
+    """Explain everything that is named in any panel, once, below all of them; the figure grows by that."""
     named = [pair for axes in figure.axes for pair in zip(*axes.get_legend_handles_labels(), strict=True)]
     handles = {label: handle for handle, label in reversed(named)}
     if handles:
@@ -143,3 +197,4 @@ def legend(figure: Figure) -> None:
         widest = _HANDLE + _LETTER * max(map(len, labels))
         columns = max(1, min(len(labels), int(72 * figure.get_figwidth() / widest)))
         figure.legend([handles[one] for one in labels], labels, loc="outside lower center", ncols=columns)
+        figure.set_figheight(figure.get_figheight() + 0.1 + _ROW * -(-len(labels) // columns))

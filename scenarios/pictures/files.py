@@ -32,7 +32,7 @@ def draw_worth(record: Mapping[str, Any], figure: Figure) -> None:
     rows = pd.DataFrame(record["worth"]).assign(epsilon=lambda table: table["epsilon"].astype(float))
     low, high = (rows[name].to_numpy(np.float64) for name in ("people_low", "people_high"))
     axes.fill_between(
-        rows["epsilon"], low, high, color=look(0)["color"], alpha=0.15, linewidth=0, label="within what was measured"
+        rows["epsilon"], low, high, color=look(0)["color"], alpha=0.15, linewidth=0, label="where measured numbers lie"
     )
     axes.plot(rows["epsilon"], rows["people"], **look(0), label="set: 95 % of plain popularity")
     axes.plot(

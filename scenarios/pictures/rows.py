@@ -22,8 +22,10 @@ LOOKS: Mapping[str, Style] = {
     CHANCE: {"marker": "x", "color": DARK, "markersize": 5},
 }
 """What marks look like, by what a number is."""
-_BETWEEN = 5.0
+_BETWEEN = 6.0
 """Points between the marks of a row."""
+_HIGH = 15.0
+"""Points that a row of one mark takes."""
 
 
 class Mark(NamedTuple):
@@ -34,7 +36,7 @@ class Mark(NamedTuple):
     row : str
         What it is of.
     told : str
-        What it is, in the legend's words.
+        What it is, in the legend's words; empty where the row says it.
     value : float or None
         Nothing is drawn where it is None, or no finite number.
     look : str
@@ -63,7 +65,14 @@ def interval(record: Mapping[str, Any], name: str) -> tuple[float | None, float 
 
 
 def draw_rows(
-    figure: Figure, marks: Sequence[Mark], *, title: str, words: str, logarithmic: bool = False, share: bool = False
+    figure: Figure,
+    marks: Sequence[Mark],
+    *,
+    title: str,
+    words: str,
+    logarithmic: bool = False,
+    share: bool = False,
+    line: tuple[str, float] | None = None,
 ) -> None:
     """Draw marks into an empty figure, a row for each thing; those of a row stand one below the other.
 
@@ -78,20 +87,24 @@ def draw_rows(
         Whether the axis is.
     share : bool
         Whether it goes from 0 to 1.
+    line : (str, float), optional
+        What goes down through all rows, and where.
     """
     rows = list(dict.fromkeys(mark.row for mark in marks))
     most = max(sum(mark.row == row for mark in marks) for row in rows)
-    inches = 1.3 + len(rows) * max(0.26, (most + 1) * _BETWEEN / 72)
+    inches = 0.85 + len(rows) * ((most - 1) * _BETWEEN + _HIGH) / 72
     (axes,) = panels(figure, 1, size=(7.2, inches))
+    if line:
+        axes.axvline(line[1], color=DARK, linestyle="--", linewidth=1, label=line[0])
     drawn: set[str] = set()
     for place, row in enumerate(rows):
         mine = [mark for mark in marks if mark.row == row]
         for turn, mark in enumerate(mine):
-            told = None if mark.told in drawn else mark.told
+            told = None if mark.told in drawn else mark.told or None
             _draw(axes, mark, place, _BETWEEN * ((len(mine) - 1) / 2 - turn), told)
             drawn.add(mark.told)
     axes.set_yticks(range(len(rows)), rows)
-    axes.set_ylim(len(rows) - 0.4, -0.6)
+    axes.set_ylim(len(rows) - 0.5, -0.5)
     if logarithmic:
         axes.set_xscale("log")
     elif share:
@@ -102,10 +115,13 @@ def draw_rows(
 
 def _draw(axes: Axes, mark: Mark, place: int, above: float, told: str | None) -> None:
     how: dict[str, Any] = {"linestyle": "", **LOOKS[mark.look]}
+    if (mark.low, mark.high) == (None, None):
+        shift(axes.plot([mark.value], [place], label=told, **how), axes, y=above)
+        return
     ends = ((mark.low, "<"), (mark.high, ">"))
     spans = [[0.0 if end is None else abs(mark.value - end)] for end, _ in ends]
     drawn = axes.errorbar([mark.value], [place], xerr=spans, elinewidth=1, label=told, **how).get_children()
-    for open_to in (marker for end, marker in ends if end is None and (mark.low, mark.high) != (None, None)):
+    for open_to in (marker for end, marker in ends if end is None):
         drawn += axes.plot([mark.value], [place], **{**how, "marker": open_to, "markersize": 8, "mfc": "none"})
     shift(drawn, axes, y=above)
 
@@ -117,6 +133,11 @@ def setting_of(record: Mapping[str, Any]) -> str:
         for name, symbol, unit in (("items", "N = ", ""), ("rated", "w = ", ""), ("users", "", "users"))
         if isinstance(value := record.get(name), int)
     ]
-    if (epsilon := record.get("epsilon")) is not None:
-        told.append(f"epsilon {epsilon}" if isinstance(epsilon, str) else f"epsilon {epsilon:g} nats")
+    if record.get("epsilon") is not None:
+        told.append(epsilon_told(record["epsilon"]))
     return ", ".join(told)
+
+
+def epsilon_told(epsilon: float | str) -> str:
+    """Return an epsilon of a record with its unit."""
+    return f"epsilon {epsilon}" if isinstance(epsilon, str) else f"epsilon {epsilon:.4g} nats"

@@ -71,7 +71,7 @@ def draw_losses(rounds: pd.DataFrame, heading: str, figure: Figure) -> None:
     losses = rounds.assign(loss=(~rounds["liked"].astype(bool)).groupby(rounds["client"], sort=False).cumsum())
     for place, (client, mine) in enumerate(losses.groupby("client", sort=False)):
         how: dict[str, Any] = (
-            {"color": colour(place), "label": f"client {client}"} if named else {"color": GREY, "linewidth": 0.7}
+            {"color": colour(place), "label": str(client)} if named else {"color": GREY, "linewidth": 0.7}
         )
         axes.plot(mine["round"] + 1, mine["loss"], drawstyle="steps-post", **how)
     if not named:

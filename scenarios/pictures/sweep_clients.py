@@ -12,7 +12,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from coordinator.server.online.recommenders import compared_in, recommender_of
-from scenarios.pictures.drawing import finished, legend, panels
+from scenarios.pictures.drawing import broad, covering, finished, legend, panels
 from scenarios.pictures.picture import Picture
 from scenarios.pictures.sweep_online import look_of
 
@@ -69,15 +69,17 @@ def draw_clients(summary: Mapping[str, Any], points: pd.DataFrame, figure: Figur
     left.set_yticks([-float(place) for place in range(len(names))], names)
     told = f"{summary['distinct_clients']} clients, paired, 95 % intervals"
     finished(left, told, xlabel="loss less random's expected loss [% of rounds]")
+    covered = covering(lines, "kind", "recommender", "x")
     for right in others:
         for (name, kind), line in lines.groupby(["recommender", "kind"], sort=False):
-            told = f"{name}, {'epsilon, proved' if kind == 'proved' else 'exact loss in the run'}"
+            told = f"{name}, {'epsilon as proved' if kind == 'proved' else 'exact loss in the run'}"
             how: dict[str, Any] = {
                 "linestyle": "--" if kind == "proved" else "-",
                 "drawstyle": "steps-post",
                 "markevery": [-1],
             }
+            how |= broad(1.3, covered[str(kind), str(name)])
             right.plot(line["x"], line["y"], **how, **look_of(str(name)), label=told)
-        finished(right, "", xlabel="privacy loss [nats]", ylabel="share of clients with at most that")
         right.set_xscale("log")
+        finished(right, "", xlabel="privacy loss [nats]", ylabel="share of clients with at most that")
         legend(figure)

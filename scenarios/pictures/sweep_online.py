@@ -6,12 +6,11 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
-import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
 from coordinator.server.online.recommenders import found
-from scenarios.pictures.drawing import explained, finished, legend, lines, panels, ticks
+from scenarios.pictures.drawing import broad, covering, explained, finished, legend, lines, panels, ticks
 from scenarios.pictures.online_points import AGAINST, BOUND, EXACT, LOWER, MEASURED, OWN, points_of
 from scenarios.pictures.picture import Picture
 from scenarios.pictures.style import Style, look
@@ -47,7 +46,7 @@ def draw_axes(summary: Mapping[str, Any], points: pd.DataFrame, figure: Figure) 
     every = panels(figure, len(names), across=2 if len(names) in (2, 4) else 3, size=(4.6, 4.0))
     for place, (axes, name) in enumerate(zip(every, names, strict=True)):
         panel, mine = summary["panels"][name], points[points["axis"] == name]
-        lines(axes, mine, partial(_style, _hidden(mine)), name="recommender")
+        lines(axes, mine, partial(_style, covering(mine, "kind", "recommender", "y")), name="recommender")
         ticks(axes, mine["x"])
         axes.set_yscale("log")
         told = "privacy loss [nats]" if panel["epsilon"] else "disliked recommendations"
@@ -56,26 +55,9 @@ def draw_axes(summary: Mapping[str, Any], points: pd.DataFrame, figure: Figure) 
     _explain(figure, points)
 
 
-def _style(hidden: Mapping[tuple[str, str], int], kind: str, recommender: str) -> Style:
-    """Return the style of a line; a broad one shows below those that coincide with it."""
+def _style(covered: Mapping[tuple[str, str], int], kind: str, recommender: str) -> Style:
     style = {"linewidth": 1.2, **look_of(recommender), **_STYLES[kind]}
-    above = hidden[kind, recommender]
-    if above and kind in (MEASURED, AGAINST):
-        style.update(linewidth=style["linewidth"] + 3 * above, alpha=0.5)
-    return style
-
-
-def _hidden(points: pd.DataFrame) -> dict[tuple[str, str], int]:
-    """Return for every line (kind, recommender) how many later ones of its kind coincide with it."""
-    lines = {
-        (str(kind), str(recommender)): line.sort_values("x")["y"].to_numpy(np.float64)
-        for (kind, recommender), line in points.groupby(["kind", "recommender"], sort=False)
-    }
-    keys = list(lines)
-    return {
-        key: sum(other[0] == key[0] and np.array_equal(lines[other], lines[key]) for other in keys[place + 1 :])
-        for place, key in enumerate(keys)
-    }
+    return {**style, **broad(style["linewidth"], covered.get((kind, recommender), 0))}
 
 
 def look_of(recommender: str) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 
 from scenarios.pictures.drawing import POINTS, explained, finished, legend, lines, panels, ticks
 from scenarios.pictures.picture import Picture
+from scenarios.pictures.rows import setting_of
 from scenarios.pictures.style import DARK, Style, look
 
 _NAMES = {"items": "items N", "rated": "rated items w", "epsilon": "epsilon [nats]"}
@@ -54,18 +55,22 @@ def draw_users(record: Mapping[str, Any], points: pd.DataFrame, figure: Figure) 
     names, criteria = (list(dict.fromkeys(points[column])) for column in ("axis", "criterion"))
     pairs = [(criterion, name) for criterion in criteria for name in names]
     every = panels(figure, len(pairs), across=max(len(names), min(len(pairs), 2)))
+    measured = points.loc[points["kind"] == "measured", "label"]
+    looks = {label: look(place) for place, label in enumerate(dict.fromkeys(measured))}
     for axes, (criterion, name) in zip(every, pairs, strict=True):
         chosen = points[(points["axis"] == name) & (points["criterion"] == criterion)]
-        _panel(axes, chosen, most=record["most_users"])
+        _panel(axes, chosen, looks, most=record["most_users"])
         success = _SUCCESS[criterion].format(record["share"])
+        ticks(axes, chosen["x"])
         finished(axes, f"{success}, half of the seeds", xlabel=_NAMES[name], ylabel="users U*")
+    same = {one: {str(row[one]): row[one] for row in record["settings"]} for one in ("items", "rated", "epsilon")}
+    figure.suptitle(setting_of({name: next(iter(found.values())) for name, found in same.items() if len(found) == 1}))
     legend(figure)
 
 
-def _panel(axes: Axes, points: pd.DataFrame, *, most: int) -> None:
+def _panel(axes: Axes, points: pd.DataFrame, looks: Mapping[str, Style], *, most: int) -> None:
     """Draw medians with intervals; where the median was not reached, a hollow triangle at the most users."""
     measured = points[points["kind"] == "measured"]
-    looks = {label: look(place) for place, label in enumerate(dict.fromkeys(measured["label"]))}
 
     def style(kind: str, label: str) -> dict[str, Any]:
         if kind == "measured":
@@ -78,4 +83,3 @@ def _panel(axes: Axes, points: pd.DataFrame, *, most: int) -> None:
         how = {**looks[str(label)], "linestyle": "", "marker": "^", "mfc": "none"}
         axes.plot(lost["x"], [most] * len(lost), **how, label=f"{label}, not reached")
     explained(axes, _STYLES, list(points["kind"]))
-    ticks(axes, points["x"])

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from scenarios.pictures.drawing import finished, panels
 from scenarios.pictures.picture import Picture
-from scenarios.pictures.rows import BESIDE, CHANCE, MEASURED, Mark, draw_rows, interval, known
+from scenarios.pictures.rows import BESIDE, CHANCE, MEASURED, Mark, draw_rows, epsilon_told, interval, known
 from scenarios.pictures.style import look
 
 
@@ -30,15 +30,14 @@ def pictures(record: Mapping[str, Any], tables: Mapping[str, pd.DataFrame]) -> I
         draw = partial(draw_rows, marks=marks, title=heading, words="share", share=True)
         yield Picture("advice", "What recommendations are worth", alt, draw)
     if "iterations" in tables:
-        alt = "The server's objective, falling over the EM iterations."
+        alt = "The server's objective over the EM iterations; it rises where more releases are to be explained."
         yield Picture(
             "iterations", "How the model was fitted", alt, partial(draw_iterations, tables["iterations"], heading)
         )
 
 
 def _epsilon(record: Mapping[str, Any]) -> str:
-    epsilon = record.get("epsilon")
-    return "" if epsilon is None else f", epsilon {epsilon:g} nats"
+    return "" if record.get("epsilon") is None else f", {epsilon_told(record['epsilon'])}"
 
 
 def _errors(record: Mapping[str, Any]) -> list[Mark]:
@@ -47,7 +46,7 @@ def _errors(record: Mapping[str, Any]) -> list[Mark]:
         "public users alone": ("rmse_public_only", BESIDE),
         "items' means": ("rmse_baseline", CHANCE),
     }
-    return [Mark(row, row, record.get(name), look, *interval(record, name)) for row, (name, look) in rows.items()]
+    return [Mark(row, "", record.get(name), look, *interval(record, name)) for row, (name, look) in rows.items()]
 
 
 def _advice(record: Mapping[str, Any]) -> list[Mark]:

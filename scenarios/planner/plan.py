@@ -64,6 +64,8 @@ class DesignPlan:
         """Return the plan as `--json` prints it."""
         return {
             "target": self.target.words,
+            "items": self.world.items,
+            "rated": self.world.rated,
             "holds_for": in_words(self.world),
             "designs": self.rows,
             "bounds": self.bounds,

@@ -74,6 +74,12 @@ def check_request(tree: Any, arguments: Sequence[str], folder: Path) -> Request:
             f"out is {out}, a folder beside the job's copy of the working directory, which Ray deletes; give an "
             "absolute path on a disk of the cluster, and --json for the result here"
         )
+    figure = values.get("figure")
+    if figure is not None and not Path(figure).is_absolute():
+        raise InputError(
+            f"figure is {figure}, a file beside the job's copy of the working directory, which Ray deletes; give an "
+            "absolute path on a disk of the cluster"
+        )
     return Request(arguments=tuple(sent), data=tuple(data), out=out)
 
 

@@ -15,17 +15,17 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 from runs import Command, Ended, files_of_units, lines_of_units, planted_ratings, refused, write_movielens
-from scenarios.sweep.online_figure import draw_axes
-from scenarios.sweep.online_ratings_figure import draw_clients
 
 from coordinator.server.online.recommenders import found
 from scenarios import cli
 from scenarios.online.config import OnlineScenario
 from scenarios.online.results import record
 from scenarios.online.run import run_online
+from scenarios.pictures import online_points
+from scenarios.pictures.sweep_clients import draw_clients
+from scenarios.pictures.sweep_online import draw_axes
 from scenarios.places.in_process import InProcess
 from scenarios.store.mark import FOLDER
-from scenarios.sweep import online_points
 from scenarios.sweep.online import OnlineSweep
 from scenarios.sweep.online_axes import AXES, OnlineSetting, compared_on, parse_axes
 from scenarios.sweep.online_settings import OnlineGrid

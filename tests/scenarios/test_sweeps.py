@@ -11,14 +11,19 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from layout import faults
+from matplotlib.figure import Figure
 from rich.console import Console
 from runs import Command, lines_of_units
 
 from coordinator.protocol.errors import InputError
 from scenarios.given.endings import InterruptedRunError
+from scenarios.pictures.picture import pictures_of
+from scenarios.pictures.writing import rendered
 from scenarios.places.backends import opened
 from scenarios.places.in_process import InProcess
 from scenarios.places.on_ray import OnRay
+from scenarios.store.files import tables_in
 from scenarios.sweep.folder import Swept, claim, measure_units, swept
 from scenarios.sweep.kinds import KINDS, load_sweep, sweep_of
 
@@ -155,9 +160,16 @@ def test_the_folder_holds_units_rows_figures_and_the_result(
     rows = pd.read_csv(out / done.sweep.tables[1])
     assert len(rows) == len(done.sweep.rows(done.result)) > 0
     assert (out / done.sweep.tables[0]).exists()
-    figures = [figure for figure, *_ in done.sweep.figures(done.units, done.result)]
-    assert figures
-    assert all((out / f"{figure}.png").read_bytes().startswith(b"\x89PNG") for figure in figures)
+    pictures = pictures_of(done.sweep.family, done.result, done.drawn())
+    assert pictures
+    for picture in pictures:
+        figure = Figure()
+        picture.draw(figure)
+        assert list(faults(figure)) == []
+    assert all((out / f"{one.name}.png").read_bytes() == rendered(one, ".png") for one in pictures)
+    record = json.loads((out / "result.json").read_text())
+    again = pictures_of(done.sweep.family, record, tables_in(out))  # as a report reads a folder
+    assert [rendered(one, ".png") for one in again] == [rendered(one, ".png") for one in pictures]
 
 
 def shown(done: Swept, width: int) -> list[str]:

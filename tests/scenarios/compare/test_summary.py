@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from matplotlib.figure import Figure
 from runs import planted_ratings, write_movielens
-from scenarios.compare.figure import draw_worth
 
 from scenarios.compare.measuring import Key, Measured
 from scenarios.compare.scoring import Scored
 from scenarios.compare.settings import Comparison
-from scenarios.compare.summary import points_of, summarize
+from scenarios.compare.summary import summarize
 from scenarios.compare.worlds import table_of
+from scenarios.pictures.comparisons import draw_worth, points_of
 
 Units = dict[Key, Measured]
 
@@ -64,5 +64,5 @@ def test_the_figure_has_the_best_row_of_each_trust_model(result: dict[str, Any])
     assert points.loc[points["label"] == "two-tier", "x"].tolist() == [10]  # who is public
     figure = Figure()
     draw_worth(result, points, figure)
-    assert [axes.get_title() for axes in figure.axes] == ["epsilon 1", "epsilon inf"]
-    assert [text.get_text() for text in figure.axes[0].texts] == ["no privacy: popularity"]
+    assert [axes.get_title() for axes in figure.axes] == ["epsilon 1 nats", "epsilon inf"]
+    assert [text.get_text() for text in figure.axes[-1].texts] == ["no privacy: popularity"]

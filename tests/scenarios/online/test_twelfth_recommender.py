@@ -10,13 +10,13 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from runs import planted_ratings, write_movielens
-from scenarios.sweep.online_figure import colour_of
 
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.finding import RoomError
 from coordinator.server.online import recommenders
 from coordinator.server.online.recommenders import bounded_names, compared_in, found, recommender_of, still_names
 from scenarios.online.adversary_rows import ADVERSARIES
+from scenarios.pictures.sweep_online import look_of
 from scenarios.sweep.online_axes import AXES, compared_on
 from scenarios.sweep.online_ratings import RATINGS
 
@@ -122,15 +122,15 @@ def test_what_is_declared_of_bounds_fits_together() -> None:
         assert one.epsilon_of is None or found()[one.epsilon_of].bounded
 
 
-def test_every_recommender_has_a_colour_of_its_own() -> None:
-    assert len({colour_of(name) for name in found()}) == len(found())
-    assert colour_of("") == "black"
+def test_every_recommender_has_a_look_of_its_own() -> None:
+    assert len({(*look_of(name).values(),) for name in found()}) == len(found())
+    assert look_of("") == {"color": "black"}
 
 
-def test_colours_go_on_for_any_number(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_looks_go_on_for_any_number(monkeypatch: pytest.MonkeyPatch) -> None:
     many = {f"number {place}": None for place in range(60)}
-    monkeypatch.setattr("scenarios.sweep.online_figure.found", lambda: many)
-    assert len({colour_of(name) for name in many}) == len(many)
+    monkeypatch.setattr("scenarios.pictures.sweep_online.found", lambda: many)
+    assert len({(*look_of(name).values(),) for name in many}) == len(many)
 
 
 def test_reading_a_configuration_loads_no_numerical_library_but_numpy() -> None:

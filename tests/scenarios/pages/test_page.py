@@ -20,6 +20,13 @@ LEAST = 4.5
 
 
 @pytest.fixture(scope="module")
+def record_of(subjects: list[Path]) -> Callable[[str], Path]:
+    """The path of a result by its name."""
+    by_name = {path.name.removesuffix(".json"): path for path in subjects}
+    return lambda name: by_name[name]
+
+
+@pytest.fixture(scope="module")
 def tree(page: str) -> Trees.Element:
     """The page; the parser refuses what is not valid."""
     return tree_of(page)

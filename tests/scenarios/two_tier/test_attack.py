@@ -14,14 +14,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 from rich.console import Console
-from scenarios.sweep.two_tier_figure import draw_attack
 from statistical import rate_fits
 
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import ItemFeatures, residuals
 from coordinator.protocol.rows import Rows
+from scenarios.pictures.picture import Picture
+from scenarios.pictures.sweep_two_tier import draw_attack
+from scenarios.pictures.writing import draw
 from scenarios.report.attack_tables import attack_table, show_attack
-from scenarios.sweep.folder import draw
 from scenarios.two_tier import guessing
 from scenarios.two_tier.attack import Asked, Guessed, attack
 from scenarios.two_tier.clues import deal
@@ -177,7 +178,7 @@ def test_table_and_figure_hold_every_row(tmp_path: Path) -> None:
     rows = [one.as_json() for one in guessed().values()]
     assert json.loads(json.dumps(rows)) == rows
     kept = attack_table(rows)
-    draw(tmp_path / "attack.png", partial(draw_attack, kept))
+    draw(tmp_path / "attack.png", Picture("attack", "", "", partial(draw_attack, kept)))
     assert len(kept) == len(rows)
     assert "pmc-rr, epsilon 0.01" in set(kept["label"])
     assert (tmp_path / "attack.png").stat().st_size > 10_000

@@ -6,7 +6,6 @@ import contextlib
 import io
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from runs import planted_ratings, write_movielens
@@ -14,7 +13,7 @@ from runs import planted_ratings, write_movielens
 from coordinator.protocol.public_half import LOCAL
 from scenarios import cli
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "golden.json"
+GOLDEN = Path(__file__).parent / "golden" / "golden.json"
 RECORDS = {
     "two-tier, pmc": "pmc",
     "two-tier, laplace": "laplace",
@@ -46,10 +45,8 @@ def command(*arguments: object) -> None:
     assert not ended.value.code, said.getvalue()
 
 
-@pytest.fixture(scope="session")
-def subjects(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Paths of results of every family."""
-    folder = tmp_path_factory.mktemp("results")
+def made(folder: Path) -> list[Path]:
+    """Make them in a folder, and return their paths."""
     here = ["--backend", "inprocess"]
     block = ["--items", 12, "--rated", 4, "--epsilon", 3, "--users", 600]
     command("run", *block, "--repeat", 2, *here, "--out", folder / "run")
@@ -65,18 +62,3 @@ def subjects(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
         (folder / f"{name}.json").write_text(json.dumps(record), encoding="utf-8")
     files = [folder / f"{name}.json" for name in (*RECORDS.values(), *audits)]
     return [folder / "run", folder / "copies", folder / "compare", *files]
-
-
-@pytest.fixture(scope="session")
-def page(subjects: list[Path]) -> str:
-    """One page of all of them."""
-    from scenarios.pages.page import report_of  # noqa: PLC0415 (only these tests need it)
-
-    return report_of(subjects)
-
-
-@pytest.fixture(scope="session")
-def record_of(subjects: list[Path]) -> Any:
-    """Return the record of a result by its name."""
-    by_name = {path.name.removesuffix(".json"): path for path in subjects}
-    return lambda name: by_name[name]
