@@ -58,7 +58,26 @@ def test_a_fresh_interpreter_loads_nothing_slow(module: str, forbidden: tuple[st
 
 @pytest.mark.parametrize(
     "words",
+<<<<<<< HEAD
     ["", "run", "online", "two-tier", "resume", "demo", "data", "bounds", "plan", "check", "report", "submit", "sweep"],
+=======
+    [
+        "",
+        "run",
+        "online",
+        "two-tier",
+        "resume",
+        "demo",
+        "data",
+        "bounds",
+        "plan",
+        "check",
+        "submit",
+        "sweep",
+        "watch",
+        "fetch",
+    ],
+>>>>>>> watch
 )
 def test_help_loads_nothing_slow(words: str) -> None:
     told = f"import sys; sys.argv = ['blindrec', *{words.split()}, '--help']\n" + HELP

@@ -86,7 +86,7 @@ class Standing:
             "command": self._command(),
             "run": self.run,
             rounds: None if rounds == self.unit else f"{self.rounds:,}{of} over",
-            self.unit: f"{self.count:,} of {self.total:,}{' at most' if self.planned is None else ''}",
+            self.unit: f"{self.count:,} of {'at most ' if self.planned is None else ''}{self.total:,}",
             "answers": None if self.answers is None else f"{self.answers:,} in {rounds} that are over",
             "refused": None if self.refused is None else f"{self.refused:,}",
             "epsilon spent": None if self.epsilon is None else f"{self.epsilon:g} a device at most [nats]",

@@ -38,7 +38,7 @@ from benchmarks.pages import (
 from scenarios.cli import command_line
 from scenarios.submission.request import parsed
 
-REMOTE = ("submit", "status", "stop")
+REMOTE = ("submit", "status", "watch", "fetch", "stop")
 """Commands to a cluster's head: tests/deploy parses them."""
 TABLE = table()
 SHOWN = shown()

@@ -33,7 +33,6 @@ PATIENCE = 300.0
 RAYLET, NICE = "raylet/raylet", "RAY_worker_niceness"
 OWN = ["--design", "theirs:OUE", "--workers", "1", "--json", "-"]
 ENDLESS = ["run", "--users", "4000000000", "--items", "2000", "--workers", "1", "--metrics"]
-OFTEN = '{"metrics_report_interval_ms": 500}'
 
 
 @dataclass(frozen=True)
@@ -104,20 +103,17 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         "RAY_AUTH_TOKEN_PATH": str(place / "key"),
         "RAY_USAGE_STATS_ENABLED": "0",
     }
-    port, dashboard, client, agent = free_ports(4)
-    flags = [
-        f"--system-config={OFTEN}",
-        "--num-cpus=2",
-        "--dashboard-host=127.0.0.1",
-        "--disable-usage-stats",
-        "--node-ip-address=127.0.0.1",
-    ]
+    port, dashboard, client, *agents = free_ports(7)
+    flags = ["--num-cpus=2", "--dashboard-host=127.0.0.1", "--disable-usage-stats", "--node-ip-address=127.0.0.1"]
     ports = [f"--port={port}", f"--dashboard-port={dashboard}", f"--ray-client-server-port={client}"]
     with tempfile.TemporaryDirectory(prefix="ray") as folder, tempfile.TemporaryFile() as said:
         command = [str(Path(sys.executable).with_name("ray")), "start", "--head", "--block", f"--temp-dir={folder}"]
         # jobs must get blindrec by submission, not from the head's own path
         bare = {name: value for name, value in environment.items() if name != "PYTHONPATH"}
-        whole = [*command, *flags, *ports, f"--dashboard-agent-listen-port={agent}"]
+        bare |= {"RAY_metrics_report_interval_ms": "500", "RAY_raylet_start_wait_time_s": f"{PATIENCE:.0f}"}
+        # the node waits no more than 15 s for ports that its agents choose themselves
+        names = ("dashboard-agent-listen", "dashboard-agent-grpc", "metrics-export", "runtime-env-agent")
+        whole = [*command, *flags, *ports, *(f"--{name}-port={one}" for name, one in zip(names, agents, strict=True))]
         with subprocess.Popen(whole, stdout=said, stderr=said, env=bare, cwd=folder) as process:
             mine = psutil.Process(process.pid)
             try:

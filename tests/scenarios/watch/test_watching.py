@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,8 +13,10 @@ import pytest
 from boundary import SEED, secrets
 from runs import Command, refused
 
+from coordinator.server.rounds.tally import Tally
 from scenarios.log import strict
 from scenarios.store.mark import FOLDER, PROGRESS, read_mark
+from scenarios.store.mark import MARK as MARKED
 from scenarios.watch import looking, telling
 from scenarios.watch.job_log import MARK, taken
 from scenarios.watch.standing import Standing, duration, read_standing
@@ -49,7 +52,7 @@ def killed(blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(telling, "EVERY", 0.0)
     tell = telling.Course.tell
 
-    def twice(course: telling.Course, tally: telling.Tally) -> None:
+    def twice(course: telling.Course, tally: Tally) -> None:
         tell(course, tally)
         if tally.rounds == 2:
             raise KeyboardInterrupt
@@ -131,19 +134,19 @@ def test_a_standing_that_is_written_is_read() -> None:
     assert taken(line[:-3]) == (line[:-3], None)
     assert (
         STANDING.line()
-        == "run: 1 rounds over, 5 of 9 at most devices, 0.00 a second, 3 items undecided, time left unknown"
+        == "run: 1 rounds over, 5 of at most 9 devices, 0.00 a second, 3 items undecided, time left unknown"
     )
 
 
 def test_time_left_follows_from_the_rate_and_what_is_planned(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter([0.0, 0.0, 10.0, 20.0])
-    monkeypatch.setattr(telling.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr("scenarios.watch.telling.time.monotonic", lambda: next(clock))
     told: list[Standing] = []
     of = telling.Telling(kind="run", run="", console=None)  # type: ignore[arg-type] # nothing is printed
     monkeypatch.setattr(telling.Telling, "tell", lambda *_, **__: told.append(_[2]))
     course = telling.Course(of, 1000, "devices")
     for count, planned in ((600, 1), (700, 1), (800, None)):
-        course.tell(telling.Tally(count=count, planned=planned, rounds=count))
+        course.tell(Tally(count=count, planned=planned, rounds=count))
     assert [(one.rate, one.left) for one in told] == [(0.0, None), (10.0, 30.0), (10.0, None)]
     assert duration(30.0) == "30 s"
 
@@ -178,3 +181,14 @@ def test_errors_of_a_verbose_command_are_events(blindrec: Command, tmp_path: Pat
 def test_a_standing_has_no_seed() -> None:
     assert not [name for name in Standing.__slots__ if "seed" in name]
     assert replace(STANDING, pid=os.getpid(), born=psutil.Process().create_time()).pid == os.getpid()
+
+
+def test_a_folder_that_was_told_before_anything_was_kept_is_taken_again(
+    killed: Path, blindrec: Command, tmp_path: Path
+) -> None:
+    again = tmp_path / "again"
+    (again / FOLDER).mkdir(parents=True)
+    for name in (MARKED, PROGRESS):
+        shutil.copy(killed / FOLDER / name, again / FOLDER / name)
+    assert blindrec(*RUN, "--out", again).code == 0
+    assert not (again / FOLDER).exists()
