@@ -38,6 +38,7 @@ def plan(
     design: Annotated[str | None, typer.Option(help="Your own design, to compare: package.module:Name.")] = None,
     setting: Setting = None,
     ratings: Annotated[Path | None, typer.Option(help="Plan for the shape of a ratings file.")] = None,
+    malicious: Annotated[float | None, typer.Option(help="Share of users that lies: what designs need then.")] = None,
     cost: Annotated[bool, typer.Option("--cost", help="Time the recommended design here, and scale.")] = False,
     check: Annotated[bool, typer.Option("--check", help="Run the recommended design at the planned users.")] = False,
     repeat: Annotated[int, typer.Option(help="Seeds of the check.")] = 5,
@@ -57,6 +58,7 @@ def plan(
     from scenarios.planner.check import check_plan
     from scenarios.planner.cost import measure_cost
     from scenarios.planner.tables import show_check, show_cost, show_plan
+    from scenarios.planner.withstanding import show_withstanding, withstanding
 
     _check_counts(repeat, seed)
     check_backend(backend, workers)
@@ -76,8 +78,12 @@ def plan(
     )
     made, result = planned_for(asked)
     console = Console()
+    if malicious is not None:
+        result["withstanding"] = withstanding(made, malicious, asked.own)
     if json != STDOUT:
         show_plan(console, made, f"blindrec plan: {made.target.words}", result["not_for"])
+    if json != STDOUT and malicious is not None:
+        show_withstanding(console, result["withstanding"])
     if made.recommended is not None and made.best is not None and (cost or check):
         spent, needed = parse_epsilon(made.best["epsilon"]), made.best["users"]
         if cost:
