@@ -18,6 +18,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+from scipy.special import ndtr
 
 from coordinator.protocol.errors import InputError
 from coordinator.server.moments.signs import sign_contrast
@@ -91,8 +92,7 @@ def _rows(candidate: Candidate, row: Mapping[str, Any], target: Target, share: f
 def _pooled(scenario: Scenario, sway: Sway) -> list[tuple[int, float, Sway]]:
     """Return pools' sizes, how many times as many users they cost, and what liars do to them.
 
-    An answer about a pool of M items has the contrast c(M), and each item has M/N of the users. Levels and noise are
-    told so that all users answer about every item.
+    An answer about a pool of M items has the contrast c(M), and each item has M/N of the users.
     """
     items = scenario.items or 1
     if scenario.design != "sign" or scenario.value("vectors") != 1:
@@ -100,7 +100,11 @@ def _pooled(scenario: Scenario, sway: Sway) -> list[tuple[int, float, Sway]]:
     found = []
     for size in sorted({-(-items // many) for many in POOLS if many <= items}, reverse=True):
         rise = _contrast(scenario, size) / _contrast(scenario, items)
-        pooled = replace(sway, levels=sway.levels * rise, shift=partial(_met, sway, items, size))
+        pooled = Sway(
+            levels=sway.levels * rise,
+            deviation=sway.deviation * math.sqrt(items / size),
+            shift=partial(_met, sway, items, size),
+        )
         found.append((size, items / size / rise**2, pooled))
     return found
 
@@ -133,7 +137,8 @@ def _needed(sway: Sway, scenario: Scenario, target: Target, share: float, honest
     def wrong(users: float) -> float:
         spread = replace(sway, deviation=sway.deviation * math.sqrt(honest / users))
         count = spread.worst(share, 1, most)
-        return count * spread.passing(share, count, 1)
+        missed = ndtr(-(1 - share) * spread.gap / 2 / float(spread.deviation.mean()))
+        return float(count * spread.passing(share, count, 1) + ((scenario.items or 1) - count) * missed)
 
     sway = replace(sway, deviation=sway.deviation / math.sqrt(honest))
     users = honest / (1 - share) ** 2
