@@ -48,6 +48,7 @@ def plan(
     worth: Annotated[
         float | None, typer.Option(help="Share of plain popularity's NDCG that advice is to reach [0.95].")
     ] = None,
+    malicious: Annotated[float | None, typer.Option(help="Share of users that lies: what designs need then.")] = None,
     cost: Annotated[bool, typer.Option("--cost", help="Time the recommended design here, and scale.")] = False,
     check: Annotated[bool, typer.Option("--check", help="Run the recommended design at the planned users.")] = False,
     repeat: Annotated[int, typer.Option(help="Seeds of the check.")] = 5,
@@ -71,6 +72,7 @@ def plan(
     from scenarios.planner.check import check_plan
     from scenarios.planner.cost import measure_cost
     from scenarios.planner.tables import show_check, show_cost, show_plan
+    from scenarios.planner.withstanding import show_withstanding, withstanding
 
     _check_counts(repeat, seed)
     check_backend(backend, workers)
@@ -92,11 +94,15 @@ def plan(
     )
     made, result = planned(asked)
     console = Console()
+    if malicious is not None:
+        result["withstanding"] = withstanding(made, malicious, asked.own)
     if json != STDOUT:
         if ratings is not None:
             show_needs(console, result["worth"], result["worth_not"])
             console.print("\nand for a block model of the file's shape, to which it says nothing about lists:")
         show_plan(console, made, f"blindrec plan: {made.target.words}", result["not_for"])
+    if json != STDOUT and malicious is not None:
+        show_withstanding(console, result["withstanding"])
     if made.recommended is not None and made.best is not None and (cost or check):
         spent, needed = parse_epsilon(made.best["epsilon"]), made.best["users"]
         if cost:

@@ -58,9 +58,6 @@ def test_a_fresh_interpreter_loads_nothing_slow(module: str, forbidden: tuple[st
 
 @pytest.mark.parametrize(
     "words",
-<<<<<<< HEAD
-    ["", "run", "online", "two-tier", "resume", "demo", "data", "bounds", "plan", "check", "report", "submit", "sweep"],
-=======
     [
         "",
         "run",
@@ -72,12 +69,12 @@ def test_a_fresh_interpreter_loads_nothing_slow(module: str, forbidden: tuple[st
         "bounds",
         "plan",
         "check",
+        "report",
         "submit",
         "sweep",
         "watch",
         "fetch",
     ],
->>>>>>> watch
 )
 def test_help_loads_nothing_slow(words: str) -> None:
     told = f"import sys; sys.argv = ['blindrec', *{words.split()}, '--help']\n" + HELP

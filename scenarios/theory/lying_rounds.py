@@ -91,8 +91,9 @@ def late(scenario: Scenario, labels: Indices, *, largest: int) -> tuple[Floats, 
 def stalling(scenario: Scenario, labels: Indices, stalled: int) -> Floats:
     """Return the share that lies so that so many items are decided late, but hardly ever wrongly, by the pool's size.
 
-    It is half of the pool's f*, or all liars where these are fewer: an item's log-odds then grow half as fast. Where ratings are counted centred, the centres are taken
-    to be the true levels, and the first items' mixture that of all pools.
+    It is half of the pool's f*, or all liars where these are fewer: an item's log-odds then grow half as fast. Where
+    ratings are counted centred, the centres are taken to be the true levels, and the first items' mixture that of all
+    pools.
     """
     design, block = scenario.asking(), known_world(scenario).block
     assert isinstance(design, SignSensing)  # others are refused

@@ -32,6 +32,8 @@ dropout = 0.1
 straggler_share = 0.2
 straggler_delay = 30
 deadline = 20
+malicious = 0.02
+attack = "promote:5"
 """
 
 
@@ -52,6 +54,11 @@ def test_a_file_sets_every_name_of_the_block_model(tmp_path: Path) -> None:
         "confidence": 0.95,
         "answers_per_device": 1,
         "most_rounds": 10_000,
+        "pool_size": None,
+        "assume_malicious": None,
+        "malicious": 0.02,
+        "attack": "promote:5",
+        "coins_drawn": None,
         "items": 60,
         "rated": 6,
         "users": 700,
@@ -92,6 +99,8 @@ def test_flags_say_the_same_as_a_file(tmp_path: Path) -> None:
         "straggler_share": 0.2,
         "straggler_delay": 30,
         "deadline": 20,
+        "malicious": 0.02,
+        "attack": "promote:5",
         "ratings": None,
     }
     assert load_scenario(None, flags) == load_scenario(written(tmp_path, FULL), {})

@@ -1,0 +1,167 @@
+"""How many users designs need if a share of them lies, and where no number is enough.
+
+Promotions lower an attacked item's signal from ``delta`` to ``(1 - f) delta - f s(1)``, and users count by the square
+of signals. Small pools of sign sensing cost users, and let each liar move less. Source: ours (spec, sections 5 and 6).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import scipy
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+from scipy.special import ndtr
+
+from coordinator.protocol.errors import InputError
+from coordinator.server.moments.signs import sign_contrast
+from scenarios.given.config import Scenario
+from scenarios.planner.candidates import Candidate, candidates, own_candidates
+from scenarios.planner.needs import MOST_USERS, Target
+from scenarios.planner.plan import DesignPlan
+from scenarios.planner.tables import name_of
+from scenarios.theory.lying import Sway, sway_of, universal_limit
+
+POOLS = (1, 3, 10, 30, 100, 1000)
+"""Numbers of pools that are tried for sign sensing; one item a pool is the most."""
+NOT_KNOWN = "no formula for its liars"
+
+
+def withstanding(made: DesignPlan, share: float, own: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Return what the designs of a plan that protect all a device holds need if a share of their users lies.
+
+    Parameters
+    ----------
+    made : DesignPlan
+        What they need if nobody lies.
+    share : float
+        Share f of liars, above 0 and below 1.
+    own : mapping, optional
+        The design of one's own that the plan compared.
+
+    Returns
+    -------
+    dict
+        ``malicious``, ``tipping_limit`` (of any mechanism), ``designs`` (rows), ``recommended`` (one of them or None).
+
+    Raises
+    ------
+    InputError
+        If the share is none; or if all items are to be right, and liars can turn one of them round whatever is asked.
+    """
+    if not 0 < share < 1:
+        raise InputError(f"malicious is {share:g}; it must lie above 0 and below 1")
+    world = made.world.complete()
+    limit = universal_limit(world)
+    if made.target.success is not None and share >= limit:
+        raise InputError(
+            f"malicious is {share:g}; from {limit:.4g} on liars turn an item round whatever is asked and computed: "
+            "f / (1 - f) = tanh(epsilon / 2) (w / N) gap; raise epsilon, or let an accuracy be enough"
+        )
+    rows = []
+    for one, row in zip([*own_candidates(made.world, own), *candidates(made.world)], made.rows, strict=True):
+        if one.protects_all and row["users"] and row["epsilon"] is not None:
+            rows += _rows(one, row, made.target, share)
+    able = [row for row in rows if row["users"] is not None]
+    best = min(able, key=lambda row: float(row["users"]), default=None)
+    return {"malicious": share, "tipping_limit": limit, "designs": rows, "recommended": best}
+
+
+def _rows(candidate: Candidate, row: Mapping[str, Any], target: Target, share: float) -> list[dict[str, Any]]:
+    """Return a row for each number of pools that a design can be asked in."""
+    scenario = candidate.at(candidate.world.epsilon)
+    sway = sway_of(scenario)
+    common = {"design": name_of(row), "pool_size": scenario.items, "users_honest": row["users"], "tipping_share": None}
+    if sway is None:
+        return [common | {"users": None, "note": NOT_KNOWN}]
+    found = []
+    for pool, cost, pooled in _pooled(scenario, sway):
+        users, note = _needed(pooled, scenario, target, share, row["users"] * cost)
+        tipping = pooled.tipping(1)
+        found.append(common | {"pool_size": pool, "tipping_share": tipping, "users": users, "note": note})
+    return found
+
+
+def _pooled(scenario: Scenario, sway: Sway) -> list[tuple[int, float, Sway]]:
+    """Return pools' sizes, how many times as many users they cost, and what liars do to them.
+
+    An answer about a pool of M items has the contrast c(M), and each item has M/N of the users.
+    """
+    items = scenario.items or 1
+    if scenario.design != "sign" or scenario.value("vectors") != 1:
+        return [(items, 1.0, sway)]
+    found = []
+    for size in sorted({-(-items // many) for many in POOLS if many <= items}, reverse=True):
+        rise = _contrast(scenario, size) / _contrast(scenario, items)
+        pooled = Sway(
+            levels=sway.levels * rise,
+            deviation=sway.deviation * math.sqrt(items / size),
+            shift=partial(_met, sway, items, size),
+        )
+        found.append((size, items / size / rise**2, pooled))
+    return found
+
+
+def _met(sway: Sway, items: int, size: int, promoted: int) -> float:
+    """Return s(r) in a pool, where a liar meets one of its items with some of the others: their number is random."""
+    others = np.arange(min(promoted, size))
+    chances = scipy.stats.hypergeom.pmf(others, items - 1, promoted - 1, size - 1)
+    likely = chances > chances.max() * 1e-9
+    return float(sum(p * sway.shift(1 + k) for p, k in zip(chances[likely], others[likely].tolist(), strict=True)))
+
+
+def _contrast(scenario: Scenario, pool: int) -> float:
+    items, rated = scenario.items or 1, scenario.rated or 1
+    return sign_contrast(pool, items=items, rated=rated, vectors=1, kept=1, epsilon=scenario.epsilon)
+
+
+def _needed(sway: Sway, scenario: Scenario, target: Target, share: float, honest: float) -> tuple[int | None, str]:
+    """Return the users that meet a target although a share of them lies, or None and why there is no such number."""
+    if target.success is not None:
+        tipping = sway.tipping(1)
+        if share >= tipping:
+            return None, f"liars turn an item round from {tipping:.3g} on"
+        left = 1 - share / (1 - share) * (1 - tipping) / tipping
+        needed = honest / (1 - share) ** 2 / left**2
+        return (math.ceil(needed), "") if needed <= MOST_USERS else (None, f"more than {MOST_USERS:.0e} users")
+    assert target.accuracy is not None  # one of the two is given
+    allowed, most = (1 - target.accuracy) * (scenario.items or 1), (scenario.items or 1) // 2
+
+    def wrong(users: float) -> float:
+        spread = replace(sway, deviation=sway.deviation * math.sqrt(honest / users))
+        count = spread.worst(share, 1, most)
+        missed = ndtr(-(1 - share) * spread.gap / 2 / float(spread.deviation.mean()))
+        return float(count * spread.passing(share, count, 1) + ((scenario.items or 1) - count) * missed)
+
+    sway = replace(sway, deviation=sway.deviation / math.sqrt(honest))
+    users = honest / (1 - share) ** 2
+    while wrong(users) > allowed:
+        users *= 1.02
+        if users > MOST_USERS:
+            return None, f"liars turn more than {allowed:.3g} items round, however many users answer"
+    return math.ceil(users), ""
+
+
+def show_withstanding(console: Console, found: Mapping[str, Any]) -> None:
+    """Print a table of what designs need with liars."""
+    table = Table("design", "pool", "users, honest", "users", "tips an item", box=box.SIMPLE_HEAD, pad_edge=False)
+    table.title, table.title_justify = Text(f"with a share of {found['malicious']:g} of liars"), "left"
+    for row in found["designs"]:
+        told = [f"{row['users']:,}" if row["users"] else "none", _share(row["tipping_share"])]
+        table.add_row(row["design"], str(row["pool_size"]), f"{row['users_honest']:,}", *told)
+    console.print(table)
+    best = found["recommended"]
+    asked = f"{best['design']} in pools of {best['pool_size']}: {best['users']:,} users" if best else "none is enough"
+    for line in (f"of any mechanism: liars tip an item from {found['tipping_limit']:.4g} on", f"with liars: {asked}"):
+        console.print(Text(line))
+
+
+def _share(share: float | None) -> str:
+    return "" if share is None else f"{share:.3g}"
