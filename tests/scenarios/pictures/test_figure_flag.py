@@ -18,7 +18,7 @@ from scenarios.pictures.picture import Picture
 
 HERE = "--backend inprocess --workers 1"
 RUN = f"run --items 12 --rated 4 --users 200 {HERE}"
-GRID = 'sweep = "results"\nexperiment = "run"\nseeds = 2\nbase = { rated = 4, users = 100 }\ngrid = [{ items = [8, 12] }]\n'
+GRID = 'sweep = "results"\nexperiment = "run"\nseeds = 2\nbase = {rated = 4, users = 99}\ngrid = [{items = [8, 12]}]\n'
 COMMANDS = {
     "run": RUN,
     "online": f"online --rounds 20 --voters 16 --peers 2 {HERE}",
