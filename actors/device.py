@@ -12,6 +12,7 @@ from actors.advice import recommend
 from actors.booking import Booked
 from actors.coins import Coins
 from actors.embodied import Embodied
+from actors.featured import recommend_featured
 from actors.keeper import Books
 from actors.ledger import Ledger
 from actors.mechanisms import half_of
@@ -23,6 +24,7 @@ from coordinator.protocol.checked import require_block, require_whole
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Model, Query, Release
+from coordinator.protocol.public_features import PublicFeatures
 
 MOST_ADVISED = 1 << 16
 """Most items that one recommendation may have."""
@@ -32,12 +34,19 @@ PIECE = 1 << 16
 """Devices, a multiple of 8, whose sketches are in memory at the same time."""
 
 
-class _Said(NamedTuple):
+class Said(NamedTuple):
     """What some devices release: packed bits, which devices can answer, and public pairs; see `Sketched`."""
 
     bits: Bits
     able: Bools | None
     pairs: Indices2 | None
+
+
+def say(query: Query, ratings: Ratings, coins: Coins) -> Said:
+    """Return what devices with these ratings release, before those that do not answer are wiped."""
+    half = half_of(query.design)
+    private, able, pairs = half.sketch(query, ratings, coins)
+    return Said(half.packed(private, query, coins), able, pairs)
 
 
 class Cohort(Embodied):
@@ -125,10 +134,8 @@ class Cohort(Embodied):
             np.concatenate(pairs) if pairs else None,
         )
 
-    def _said(self, query: Query, first: int, stop: int) -> _Said:
-        half, coins = half_of(query.design), self._coins(query, first, stop)
-        private, able, pairs = half.sketch(query, self._ratings, coins)
-        return _Said(half.packed(private, query, coins), able, pairs)
+    def _said(self, query: Query, first: int, stop: int) -> Said:
+        return say(query, self._ratings, self._coins(query, first, stop))
 
     def book(self, query: Query, first: int, stop: int) -> Booked:
         """Check and charge ``query`` and find out which devices answer it, before any of them does; see `answer`."""
@@ -156,12 +163,15 @@ class Cohort(Embodied):
         """Return devices' own top k of a `Wish`; see `recommend`."""
         if type(question) is not Wish:
             return super().see(question, first, stop)  # type: ignore[no-any-return] # it raises
-        return self.recommend(question.model, first, stop, question.k)
+        return self.recommend(question.model, first, stop, question.k, question.features)
 
-    def recommend(self, model: Model, first: int, stop: int, k: int) -> Indices2:
+    def recommend(
+        self, model: Model, first: int, stop: int, k: int, features: PublicFeatures | None = None
+    ) -> Indices2:
         """Return each device's own top ``k``, int32, shape (stop - first, k); see `advice.recommend`.
 
-        In a deployment this never leaves the device; a simulation reads it to score it.
+        With public ``features`` of items see `featured.recommend_featured`. In a deployment this never leaves the
+        device; a simulation reads it to score it.
 
         Raises
         ------
@@ -173,14 +183,20 @@ class Cohort(Embodied):
         require_whole("k", k, 1, MOST_ADVISED)
         if model.cluster.size != self._ratings.items:
             raise InputError(f"model has {model.cluster.size} items, the device's catalogue has {self._ratings.items}")
-        return recommend(model, self._ratings.rated(self._master, first, stop - first), k=k)
+        rated = self._ratings.rated(self._master, first, stop - first)
+        if features is None:
+            return recommend(model, rated, k=k)
+        if (told := len(PublicFeatures.arrived(features).has)) != self._ratings.items:
+            raise InputError(f"features are of {told} items, the device's catalogue has {self._ratings.items}")
+        return recommend_featured(model, features, rated, k=k)
 
 
 class Wish(NamedTuple):
-    """The experimenter's wish to see every device's own top k items, computed from a public model."""
+    """The experimenter's wish to see every device's own top k items, from a public model and perhaps features."""
 
     model: Model
     k: int
+    features: PublicFeatures | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

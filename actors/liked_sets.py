@@ -1,4 +1,4 @@
-"""The set mechanism's private sets, compiled: a device's likes, or pairs of them, the same number on every device."""
+"""The set mechanism's private sets, compiled: a device's likes, pairs of them, or how many they are."""
 
 from __future__ import annotations
 
@@ -19,14 +19,18 @@ from coordinator.protocol.subset_form import PADDED
 from coordinator.protocol.uniform import below
 
 
-def liked_sets(query: Query, ratings: Ratings, coins: Coins) -> Indices2:
-    """Return each device's set, int32, shape (devices, padded): places in the pool, and dummies from its size on."""
+def liked_sets(query: Query, ratings: Ratings, coins: Coins, *, ranges: int = 0) -> Indices2:
+    """Return each device's set, int32, shape (devices, padded): places in the pool, and dummies from its size on.
+
+    If ``ranges`` are told, a device's set is the range that the number of its likes in the pool is in, shape
+    (devices, 1); see `coordinator.protocol.mechanisms.pairs.ranges_of`.
+    """
     places, mine = places_in(pool_of(query), ratings.items), coins.sketch()
     own = np.empty((coins.devices, int(query.parameters[PADDED])), np.int32)
     of_kind(
         ratings,
-        block=lambda of: _block_model_sets(of.model(), coins.master, mine, places, coins.first, own),
-        stored=lambda of: _stored_sets(of.liked, mine, places, coins.first, own),
+        block=lambda of: _block_model_sets(of.model(), coins.master, mine, places, coins.first, ranges, own),
+        stored=lambda of: _stored_sets(of.liked, mine, places, coins.first, ranges, own),
     )
     return own
 
@@ -66,8 +70,13 @@ def _pair_up(sets: Indices2, items: int, own: Indices2) -> None:
 
 
 @compiled
-def _keep(coins: np.uint64, liked: Counts, found: int, dummies: int, own: Indices) -> None:
+def _keep(coins: np.uint64, liked: Counts, found: int, dummies: int, ranges: int, own: Indices) -> None:
     """Write a device's set: a uniform subset of its likes if there are too many, else all of them and dummies."""
+    if ranges:
+        own[0] = 0
+        while found >> own[0] and own[0] < ranges - 1:
+            own[0] += 1
+        return
     for place in range(own.size):
         if place >= found:
             own[place] = dummies + place - found
@@ -80,7 +89,7 @@ def _keep(coins: np.uint64, liked: Counts, found: int, dummies: int, own: Indice
 
 @compiled
 def _block_model_sets(
-    model: BlockModelRatings, master: Words, coins: Words, places: Indices, first: int, own: Indices2
+    model: BlockModelRatings, master: Words, coins: Words, places: Indices, first: int, ranges: int, own: Indices2
 ) -> None:
     """Write synthetic devices' sets; ``coins`` holds a private stream a device."""
     many, dummies = model.items, (places >= 0).sum()
@@ -95,11 +104,11 @@ def _block_model_sets(
             if places[item] >= 0 and likes_item(stream, item, like[model.clusters[item]]):
                 liked[found] = places[item]
                 found += 1
-        _keep(coins[k], liked, found, dummies, own[k])
+        _keep(coins[k], liked, found, dummies, ranges, own[k])
 
 
 @compiled
-def _stored_sets(likes: StoredLikes, coins: Words, places: Indices, first: int, own: Indices2) -> None:
+def _stored_sets(likes: StoredLikes, coins: Words, places: Indices, first: int, ranges: int, own: Indices2) -> None:
     """Write real devices' sets; see `_block_model_sets`."""
     dummies, liked = (places >= 0).sum(), np.empty(places.size, np.uint32)
     for k in range(len(own)):
@@ -108,4 +117,4 @@ def _stored_sets(likes: StoredLikes, coins: Words, places: Indices, first: int, 
             if places[item] >= 0:
                 liked[found] = places[item]
                 found += 1
-        _keep(coins[k], liked, found, dummies, own[k])
+        _keep(coins[k], liked, found, dummies, ranges, own[k])

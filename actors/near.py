@@ -14,6 +14,15 @@ BLOCK = 4096
 """Devices whose scores are held at once."""
 
 
+def public_order(near: ItemToItem | None, popularity: Floats) -> Indices:
+    """Return all items as those come that a device's likes say nothing of: the model's by `liked`, others by score."""
+    items = np.argsort(-popularity, kind="stable").astype(np.int32)
+    if near is None:
+        return items
+    first = near.pool[np.argsort(-near.liked, kind="stable")]
+    return np.concatenate([first, items[~np.isin(items, near.pool)]])
+
+
 def recommend_near(near: ItemToItem, popularity: Floats, rated: Likes, *, k: int) -> Indices2:
     """Return every device's own top ``k`` of the items that it has not rated.
 
@@ -37,8 +46,7 @@ def recommend_near(near: ItemToItem, popularity: Floats, rated: Likes, *, k: int
         Items, best first; -1 where no unrated item is left.
     """
     top = np.full((rated.users, k), NOTHING, np.int32)
-    others = np.argsort(-popularity, kind="stable").astype(np.int32)
-    others = others[~np.isin(others, near.pool)]
+    others = public_order(near, popularity)[near.pool.size :]
     for first, stop in rated.blocks(BLOCK):
         top[first:stop] = _block(near, others, rated.block(first, stop), k)
     return top

@@ -59,10 +59,12 @@ class OwnDevice(DeviceHalf):
     ----------
     own : Own
         As it was admitted.
+    public : OwnPublic, optional
+        Its public half; an audit gives one that does not refuse what tells too much.
     """
 
-    def __init__(self, own: Own) -> None:
-        self.own, self.names, self._public = own, (own.name,), OwnPublic(own)
+    def __init__(self, own: Own, public: OwnPublic | None = None) -> None:
+        self.own, self.names, self._public = own, (own.name,), public or OwnPublic(own)
 
     def sketch(self, query: Query, ratings: Ratings, coins: Coins) -> Sketched:
         """Return what the class makes of the devices' ratings; see `DeviceHalf.sketch`.

@@ -38,6 +38,8 @@ SKETCH = np.uint64(10)
 """Purpose: what a device picks at random for its sketch, such as one of its rated items."""
 WORDS = np.uint64(11)
 """Purpose: the key of the words that a release of many bits is drawn from; questions 0 and 1 are its halves."""
+LIARS = np.uint64(12)
+"""Purpose: whether a device lies, one coin for all queries; see `actors.lying`."""
 
 TILE = 1024
 """Devices whose secrets are held at once: these stay in the cache, where a block's would be fresh pages of memory."""

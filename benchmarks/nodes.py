@@ -17,6 +17,7 @@ import psutil
 import typer
 from ray.cluster_utils import Cluster
 
+from coordinator.server.rounds.tally import Tally
 from scenarios.given.config import Scenario
 from scenarios.places.cluster import on_ray
 from scenarios.run.experiment import run
@@ -51,8 +52,8 @@ def measure(nodes: int, scenario: Scenario) -> dict[str, Any]:
             cluster.add_node(num_cpus=1)
         began, ended = dict[str, float](), dict[str, float]()
 
-        def look(answers: int) -> None:
-            told = began if answers < (scenario.users or 0) else ended
+        def look(tally: Tally) -> None:
+            told = began if tally.count < (scenario.users or 0) else ended
             if not told:
                 told.update(took())
 

@@ -21,6 +21,7 @@ from coordinator.server.aggregation import aggregate
 from coordinator.server.frequency import FrequencyHalf
 from coordinator.server.mechanisms import found
 from coordinator.server.rounds.state import ServerState
+from coordinator.server.server_half import GROUPS
 from scenarios.data.block_world import settled
 from scenarios.data.populations import populate
 from scenarios.given.config import Scenario
@@ -35,7 +36,7 @@ def parts_of(design: str, items: int, rated: int, users: int, epsilon: str) -> d
     scenario, ask = population.scenario, policy_of(population.scenario).next_query(ServerState(devices=users))
     assert ask is not None  # the first round
     query: Query = ask.query
-    if scenario.half.in_groups:
+    if scenario.policy == GROUPS:
         query = scenario.asking().query(round_number=2, public_seed=query.public_seed, epsilon=scenario.epsilon)
     release = Cohort(population.ratings, SECRET, 0, users, None).answer(query, 0, users)
     return {

@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import psutil
 import typer
 
+from coordinator.server.rounds.tally import Tally
 from scenarios.given.config import Scenario
 from scenarios.places.cluster import on_ray
 from scenarios.run.experiment import run
@@ -30,11 +31,11 @@ def measure(*, rounds: int, users: int, items: int, design: str) -> dict[str, An
     )
     driver, parts, looks = psutil.Process(), dict.fromkeys(("driver", "coordinator", "object_store"), 0.0), 0
 
-    def look(answers: int) -> None:
+    def look(tally: Tally) -> None:
         nonlocal looks
-        if answers * LOOK < looks * users:
+        if tally.count * LOOK < looks * users:
             return
-        looks = answers * LOOK // users + 1
+        looks = tally.count * LOOK // users + 1
         for process in [driver, *driver.children(recursive=True)]:
             name = "driver" if process == driver else " ".join(process.cmdline()[:1])
             memory = process.memory_full_info()

@@ -50,8 +50,8 @@ def child(**options: int) -> dict[str, Any]:
         ended = subprocess.run(command, capture_output=True, text=True, check=False)
         if ended.returncode:
             raise RuntimeError(f"{' '.join(command[1:])} ended with {ended.returncode}: {ended.stderr.strip()[-2000:]}")
-        figures: dict[str, Any] = json.loads(target.read_text(encoding="utf-8"))
-        return figures
+        figures: list[dict[str, Any]] = json.loads(target.read_text(encoding="utf-8"))
+        return figures[0]
 
 
 def by_devices(users: int, items: int, rated: int) -> list[dict[str, Any]]:

@@ -14,7 +14,8 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -39,12 +40,18 @@ EVERY = 0.1
 _BE_SUBREAPER = 36
 _RAYS = ("gcs_server", "raylet", "dashboard.py", "DashboardAgent", "RuntimeEnvAgent", "log_monitor", "monitor.py")
 
+_JOBS = ("scenarios.submitted", "bare.py")
+
 Process = tuple[int, float]
 """Its number, and when it began."""
 
 
-def took(command: Sequence[str]) -> dict[str, float]:
+def took(
+    command: Sequence[str], *, folder: Path | None = None, environment: Mapping[str, str] | None = None
+) -> dict[str, float]:
     """Run a command; return the seconds by the clock, and of processor time in all and by kind of process.
+
+    Processes that were there before it do not count.
 
     Raises
     ------
@@ -54,7 +61,9 @@ def took(command: Sequence[str]) -> dict[str, float]:
     ctypes.CDLL(None).prctl(_BE_SUBREAPER, 1, 0, 0, 0)  # so that orphans become children of this process, and are seen
     before = set(psutil.Process().children(recursive=True))  # of the last command, and about to end
     begin = time.perf_counter()
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        command, cwd=folder, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     kinds, seconds = dict[Process, str](), dict[Process, float]()
     while process.poll() is None:
         _look(process.pid, before, kinds, seconds)
@@ -80,6 +89,8 @@ def _look(driver: int, before: set[psutil.Process], kinds: dict[Process, str], s
 
 def _kind(line: str) -> str | None:
     """Return what a process is by its command line, which Ray's workers change: `ray::DeviceHost.ask` is an actor."""
+    if any(script in line for script in _JOBS):
+        return "job"
     if known := next((name for name in _RAYS if name in line.partition(" --")[0]), None):
         return known
     return (
@@ -95,12 +106,17 @@ def main(
 ) -> None:
     """Measure all commands in turns, after one run of each that compiles what is missing."""
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    for command in COMMANDS.values():
-        took(command)
-    runs: dict[str, list[dict[str, float]]] = {name: [] for name in COMMANDS}
+    in_turns({name: partial(took, command) for name, command in COMMANDS.items()}, pairs, json_file)
+
+
+def in_turns(commands: Mapping[str, Callable[[], dict[str, float]]], pairs: int, json_file: Path | None) -> None:
+    """Run each command once, then all in turns; print the medians, and write every run to a file if there is one."""
+    for run in commands.values():
+        run()
+    runs: dict[str, list[dict[str, float]]] = {name: [] for name in commands}
     for _ in range(pairs):
-        for name, command in COMMANDS.items():
-            runs[name].append(took(command))
+        for name, run in commands.items():
+            runs[name].append(run())
     for name, each in runs.items():
         clock, processor = (statistics.median(one[column] for one in each) for column in ("clock", "processor"))
         parts = Counter({part: statistics.median(one.get(part, 0.0) for one in each) for one in each for part in one})

@@ -1,10 +1,11 @@
 """What a device of the main job costs in processor time, on Ray and in process, beside a reference kernel and NumPy.
 
-``python -m benchmarks.throughput`` prints a table and, with ``--json FILE``, writes the figures. All ways take turns,
-pass by pass, so that a drift of the machine's speed meets all of them, and the best pass of each counts. Processor time
-is that of all processes, Ray's own and the driver's among them; of a run it is that of its round, from the first
-question until all answers are added up. What starting and ending take is told by itself. In process one thread does
-both sides' work; on Ray each side has its processes, which send messages, or with ``--together`` one process has both.
+``python -m benchmarks.throughput`` prints a table for each of `SHAPES`, or one for ``--items`` and ``--rated``, and
+writes the figures with ``--json FILE``. All ways take turns, pass by pass, so that a drift of the machine's speed meets
+all of them, and the best pass of each counts. Processor time is that of all processes, Ray's own and the driver's among
+them; of a run it is that of its round, from the first question until all answers are added up. What starting and ending
+take is told by itself. In process one thread does both sides' work; on Ray each side has its processes, which send
+messages, or with ``--together`` one process has both.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ from scenarios.places.session import Session
 from scenarios.run.experiment import run
 from scenarios.store.round_store import Nowhere
 
+SHAPES = ((1_000, 30), (10_000, 100))
+"""Items and rated items of the tables in docs/benchmarks.md."""
 WAYS = ("reference", "numpy", "inprocess", "ray", "together")
 
 
@@ -104,13 +107,17 @@ def table(told: dict[str, Any]) -> str:
         memory = f"{one['proportional_mb']:,.0f}" if "proportional_mb" in one else ""
         cost = f"{one['processor'] * 1e9:,.0f} | {one['to_reference']:.2f}"
         lines.append(f"| {way} | {cost} | {1 / one['clock']:,.0f} | {memory} |")
+    if "numpy" in told:
+        ways = [name for name in ("inprocess", "ray", "together") if name in told]
+        times = ", ".join(f"{name} {told['numpy']['processor'] / told[name]['processor']:.1f}" for name in ways)
+        lines += ["", f"times the NumPy script's processor time: {times}"] if ways else []
     return "\n".join(lines)
 
 
 def main(
     users: Annotated[int, typer.Option(help="Devices.")] = 10_000_000,
-    items: Annotated[int, typer.Option(help="Items N.")] = 10_000,
-    rated: Annotated[int, typer.Option(help="Rated items w.")] = 100,
+    items: Annotated[int | None, typer.Option(help="Items N; default: both tables.")] = None,
+    rated: Annotated[int | None, typer.Option(help="Rated items w, with --items.")] = None,
     workers: Annotated[int, typer.Option(help="Blocks at the same time, on Ray.")] = os.cpu_count() or 1,
     devices_per_actor: Annotated[
         int | None, typer.Option(help="Devices of a cohort; default: one cohort a worker.")
@@ -123,22 +130,27 @@ def main(
     """Measure what a device of the main job costs."""
     if cores:
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:cores])
-    busy = psutil.getloadavg()[0]
-    told = measure(
-        users=users,
-        items=items,
-        rated=rated,
-        workers=workers,
-        devices_per_actor=devices_per_actor,
-        passes=passes,
-        ways=way or [*WAYS],
-    )
-    told["cores"] = cores
-    told["load"] = [busy, psutil.getloadavg()[0]]
-    print(f"N = {items:,}, w = {rated}, {users:,} devices, best of {passes}; load {busy:.1f} to {told['load'][1]:.1f}")
-    print(table(told))
+    if (items is None) != (rated is None):
+        raise typer.BadParameter("give --items and --rated, or neither")
+    shapes = SHAPES if items is None or rated is None else ((items, rated),)
+    tables = []
+    for n, w in shapes:
+        busy = psutil.getloadavg()[0]
+        told = measure(
+            users=users,
+            items=n,
+            rated=w,
+            workers=workers,
+            devices_per_actor=devices_per_actor,
+            passes=passes,
+            ways=way or [*WAYS],
+        )
+        tables.append(told | {"cores": cores, "load": [busy, psutil.getloadavg()[0]]})
+        load = " to ".join(f"{one:.1f}" for one in tables[-1]["load"])
+        print(f"N = {n:,}, w = {w}, {users:,} devices, best of {passes}; load {load}")
+        print(f"{table(told)}\n")
     if json_file:
-        json_file.write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
+        json_file.write_text(json.dumps(tables, indent=2) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

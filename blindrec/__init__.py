@@ -29,10 +29,13 @@ if TYPE_CHECKING:
     from coordinator.server.rounds.state import Ask as Ask
     from coordinator.server.rounds.state import Policy as Policy
     from coordinator.server.rounds.state import ServerState as ServerState
+    from scenarios.audit.audits import audit as audit
+    from scenarios.audit.verdict import Audit as Audit
     from scenarios.conformance.checks import check as check
     from scenarios.conformance.verdicts import Conformance as Conformance
     from scenarios.from_python import compare as compare
     from scenarios.from_python import plan as plan
+    from scenarios.from_python import report as report
     from scenarios.from_python import run as run
     from scenarios.from_python import sweep as sweep
     from scenarios.given.config import Scenario as Scenario
@@ -49,6 +52,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Ask",
+    "Audit",
     "Catalogue",
     "CoinsBlock",
     "Conformance",
@@ -70,12 +74,14 @@ __all__ = [
     "Tally",
     "TwoTierScenario",
     "__version__",
+    "audit",
     "check",
     "compare",
     "errors",
     "independent_bits",
     "matrix_channel",
     "plan",
+    "report",
     "run",
     "sweep",
 ]
@@ -89,9 +95,11 @@ _HOMES = {
     "scenarios.given.config": ("Scenario",),
     "scenarios.online.config": ("OnlineScenario",),
     "scenarios.two_tier.config": ("TwoTierScenario",),
+    "scenarios.audit.audits": ("audit",),
+    "scenarios.audit.verdict": ("Audit",),
     "scenarios.conformance.checks": ("check",),
     "scenarios.conformance.verdicts": ("Conformance",),
-    "scenarios.from_python": ("compare", "plan", "run", "sweep"),
+    "scenarios.from_python": ("compare", "plan", "report", "run", "sweep"),
     "scenarios.returned": ("PlanResult", "Result", "RunResult", "SweepResult"),
     "scenarios.places.in_process": ("InProcess",),
 }

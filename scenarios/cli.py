@@ -79,7 +79,7 @@ COMMANDS = (
     Later(
         "plan",
         "Tell how many users each design needs, and which to use, from exact moments and before anything is run.",
-        "scenarios.planner.plan_command:plan",
+        "scenarios.plan_command:plan",
     ),
     Later(
         "compare",
@@ -92,9 +92,19 @@ COMMANDS = (
         "scenarios.conformance.check_command:check",
     ),
     Later(
+        "audit",
+        "Attack a mechanism's real releases: epsilon claimed, exact and measured; exit code 2 if more than claimed leaks.",
+        "scenarios.audit.audit_command:audit",
+    ),
+    Later(
         "adversary",
         "Set an adversary of the p-REC paper against recommenders; print the bound beside the measurement.",
         "scenarios.online.adversary_command:adversary",
+    ),
+    Later(
+        "report",
+        "Make a page to show of results: one HTML file that loads nothing; several results stand side by side.",
+        "scenarios.pages.report_command:report",
     ),
     Later(
         "submit",
@@ -105,8 +115,18 @@ COMMANDS = (
     ),
     Later(
         "status",
-        "Tell how a submitted job stands; --json fetches the result of one that is over.",
+        "Tell how a job stands, or a run here by its folder; --json fetches the result of a job that is over.",
         "scenarios.submission.job_commands:status",
+    ),
+    Later(
+        "watch",
+        "Watch a run or sweep, here or on a cluster, until it is over: rounds, answers, rate, and time left if known.",
+        "scenarios.watch_command:watch",
+    ),
+    Later(
+        "fetch",
+        "Bring the --out of a job that is over here, whole, with its digest verified.",
+        "scenarios.submission.fetch_command:fetch",
     ),
     Later(
         "stop",

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from rich.console import Console
-
 from scenarios.app.command import report
 from scenarios.app.finishing import finished_run
 from scenarios.app.flags import Backend, Figure, Json
 from scenarios.experiments import MAIN_JOB
 from scenarios.given.config import Scenario
+from scenarios.log import console
 from scenarios.pictures.writing import check_figure, deliver_figure
 from scenarios.places.backends import open_session
 from scenarios.report.records import check_target
@@ -21,6 +20,6 @@ def demo(backend: Backend = "ray", json: Json = None, figure: Figure = None) -> 
     check_target(json)
     check_figure(figure)
     opening = open_session(backend, address=None, workers=None)
-    with finished_run(MAIN_JOB, DEMO, opening, console=Console(stderr=True)) as finished:
+    with finished_run(MAIN_JOB, DEMO, opening, console=console()) as finished:
         report(MAIN_JOB, finished.result, json, "demo")
         deliver_figure(figure, MAIN_JOB.name, finished.result, finished.first.tables)

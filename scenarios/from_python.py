@@ -1,4 +1,4 @@
-"""What a script or a notebook calls: `run`, `sweep`, `compare` and `plan`, with the answers of the commands."""
+"""What a script or a notebook calls: `run`, `sweep`, `compare`, `plan`, `report`, with the commands' answers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from rich.console import Console
 
@@ -17,7 +17,8 @@ from scenarios.given.endings import InterruptedRunError
 from scenarios.given.settings import ExperimentScenario
 from scenarios.places.backends import Backend, opened
 from scenarios.places.in_process import InProcess
-from scenarios.planner.asking import Asked, planned_for
+from scenarios.planned import planned
+from scenarios.planner.asking import Asked
 from scenarios.returned import PlanResult, RunResult, SweepResult
 from scenarios.sweep.folder import swept
 from scenarios.sweep.kinds import load_sweep
@@ -177,6 +178,9 @@ def plan(
     ratings: str | Path | None = None,
     columns: tuple[str, str, str] | None = None,
     like_from: float | None = None,
+    duplicates: Literal["last", "first", "mean"] | None = None,
+    features: str | Path | None = None,
+    worth: float | None = None,
     design: str | None = None,
     **settings: Any,
 ) -> PlanResult:
@@ -199,9 +203,13 @@ def plan(
     users : int, optional
         Users there are.
     ratings : path, optional
-        Plan for the shape of this file of ratings.
-    columns, like_from : optional
-        Names of its user, item and rating columns; the rating from which on it is a like.
+        Tell what private advice takes among people like this file's, and plan for its shape.
+    columns, like_from, duplicates : optional
+        Names of its user, item and rating columns; the rating from which on it is a like; which one counts of several.
+    features : path, optional
+        Public features of its items, which devices weigh scores by.
+    worth : float, optional
+        Share of what plain popularity is worth that advice is to reach; default: 0.95.
     design : str, optional
         A design of one's own to plan for beside ours, ``package.module:Name``.
     **settings
@@ -223,6 +231,9 @@ def plan(
         ratings=_folder(ratings),
         columns=columns,
         like_from=like_from,
+        duplicates=duplicates,
+        features=_folder(features),
+        worth=worth,
         items=items,
         rated=rated,
         epsilon=epsilon,
@@ -232,7 +243,34 @@ def plan(
         settings=settings,
         own=None if design is None else {"design": design},
     )
-    return PlanResult(*planned_for(asked))
+    return PlanResult(*planned(asked))
+
+
+def report(*results: str | Path, out: str | Path, pdf: str | Path | None = None) -> Path:
+    """Make a page to show of results, as `blindrec report` does: one HTML file that loads nothing.
+
+    Parameters
+    ----------
+    *results : path
+        Folders of ``out``, or files that `--json` wrote; several stand side by side.
+    out : path
+        The file for the page.
+    pdf : path, optional
+        A file for the same page as PDF; it needs the extra ``pdf``.
+
+    Returns
+    -------
+    Path
+        ``out``.
+
+    Raises
+    ------
+    InputError
+        If a result cannot be read, or a file cannot be written.
+    """
+    from scenarios.pages.writing import write_report  # noqa: PLC0415 (others need not wait for what it loads)
+
+    return write_report([Path(one) for one in results], Path(out), _folder(pdf))
 
 
 def _folder(path: str | Path | None) -> Path | None:

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from coordinator.protocol.errors import InputError
 from scenarios.app.command import report
 from scenarios.app.experiment import NOTHING, Experiment, Named
 from scenarios.app.finishing import finished_run
-from scenarios.app.flags import Address, Backend, Cohort, Figure, Json, With, Workers
+from scenarios.app.flags import Address, Backend, Cohort, Figure, Json, Metrics, With, Workers
 from scenarios.experiments import EXPERIMENTS
+from scenarios.log import console
 from scenarios.pictures.writing import check_figure, deliver_figure
 from scenarios.places.backends import check_backend, open_session
 from scenarios.report.records import check_target
@@ -37,6 +37,7 @@ def resume(
     address: Address = None,
     workers: Workers = None,
     devices_per_actor: Cohort = None,
+    metrics: Metrics = False,
     json: Json = None,
     figure: Figure = None,
 ) -> None:
@@ -73,10 +74,10 @@ def resume(
     with finished_run(
         experiment,
         experiment.resumed(folder, mark, named),
-        open_session(backend, address=address, workers=workers),
+        open_session(backend, address=address, workers=workers, metrics=metrics),
         repeat=mark.repeat,
         devices_per_actor=devices_per_actor,
-        console=Console(stderr=True),
+        console=console(),
         out=folder,
     ) as done:
         report(experiment, done.result, json, "resume")

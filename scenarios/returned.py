@@ -189,8 +189,8 @@ class PlanResult(Result):
     def _pictures(self) -> tuple[Picture, ...]:
         return pictures_of("plan", self)
 
-    def frame(self, of: Literal["designs", "bounds"] = "designs") -> pd.DataFrame:
-        """Return a table of the designs, one row a design and decoder; or of the lower bounds that apply."""
+    def frame(self, of: Literal["designs", "bounds", "worth"] = "designs") -> pd.DataFrame:
+        """Return a table of the designs, one row a design and decoder; of the lower bounds; or of a file's advice."""
         table = pd.DataFrame(self[of])
         return table.astype({"epsilon": float, "users": float} if of == "designs" else {})
 

@@ -47,9 +47,12 @@ def main(version: str, arguments: list[str]) -> NoReturn:
                 f"{path} is not on the cluster (node {platform.node()}), and data is not sent; place the file there, "
                 "under the same path"
             )
+    from scenarios.log import listening  # noqa: PLC0415 (a Python of another version cannot read it)
+    from scenarios.watch.job_log import InJobLog  # noqa: PLC0415 (a Python of another version cannot read it)
+
     if not takes_json(tree, arguments):
         run(arguments)
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, listening(InJobLog()):
         result = Path(folder) / "result.json"
         try:
             run([*arguments, "--json", str(result)])

@@ -26,6 +26,7 @@ from coordinator.server.decoding.posterior import Posterior
 from coordinator.server.decoding.told_ratings import Curator
 from coordinator.server.fleet.cohorts import Cohorts
 from coordinator.server.fleet.layout import Layout
+from coordinator.server.grouped_sets import CountedSet
 from coordinator.server.liked_pairs import LikedPairs
 from coordinator.server.rounds.elimination import Eliminate, ItemByItem
 from coordinator.server.rounds.groups import Groups
@@ -35,6 +36,7 @@ from coordinator.server.rounds.readings import Centred, Readings
 from coordinator.server.rounds.schedules import Fixed, OneRound, UntilLearned
 from coordinator.server.rounds.setting import Setting
 from coordinator.server.rounds.state import Ask, Counts, ServerState
+from coordinator.server.rounds.tally import Tally
 from coordinator.server.statistics.scores import ScoreStatistic
 from coordinator.server.statistics.statistic import Statistic
 from scenarios.places import shared_sets as together
@@ -76,11 +78,22 @@ ALLOWED: dict[type, set[str]] = {
     OneRound: {"design", "epsilon", "public_seed"},
     UntilLearned: {"design", "rated", "answers", "public_seed"},
     Groups: {"design", "epsilon", "public_seed"},
-    LikedPairs: {"items", "rated", "pair_items", "pair_likes", "chosen", "first_group", "second_group"},
-    Learner: {"clusters", "decoder", "curator", "design", "confidence", "own"},
+    LikedPairs: {
+        "items",
+        "rated",
+        "pair_items",
+        "pair_likes",
+        "chosen",
+        "first_group",
+        "second_group",
+        "counted_group",
+    },
+    CountedSet: {"items", "rated", "chosen", "counted_group"},
+    Learner: {"clusters", "decoder", "curator", "design", "confidence", "own", "public"},
     Curator: {"epsilon", "rated", "seed"},
     Layout: {"devices", "workers", "devices_per_actor"},
     Cohorts: {"bounds", "hosts", "sums"},
+    Tally: {"count", "rounds", "planned", "answers", "refused", "epsilon", "undecided"},
 }
 """What the server's side may hold, and the names of its fields; a `Curator` is a server that is trusted."""
 ATOMS = (bool, int, float, str, bytes, Fraction, PrivacyParameter, type(None), ActorHandle)

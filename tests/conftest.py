@@ -12,6 +12,7 @@
 `foreign_jobs` runs of them,
 `liars` has mechanisms that spend more than they say, `contracts` what every mechanism must hold,
 `own_pages` are pages that build something of one's own,
+`page_proof` reads a report for what its numbers come from, `chromium` looks at it,
 `exact_information` enumerates a `tiny_model`: no bound on what an answer tells may lie below it.
 """
 
@@ -88,6 +89,8 @@ for shared in (
     "foreign_dishonest",
     "foreign_jobs",
     "own_pages",
+    "page_proof",
+    "chromium",
 ):
     _share(shared)
 

@@ -90,6 +90,8 @@ def content(path: Path) -> Any:
         return None
     if path.suffix == ".parquet":
         return repr(pd.read_parquet(path).drop(columns="seconds", errors="ignore").to_dict("list"))
+    if path.name == "versions.json":
+        return {name: told for name, told in json.loads(path.read_text()).items() if name not in ("command", "ended")}
     return lasting(json.loads(path.read_text())) if path.name == "result.json" else path.read_bytes()
 
 

@@ -135,14 +135,32 @@ def _anew(channel: OwnChannel) -> OwnChannel:
 
 
 @lru_cache(maxsize=16)
-def _channel(own: Own, query: Query) -> OwnChannel:
-    """Return the channel that one query's releases are drawn from: of an exact type, built anew, and held."""
+def stated(own: Own, query: Query) -> OwnChannel:
+    """Return the channel that a class states for a query: of an exact type, built anew, not yet held to its epsilon.
+
+    Raises
+    ------
+    MechanismError
+        If the class gives none, or one of another size than its question's.
+    """
     given = guarded(own.mechanism, "channel", query.round, question_of(query))
+    return fitted(own, query, given)
+
+
+def fitted(own: Own, query: Query, given: object) -> OwnChannel:
+    """Return what a class gave as its channel, built anew; see `stated`."""
     if type(given) not in CHANNELS:
         told = "what it returned is no MatrixChannel, IndependentBits or Likelihood, nor may it be of a class derived"
         raise own.fail("channel", query.round, f"{told} from one; return one of these three")
     channel: OwnChannel = guarded(own.mechanism, "channel", query.round, given, function=_anew)
     _fit(own, query, channel)
+    return channel
+
+
+@lru_cache(maxsize=16)
+def _channel(own: Own, query: Query) -> OwnChannel:
+    """Return the channel that one query's releases are drawn from: as it is stated, and held."""
+    channel = stated(own, query)
     hold(own, query, channel)
     return channel
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import os
+import shutil
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,6 +19,8 @@ SENT = "_ray_pkg_"
 """Folders into which Ray unpacks what it was sent begin like this; each version of the code gets its own."""
 WITH_KERNELS = ("actors", "coordinator", "scenarios")
 """The packages whose kernels call each other."""
+UNUSED = 30
+"""Days after which kernels of other code are removed."""
 
 
 class OfSentCode(caching._SourceFileBackedLocatorMixin, caching._CacheLocator):
@@ -34,7 +39,7 @@ class OfSentCode(caching._SourceFileBackedLocatorMixin, caching._CacheLocator):
 
     def __init__(self, function: Callable[..., Any], file: str) -> None:
         self._py_file, self._lineno = file, function.__code__.co_firstlineno
-        self._folder = _home() / "blindrec" / _digest() / function.__module__.rpartition(".")[0]
+        self._folder = kept() / function.__module__.rpartition(".")[0]
 
     def get_cache_path(self) -> str:
         """Return the folder."""
@@ -51,6 +56,21 @@ class OfSentCode(caching._SourceFileBackedLocatorMixin, caching._CacheLocator):
 
 def _home() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+
+
+@cache
+def kept() -> Path:
+    """Return the folder for our code as it is; once it is new, those that nobody used for `UNUSED` days are removed."""
+    folder = _home() / "blindrec" / _digest()
+    if folder.is_dir():
+        with suppress(OSError):  # a folder of somebody else, which is as good to read
+            os.utime(folder)
+        return folder
+    oldest = time.time() - UNUSED * 86_400
+    for other in folder.parent.glob("[0-9a-f]" * len(folder.name)):
+        if other.stat().st_mtime < oldest:
+            shutil.rmtree(other, ignore_errors=True)
+    return folder
 
 
 @cache

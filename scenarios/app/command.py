@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from rich.console import Console
-
 from scenarios.app.experiment import Experiment
 from scenarios.app.finishing import finished_run
 from scenarios.app.flags import (
@@ -16,6 +14,7 @@ from scenarios.app.flags import (
     Figure,
     Given,
     Json,
+    Metrics,
     Out,
     Repeat,
     Setting,
@@ -25,6 +24,7 @@ from scenarios.app.flags import (
     with_fields,
 )
 from scenarios.given.mechanisms import all_settings
+from scenarios.log import console
 from scenarios.own.importing import read_settings
 from scenarios.pictures.writing import check_figure, deliver_figure
 from scenarios.places.backends import open_session
@@ -52,6 +52,7 @@ def command_of(experiment: Experiment[Any]) -> Callable[..., None]:
         workers: Workers = None,
         devices_per_actor: Cohort = None,
         together: Together = False,
+        metrics: Metrics = False,
         repeat: Repeat = 1,
         out: Out = None,
         json: Json = None,
@@ -65,10 +66,10 @@ def command_of(experiment: Experiment[Any]) -> Callable[..., None]:
         with finished_run(
             experiment,
             wanted,
-            open_session(backend, address=address, workers=workers, together=together),
+            open_session(backend, address=address, workers=workers, together=together, metrics=metrics),
             repeat=repeat,
             devices_per_actor=devices_per_actor,
-            console=Console(stderr=True),
+            console=console(),
             out=out,
         ) as finished:
             report(experiment, finished.result, json, experiment.name)

@@ -14,6 +14,8 @@ from pydantic import ValidationError
 from coordinator.protocol.errors import BlindrecError, InputError
 from scenarios.given.endings import BAD_INPUT, INTERRUPTED, NOTHING, ended_by_signals, ending, say
 from scenarios.given.values import LARGEST_WHOLE, brief, nameable
+from scenarios.log import recorded
+from scenarios.report.records import typed
 
 _FILES = {"json", "grid"}
 """Parameters of type str that may name a file."""
@@ -82,12 +84,17 @@ def enter(tree: Any, arguments: list[str]) -> NoReturn:
     where something is kept that can be gone on with, else with 130; a full disk, and what was lost but can be gone on
     with, with 3. `scenarios.given.endings` has the rule. Other exceptions are faults of ours and show their trace.
     """
+    with recorded():
+        _entered(tree, arguments)
+
+
+def _entered(tree: Any, arguments: list[str]) -> NoReturn:
     if sys.stdout is None:
         stop("standard output is closed; send it to a file, or to /dev/null", BAD_INPUT)
     stream = sys.stdout
     sys.stdout = _Output(stream)
     try:
-        with ended_by_signals():
+        with ended_by_signals(), typed(arguments):
             code = tree(args=arguments or ["--help"], standalone_mode=False)
             sys.stdout.flush()
     except OutputError as error:

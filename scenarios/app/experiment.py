@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
@@ -13,13 +14,14 @@ from rich.console import Console
 
 from scenarios.given.validation import validated
 from scenarios.report.columns import Column
-from scenarios.store.mark import Mark
+from scenarios.store.mark import UNCLAIMED, Mark
 from scenarios.store.taking import mark_of, scenario_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from scenarios.places.session import Session
+    from scenarios.places.session import Progress, Session
+    from scenarios.watch.telling import Telling
 
 S = TypeVar("S", bound=BaseModel)
 """A scenario: what is simulated, and under which privacy."""
@@ -60,12 +62,24 @@ class Running:
         Size of a cohort; None: one cohort a worker.
     out : Path or None
         Folder that keeps what is over as soon as it is over, and goes on from what it keeps.
+    telling : Telling or None
+        Tells how far it has come; None to tell the console alone.
     """
 
     session: Session
     console: Console
     devices_per_actor: int | None = None
     out: Path | None = None
+    telling: Telling | None = None
+
+    def progress(
+        self, total: int, seed: int, done: str = "devices answered", unit: str = "devices"
+    ) -> AbstractContextManager[Progress]:
+        """Tell how far a seed has come; see `scenarios.watch.telling.Telling.progress`."""
+        from scenarios.watch.telling import Telling  # noqa: PLC0415 (`--help` need not wait for what runs load)
+
+        telling = self.telling or Telling(kind="run", run=UNCLAIMED, console=self.console)
+        return telling.progress(total, f"seed {seed}", done, unit)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -14,10 +15,12 @@ from rich.console import Console
 
 from coordinator.protocol.errors import InputError, PolicyError
 from scenarios.app.experiment import Ended, Experiment, Running, S
+from scenarios.log import event
 from scenarios.report.columns import mean_of
 from scenarios.report.records import write_result
 from scenarios.store.files import write_bytes
 from scenarios.store.holding import done_in, require_counts
+from scenarios.store.mark import read_mark
 from scenarios.store.taking import take
 
 if TYPE_CHECKING:
@@ -93,8 +96,21 @@ def finished_run(
     threading.Thread(target=_load, args=(experiment.loads,), daemon=True, name="loading").start()
 
     def work(session: Session) -> Finished:
+        from scenarios.watch.telling import Telling  # noqa: PLC0415 (`--help` need not wait for what runs load)
+
         experiment.warn(wanted, console)
-        running = Running(session=session, console=console, devices_per_actor=devices_per_actor, out=out)
+        mark = None if out is None else read_mark(out)
+        telling = Telling(
+            kind=experiment.name,
+            run=os.urandom(16).hex() if mark is None else mark.run,
+            console=console,
+            repeats=repeat,
+            out=out,
+        )
+        event("started", kind=experiment.name, run=telling.run, repeats=repeat, backend=session.name)
+        running = Running(
+            session=session, console=console, devices_per_actor=devices_per_actor, out=out, telling=telling
+        )
         return run_seeds(experiment, wanted, running, repeat)
 
     with done_in(
@@ -131,4 +147,5 @@ def write_folder(out: Path, finished: Finished) -> None:
     """Write the first seed's tables, the scenario, versions, and the result last."""
     for name, table in finished.first.tables().items():
         write_bytes(out / f"{name}.parquet", table.to_parquet(index=False))
-    write_result(out, finished.result, finished.first.scenario)
+    mark = read_mark(out)
+    write_result(out, finished.result, finished.first.scenario, mark.source_sha256 if mark else None)

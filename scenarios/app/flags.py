@@ -22,6 +22,10 @@ Together = Annotated[
     bool,
     typer.Option("--together", help="On Ray: processes of devices also add up answers. Same answer, sooner."),
 ]
+Metrics = Annotated[
+    bool,
+    typer.Option("--metrics", help="On Ray: gauges of rounds, answers, refusals and epsilon spent, for Prometheus."),
+]
 Repeat = Annotated[int, typer.Option(help="Run this many seeds from --seed on; report means with their intervals.")]
 Out = Annotated[
     Path | None, typer.Option(help="New folder for result, scenario, versions and tables; or an interrupted one.")

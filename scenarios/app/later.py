@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import importlib
+import importlib.metadata
+import inspect
 from collections.abc import Callable, Iterable
 from functools import cached_property
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand
 
 from scenarios.app.entrance import tightened
+from scenarios.log import be_verbose, event
+
+_Verbose = Annotated[
+    bool, typer.Option("--verbose", help="Tell what happens on standard error, an event a line, as JSON.")
+]
 
 
 class Later(TyperCommand):
@@ -36,7 +43,10 @@ class Later(TyperCommand):
     def loaded(self) -> Any:
         """The command itself."""
         app = typer.Typer(rich_markup_mode=None, add_completion=False)
-        app.command(self.name, context_settings=self._settings)(self._function())
+        function = self._function()
+        if not self._settings:  # what submit sends has flags of its own
+            function = _verbose(function, str(self.name))
+        app.command(self.name, context_settings=self._settings)(function)
         return tightened(typer.main.get_command(app))
 
     def _function(self) -> Callable[..., None]:
@@ -49,6 +59,24 @@ class Later(TyperCommand):
     def make_context(self, *args: Any, **told: Any) -> Any:
         """Return the context of the command itself, which is what runs then."""
         return self.loaded.make_context(*args, **told)
+
+
+def _verbose(function: Callable[..., None], name: str) -> Callable[..., None]:
+    """Return a command with the flag that all of them have."""
+    signature = inspect.signature(function, eval_str=True)
+
+    def command(*, verbose: bool, **given: Any) -> None:
+        if verbose:
+            be_verbose()
+        event("began", command=name, version=importlib.metadata.version("blindrec"))
+        function(**given)
+
+    flag = inspect.Parameter("verbose", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=_Verbose)
+    parameters = [*signature.parameters.values(), flag]
+    command.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined] # typer reads it
+    command.__annotations__ = {one.name: one.annotation for one in parameters}
+    command.__doc__ = function.__doc__
+    return command
 
 
 def grouped(app: typer.Typer, commands: Iterable[Any]) -> Any:

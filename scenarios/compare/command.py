@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from scenarios.app.flags import Address, Figure, Json, Setting, With, Workers, with_fields
 from scenarios.compare.settings import Comparison
+from scenarios.log import console
 from scenarios.pictures.writing import check_figure, deliver_figure
 
 HELP = """Compare what recommendations are worth under each trust model, on one split of one file of ratings.
@@ -71,7 +71,7 @@ def compare(
     wanted = comparison({"ratings": file, "design": own, **told})
     opening = open_session(backend, address=address, workers=workers)
     with folder_of(out) as place:
-        done = swept(wanted, opening, place, Console(stderr=True))
+        done = swept(wanted, opening, place, console())
     deliver(json, done.result)
     deliver_figure(figure, wanted.family, done.result)
     if json != STDOUT:

@@ -12,8 +12,6 @@ from threadpoolctl import threadpool_limits
 from coordinator.protocol.arrays import Floats2
 from scenarios.compare.row import Scorer
 
-LEAST = 1e-6
-"""Scores below it count as this one where features multiply them."""
 CONFIDENCE = 10.0
 """What a like counts for in alternating least squares, beside what anything counts for."""
 _COLUMNS = 1 << 25

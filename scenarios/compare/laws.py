@@ -22,10 +22,11 @@ from coordinator.server.mechanisms.subset import subset_rates
 from coordinator.server.statistics.counts import CountStatistic
 from coordinator.server.statistics.scores import ScoreStatistic
 from coordinator.server.statistics.statistic import Statistic
+from scenarios.compare.group_laws import group_counts
 from scenarios.compare.splitting import Fold
 
 Law = Callable[[Query, Fold, int, np.random.Generator], Statistic]
-"""Takes a query about all items, a file, a number of people and coins; returns the sum of their answers."""
+"""Takes a query, a file, a number of people and coins; returns the sum of their answers."""
 
 
 def mean_of_likers(fold: Fold, weights: Floats) -> Floats:
@@ -35,8 +36,10 @@ def mean_of_likers(fold: Fold, weights: Floats) -> Floats:
     return total / liked.users
 
 
-def set_counts(query: Query, fold: Fold, users: int, coins: np.random.Generator) -> CountStatistic:
+def set_counts(query: Query, fold: Fold, users: int, coins: np.random.Generator) -> Statistic:
     """Draw how many subsets name each item; one of l likes is in a set of w with probability ``min(1, w / l)``."""
+    if query.design != Set.name:  # a group tells how many items it likes
+        return group_counts(query, fold, users, coins)
     kept = np.minimum(1.0, query.parameters[PADDED] / np.maximum(fold.liked.degrees, 1))
     return _named(query, mean_of_likers(fold, kept), Set().values(query), users, coins)
 

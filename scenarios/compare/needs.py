@@ -1,132 +1,131 @@
-"""How many people like a file's a list by popularity needs, and pairs of items, where nobody is trusted.
+"""How many people like a file's private advice takes, and what to use: what `blindrec plan` and `blindrec data` tell.
 
-These are formulas for choosing a mechanism, in a second; `blindrec compare` measures.
+Advice is drawn for the file itself, in seconds; `blindrec compare` measures it with devices that answer.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
-from coordinator.protocol.arrays import Bools, Floats, Floats2
-from coordinator.protocol.budget import Epsilon, parse_epsilon
-from coordinator.server.decoding.pair_model import cleaned
-from coordinator.server.liked_pairs import LikedPairs
+from coordinator.protocol.budget import Epsilon, as_json, parse_epsilon
+from coordinator.protocol.errors import InputError
 from coordinator.server.mechanisms.set import LikedSet
 from coordinator.server.mechanisms.subset import subset_rates
+from scenarios.compare.features import read_features
+from scenarios.compare.forecast import ROWS, Forecast, Reach
+from scenarios.compare.laws import mean_of_likers
+from scenarios.compare.rows.local import Local
+from scenarios.compare.scoring import TOP
 from scenarios.compare.settings import Comparison
-from scenarios.data.datasets import RatingTable
-from scenarios.data.rating_split import judge_likes
+from scenarios.compare.splitting import Fold
+from scenarios.compare.worlds import table_of
 
-EPSILONS = ("0.5", "1", "2", "4", "8")
-TOP = 10
-LIKES: int = Comparison.model_fields["likes"].default
-ENOUGH = 0.1
-"""Noise over the tenth item's share at which a list keeps some 95 % of plain popularity's NDCG."""
-NOISE = (0.0, 0.01, 0.06, 0.13, 0.25, 0.4, 0.6, 1.14, 4.0)
-KEPT = (1.0, 0.98, 0.96, 0.93, 0.82, 0.49, 0.23, 0.06, 0.01)
-"""Share of plain popularity's NDCG that is kept, by noise over the tenth item's share.
-
-A prototype measured it on MovieLens 1M; the last value is that of 610 people at epsilon 1 in docs/worth.md.
-"""
-WITHIN = 2.5
-"""Factor around the formula's number of people within which measured ones lie at epsilon .5 to 8, on MovieLens."""
+SPLITS = 5
+EPSILONS = ("1", "2", "4")
+"""Where no epsilon is named."""
+WORTH, BEATS = 0.95, 1.05
+"""Shares of plain popularity's NDCG that people are told for: keeping it, and beating it beyond doubt."""
+NOISE = 0.1
+"""Noise over the tenth item's share at which a list keeps some 95 %, by a prototype on MovieLens 1M."""
 USEFUL = 0.5
 """Share of plain popularity below which volunteers or a curator serve better than what is local."""
+ELSEWHERE = "volunteers or curator"
 
 
-def needs(table: RatingTable, *, like_from: float | None) -> list[dict[str, Any]]:
-    """Return what a file's people could have at each of `EPSILONS`, and what to use.
+def needs(
+    wanted: Comparison, *, epsilons: Sequence[Epsilon] = (), users: int | None = None, worth: float = WORTH
+) -> list[dict[str, Any]]:
+    """Return what private advice takes among people like a file's, and what to use.
 
     Parameters
     ----------
-    table : RatingTable
-        The file; people like its people are counted.
-    like_from : float or None
-        As in `scenarios.data.rating_split.judge_likes`.
+    wanted : Comparison
+        The file, and ``seeds`` splits of it.
+    epsilons : sequence of Fraction or None
+        Privacy of every device [nats]; by default `EPSILONS`.
+    users : int, optional
+        People there are; default: the file's.
+    worth : float
+        Share of plain popularity's NDCG to reach.
 
     Returns
     -------
     list of dict
-        ``epsilon``; ``people``, with ``people_low`` and ``people_high``: who suffice for 95 % of what a list by plain
-        popularity is worth; ``kept``: the share of it that this file's people reach; ``people_for_pairs``: from how
-        many on lists by pairs of items begin to beat it; ``use``: what to use with ``people_here``, this file's
-        people. Empty where nothing is liked.
+        One for each epsilon, mechanism and, where the file has public features, with these: ``people`` who suffice for
+        ``worth``, ``people_to_beat`` popularity by 5 %, and the share that ``users_here`` reach, ``here``, each with
+        its interval of 95 % as ``_low`` and ``_high``, None where nobody has enough people; the epsilon's `by_formula`;
+        ``use``: what to use at this epsilon with the people here.
 
-    Notes
-    -----
-    The noise of an item's share is ``sqrt(v / n)``, v being the set mechanism's variance at the tenth most liked
-    item's share ``f10``; ``n = v / (0.1 f10)^2``. Pairs begin where the largest eigenvalue of what they have beyond
-    popularity stands out of their noise, whose eigenvalues reach ``2 sigma sqrt(M)`` (Wigner).
+    Raises
+    ------
+    InputError
+        If the file has too few items or likes for lists.
     """
-    likes, rated = judge_likes(table, like_from), min(LIKES, table.count)
-    if table.count < 2 or not (share := tenth_share(table, likes, rated)):
-        return []
-    paired = LikedPairs(items=table.count, rated=rated)
-    signal, found = pair_signal(table, likes, paired), list[dict[str, Any]]()
-    for told in EPSILONS:
-        epsilon = parse_epsilon(told)
-        query = LikedSet(items=table.count, rated=rated, padded=rated).query(
-            round_number=0, public_seed=bytes(16), epsilon=epsilon
-        )
-        variance = float(subset_rates(query).spread(np.array([share]))[0])
-        people = variance / (ENOUGH * share) ** 2
-        kept = float(np.interp(math.sqrt(variance / table.users) / share, NOISE, KEPT))
-        pairs = pairs_begin(signal, paired, epsilon)
-        found.append(
-            {
-                "epsilon": told,
-                "people": round(people),
-                "people_low": round(people / WITHIN),
-                "people_high": round(people * WITHIN),
-                "kept": kept,
-                "people_for_pairs": None if math.isinf(pairs) else round(pairs),
-                "use": used(kept, pairs <= table.users),
-                "people_here": table.users,
-            }
-        )
+    table, forecast = table_of(wanted), Forecast(wanted)
+    if table.count <= 2 * TOP:
+        raise InputError(f"the file has {table.count} items; lists of ten say something among more than {2 * TOP}")
+    here, found = users or table.users, list[dict[str, Any]]()
+    for epsilon in epsilons or tuple(map(parse_epsilon, EPSILONS)):
+        thumb = by_formula(forecast.splits[0].world.fold, wanted, epsilon)
+        rows = [
+            {**_row(forecast, row, epsilon, (here, worth, thumb), features=features), "by_formula": round(thumb)}
+            for row in ROWS
+            for features in ((False, True) if wanted.features is not None else (False,))
+        ]
+        best = max(rows, key=lambda row: float(row["here"]))
+        use = advice_of(best) if best["here"] >= USEFUL else ELSEWHERE
+        found += [{**row, "use": use} for row in rows]
     return found
 
 
-def tenth_share(table: RatingTable, likes: Bools, padded: int) -> float:
-    """Return the tenth largest share of people whose set has an item; of l likes one is kept with ``min(1, w / l)``."""
-    many = np.bincount(table.owners[likes], minlength=table.users)
-    kept = np.minimum(1.0, padded / np.maximum(many, 1))
-    share = np.bincount(table.items[likes], weights=kept[table.owners[likes]], minlength=table.count) / table.users
-    return float(np.sort(share)[-min(TOP, share.size)])
+def needs_or_why(wanted: Comparison, **asked: Any) -> tuple[list[dict[str, Any]], str | None]:
+    """Return `needs`, or why a file that can be read has none."""
+    table = table_of(wanted)
+    if wanted.features is not None:
+        read_features(wanted.features, table.item_labels)
+    try:
+        return needs(wanted, **asked), None
+    except InputError as error:
+        return [], str(error)
 
 
-def pair_signal(table: RatingTable, likes: Bools, design: LikedPairs) -> tuple[float, float]:
-    """Return the largest eigenvalue of what pairs of liked items have beyond popularity, and their mean share."""
-    liked = sparse.csr_array(
-        (np.ones(int(likes.sum())), (table.owners[likes], table.items[likes])), shape=(table.users, table.count)
-    )
-    counts: Floats = np.asarray(liked.sum(axis=0))
-    inside = liked[:, np.argsort(-counts, kind="stable")[: design.top]]
-    many: Floats = np.asarray(inside.sum(axis=1))
-    kept = design.kept
-    both = np.minimum(1.0, kept * (kept - 1) / np.maximum(many * (many - 1), 1))
-    pairs: Floats2 = (inside.T @ (inside * both[:, None])).toarray() / table.users
-    share: Floats = np.asarray(inside.sum(axis=0)) / table.users
-    _, excess = cleaned(pairs, share, 0.0)
-    mean = (pairs.sum() - np.trace(pairs)) / (design.top * (design.top - 1))
-    return float(np.abs(np.linalg.eigvalsh(excess)).max()), float(mean)
+def _row(
+    forecast: Forecast, row: Local, epsilon: Epsilon, asked: tuple[int, float, float], *, features: bool
+) -> dict[str, Any]:
+    users, worth, guess = asked
+    told: dict[str, Any] = {"epsilon": as_json(epsilon), "mechanism": row.mechanism, "features": features}
+    told |= {"worth": worth, "users_here": users}
+    for name, share in (("people", worth), ("people_to_beat", BEATS)):
+        people = forecast.people(row, epsilon, features=features, share=share, guess=guess)
+        guess = guess if people is None else people[0]
+        told |= _named(name, people and (round(people[0]), round(people[1]), round(people[2])))
+    return told | _named("here", forecast.here(row, epsilon, users, features=features))
 
 
-def pairs_begin(signal: tuple[float, float], design: LikedPairs, epsilon: Epsilon) -> float:
-    """Return from how many people on pairs stand out of their noise; see `needs`."""
-    eigenvalue, share = signal
+def _named(name: str, reach: Reach | None) -> dict[str, float | None]:
+    names = (name, f"{name}_low", f"{name}_high")
+    return dict(zip(names, reach or (None,) * 3, strict=True))
+
+
+def by_formula(fold: Fold, wanted: Comparison, epsilon: Epsilon) -> float:
+    """Return a rule of thumb for the people that a list by the set mechanism takes: ``v / (0.1 f)^2``.
+
+    v is the variance of one report about the tenth most liked item, whose share of people's sets is f.
+    """
+    items = fold.liked.count
+    rated = min(wanted.likes, items)
+    kept = np.minimum(1.0, rated / np.maximum(fold.liked.degrees, 1))
+    share = float(np.sort(mean_of_likers(fold, kept))[-TOP])
+    design = LikedSet(items=items, rated=rated, padded=rated)
     query = design.query(round_number=0, public_seed=bytes(16), epsilon=epsilon)
-    variance = float(subset_rates(query).spread(np.array([share]))[0])
-    asked = 1 - design.first_group - design.second_group
-    return 4 * design.top * variance / (asked * eigenvalue**2) if eigenvalue else math.inf
+    spread = float(subset_rates(query).spread(np.array([share]))[0])
+    return spread / (NOISE * share) ** 2 if share else math.inf
 
 
-def used(kept: float, pairs: bool) -> str:
-    """Return what to use; public features on the device cost nothing, and go with each."""
-    if pairs:
-        return "pairs"
-    return "set" if kept >= USEFUL else "volunteers or curator"
+def advice_of(row: Mapping[str, Any]) -> str:
+    """Return the name of advice, such as "set + features"."""
+    return f"{row['mechanism']} + features" if row["features"] else str(row["mechanism"])

@@ -1,31 +1,59 @@
-"""The recipe that `blindrec data` ends with: which mechanism a file's people could use where nobody is trusted."""
+"""What private advice takes among people like a file's, as a table, 80 columns wide."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
+
+from scenarios.compare.needs import BEATS, advice_of
+from scenarios.report.tables import interval_of, remark, show_table
 
 HONEST = (
-    "by formulas, within a factor of 3 on MovieLens and Jester: from so many people like these on, a list by the set "
-    "mechanism keeps 95 % of what plain popularity is worth, and lists by pairs of items begin to beat it; volunteers' "
-    "public ratings or a curator need far fewer; public features of items, weighed on the device, cost "
-    "nothing (--features); blindrec compare measures it on this file"
+    "drawn from exact laws of what devices would answer, on this file's own split; intervals of 95 % cover splits, "
+    "coins and the choice of people; blindrec compare measures it, with volunteers and a curator beside it, who need "
+    "far fewer people"
 )
+_UNITS = ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 
 
-def show_needs(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Print the rows of `scenarios.compare.needs.needs`."""
+def show_needs(console: Console, rows: Sequence[Mapping[str, Any]], why: str | None) -> None:
+    """Print the rows of `scenarios.compare.needs.needs`, or why there are none."""
+    title = "what private advice takes among people like this file's"
     if not rows:
+        remark(console, f"{title}: nothing can be told; {why}")
         return
-    here = f"kept by {rows[0]['people_here']:,}"
-    table = Table("epsilon", "people for popularity", here, "people for pairs", "use here")
-    table.title, table.title_justify = Text("what recommendations take where nobody is trusted"), "left"
-    for row in rows:
-        pairs = "" if row["people_for_pairs"] is None else f"{row['people_for_pairs']:,}"
-        table.add_row(row["epsilon"], f"{row['people']:,}", f"{100 * row['kept']:.0f} %", pairs, row["use"])
-    console.print(table)
-    console.print(Text(HONEST))
+    first, cells = rows[0], list[list[str] | None]()
+    for epsilon, group in groupby(rows, key=lambda row: row["epsilon"]):
+        for place, row in enumerate(group):
+            people = (_reach(row, name) for name in ("people", "people_to_beat"))
+            cells.append(["" if place else _epsilon(epsilon), advice_of(row), *people, f"{100 * row['here']:.0f} %"])
+        cells.append(None)
+    users = int(first["users_here"])
+    columns = ("epsilon", "advice", f"people for {first['worth']:.0%}", f"for {BEATS:.0%}", f"with {short(users)}")
+    show_table(console, columns, cells[:-1], title=f"{title}, in plain popularity's NDCG", words=("advice",), names=2)
+    for use in dict.fromkeys(row["use"] for row in rows):
+        named = dict.fromkeys(_epsilon(row["epsilon"]) for row in rows if row["use"] == use)
+        remark(console, f"to use with {users:,} people at epsilon {', '.join(named)}: {use}")
+    remark(console, HONEST)
+
+
+def _epsilon(value: float | str) -> str:
+    return value if isinstance(value, str) else f"{value:g}"
+
+
+def _reach(row: Mapping[str, Any], name: str) -> str:
+    return "never" if row[name] is None else f"{short(row[name])} {interval_of(row, name, short)}"
+
+
+def short(people: float) -> str:
+    """Return a number of people in two digits.
+
+    >>> [short(people) for people in (588_737, 9_960, 610, 1_230_000)]
+    ['590k', '10k', '610', '1.2M']
+    """
+    rounded = float(f"{people:.2g}")
+    size, unit = next((pair for pair in _UNITS if rounded >= pair[0]), (1.0, ""))
+    return f"{rounded / size:.3g}{unit}"

@@ -69,4 +69,9 @@ def check_own(wanted: Comparison, people: int, items: int) -> list[str]:
                 hows.append(checked[1].how)
         values = "".join(f", {name} {value}" for name, value in settings.values().items())
         told.append(f"{row.mechanism} is {path}{values}; its channel was {' or '.join(dict.fromkeys(hows))}")
+        if left := [f"{people * scale:,}" for scale in wanted.scale if not row.reaches(people * scale, wanted)]:
+            told.append(
+                f"{row.mechanism} is not measured with {', '.join(left)} people: it has no law to draw the sum of their "
+                f"answers from, and at most {wanted.devices:,} devices answer; raise --devices"
+            )
     return told

@@ -9,16 +9,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from coordinator.protocol.arrays import Floats, Floats2, Ints
+from coordinator.protocol.arrays import Floats, Floats2, Indices, Ints
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.coins import derive
+from coordinator.protocol.public_features import floor_of
 from scenarios.compare.settings import Comparison
 from scenarios.compare.worlds import World
 from scenarios.data.datasets import RatingTable
 
 Scorer = Callable[[Any], Floats2]
 """Takes people's own likes, a sparse matrix of shape (people, N), and returns their scores of the same shape."""
-DAMPING = 3
 DEVICES, AGGREGATE = "devices", "aggregate"
 """Whether devices answered one by one, or the sum of their answers was drawn from its law."""
 
@@ -65,9 +65,11 @@ class Advised:
     floor : float
         Smaller scores count as this one where features multiply them.
     noise : float
-        Standard error of popularity; see `damped`.
+        Standard error of popularity; see `coordinator.protocol.public_features.damped`.
     scorer : callable or None
         Scores of each device from its own likes.
+    order : ndarray of int32, shape (N,), or None
+        All items: of equal scores the first one here is ranked higher. None: at random.
     simulated : str or None
         `DEVICES` or `AGGREGATE`; None where no device answers anything.
     people : ndarray of int64, or None
@@ -80,6 +82,7 @@ class Advised:
     floor: float
     noise: float = 0.0
     scorer: Scorer | None = None
+    order: Indices | None = field(default=None, repr=False)
     simulated: str | None = None
     people: Ints | None = field(default=None, repr=False)
     holds: Any = field(default=None, repr=False)
@@ -87,17 +90,7 @@ class Advised:
     @classmethod
     def noisy(cls, popularity: Floats, noise: float, simulated: str | None = None) -> Advised:
         """Return advice by estimates of popularity alone, all with this standard error."""
-        return cls(popularity=popularity, floor=1e-9 * max(noise, 1e-9), noise=noise, simulated=simulated)
-
-    @property
-    def damped(self) -> Floats:
-        """Popularity as features multiply it, float64, shape (N,): where it is no more than noise it nearly vanishes.
-
-        A feature that many items have lifts hundreds of items that nobody likes, some of which noise has lifted
-        already. ``f (f / (f + 3 s))^2``, s the standard error, keeps what stands out: found on MovieLens latest-small.
-        """
-        positive = np.maximum(self.popularity, 0)
-        return positive * (positive / np.maximum(positive + DAMPING * self.noise, 1e-300)) ** 2
+        return cls(popularity=popularity, floor=floor_of(noise), noise=noise, simulated=simulated)
 
 
 class Row:

@@ -11,6 +11,7 @@ from coordinator.protocol.arrays import Floats, Floats2, Indices, Indices2, Ints
 from coordinator.protocol.coins import derive
 from coordinator.protocol.compiled import compiled
 from coordinator.protocol.errors import InputError
+from coordinator.protocol.public_features import damped
 from scenarios.compare.row import Advised, Asked
 from scenarios.compare.worlds import World
 
@@ -57,6 +58,8 @@ def score(world: World, advised: Advised, asked: Asked, *, features: bool) -> Sc
     if not people.size:
         raise InputError(f"none of the people to be evaluated has a like held out; lower --public, {asked.public:g}")
     order = asked.coins.permutation(world.items)  # of equal scores the first in this order wins
+    if advised.order is not None:
+        order = advised.order.astype(np.int64)
     rows = [_lists(world, advised, block, order, features=features) for block in world.blocks(people)]
     lists = np.concatenate(rows)
     told = _told(world, people, lists)
@@ -75,9 +78,10 @@ def _lists(world: World, advised: Advised, people: Ints, order: Ints, *, feature
     if advised.scorer is not None:
         scores = advised.scorer(own if advised.holds is None else advised.holds[people])
     else:
-        scores = np.broadcast_to(advised.damped if features else advised.popularity, (people.size, world.items))
+        popularity = damped(advised.popularity, advised.noise) if features else advised.popularity
+        scores = np.broadcast_to(popularity, (people.size, world.items))
     if features and world.features is not None:
-        gains = world.features.gains(own @ world.features.has, own.sum(axis=1), np.maximum(advised.popularity, 0))
+        gains = world.features.gains(own @ world.features.has, own.sum(axis=1), advised.popularity)
         scores = np.log(np.maximum(scores, advised.floor)) + gains
     rated = world.fold.train.of(people)
     lists = np.full((people.size, TOP), -1, np.int32)

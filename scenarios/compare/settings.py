@@ -11,7 +11,7 @@ from coordinator.protocol.budget import Epsilon, parse_epsilon
 from coordinator.protocol.errors import InputError
 from scenarios.data.formats.recognise import Columns
 from scenarios.given.own_designs import own_designs
-from scenarios.given.settings import LIKE_FROM, OWN, SEED, Seed
+from scenarios.given.settings import FEATURES, LIKE_FROM, OWN, SEED, Seed
 from scenarios.given.values import GivenPath, brief, file_sha256
 from scenarios.own.halves import OwnSettings
 
@@ -19,7 +19,7 @@ TRUST_MODELS = ("none", "curator", "two-tier", "local")
 """Who is trusted: with everybody's ratings, with noise of a curator, with public people's ratings, nobody."""
 COORDINATOR = "coordinator"
 """A panel beside these, with a metric of its own."""
-PUBLIC = ("likes", "sensed", "neighbours", "rank", "ridge", "curated", "top", "co_liked")
+PUBLIC = ("likes", "counted", "sensed", "neighbours", "rank", "ridge", "curated", "top", "co_liked")
 """Constants that no file is asked for."""
 
 
@@ -102,9 +102,7 @@ class Comparison(BaseModel):
         description="Hold out ratings at random, or everybody's latest, where the file has times [random].",
     )
     like_from: float | None = Field(default=None, description=LIKE_FROM)
-    features: GivenPath | None = Field(
-        default=None, description="Public features of items: a CSV with their ids, and columns of words split by '|'."
-    )
+    features: GivenPath | None = Field(default=None, description=FEATURES)
     held_out: Annotated[float, Field(gt=0, lt=1)] = Field(
         default=0.2, description="Share of everybody's likes, and of dislikes, that is held out [0.2]."
     )
@@ -140,6 +138,11 @@ class Comparison(BaseModel):
     likes: Annotated[int, Field(ge=1)] = Field(
         default=50, description="Public: likes w that sets are padded or cut to, and a typical person has [50]."
     )
+    counted: Annotated[float, Field(ge=0, lt=0.3)] = Field(
+        default=0.0,
+        description="Local set and pairs: share of devices that first tell how many items they like, under their "
+        "whole epsilon; w follows from that, not from --likes [0].",
+    )
     sensed: Annotated[float, Field(gt=0)] = Field(
         default=0.5, description="Public: MaxSense senses an item with this probability over --likes [0.5]."
     )
@@ -155,6 +158,12 @@ class Comparison(BaseModel):
     co_liked: Annotated[int, Field(ge=2)] = Field(
         default=30, description="Public: likes of a person whose pairs a curator counts [30]."
     )
+
+    @property
+    def liked_from(self) -> float | None:
+        """The rating from which on an item is liked, or None for above a person's mean; what is seen is liked."""
+        implicit = self.columns is not None and len(self.columns) == 2
+        return 1.0 if implicit and self.like_from is None else self.like_from
 
     def content(self) -> dict[str, Any]:
         """Return what every row depends on, as JSON values; not which rows there are."""

@@ -58,8 +58,14 @@ def summarize(wanted: Comparison, units: Mapping[Key, Measured], table: RatingTa
         "level": CONFIDENCE,
         "rows": rows,
         "people": _reached(rows),
-        "remarks": [RESAMPLED_NOTE] if any(row["users"] > table.users for row in rows) else [],
+        "remarks": [*([RESAMPLED_NOTE] if any(row["users"] > table.users for row in rows) else []), _taken(wanted)],
     }
+
+
+def _taken(wanted: Comparison) -> str:
+    """Return where the constants of mechanisms are from."""
+    told = f", and w of set and pairs what {wanted.counted:.1%} of their devices tell" if wanted.counted else ""
+    return f"constants of mechanisms are declared{told}; of the file only its number of items is taken"
 
 
 def _plain_of(units: Mapping[Key, Measured]) -> tuple[Any, ...]:

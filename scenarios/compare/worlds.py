@@ -14,10 +14,11 @@ from scipy import sparse
 
 from coordinator.protocol.arrays import Floats, Ints
 from coordinator.protocol.errors import InputError
-from scenarios.compare.features import Features, read_features
+from coordinator.protocol.public_features import PublicFeatures
 from scenarios.compare.settings import Comparison
 from scenarios.compare.splitting import Fold, fold_of
 from scenarios.data.datasets import Dated, RatingTable, read_dated
+from scenarios.data.item_files import read_told
 
 BLOCK = 1 << 22
 """Scores that are computed at a time."""
@@ -45,13 +46,13 @@ class World:
         The split.
     matrix : sparse matrix of float32, shape (people, N)
         1 where a person likes an item, without what is held out.
-    features : Features or None
+    features : PublicFeatures or None
         Public features of items.
     """
 
     fold: Fold
     matrix: Any = field(repr=False)
-    features: Features | None
+    features: PublicFeatures | None
 
     @property
     def people(self) -> int:
@@ -89,11 +90,9 @@ def world_of(wanted: Comparison, seed: int) -> World:
 
 @lru_cache(maxsize=2)
 def _world(wanted: Comparison, seed: int) -> World:
-    dated, like_from = _read(wanted), wanted.like_from
-    if wanted.columns is not None and len(wanted.columns) == 2 and like_from is None:
-        like_from = 1.0  # what is seen is liked
+    dated = _read(wanted)
     times = dated.times if wanted.split_by == "time" else None
-    fold = fold_of(dated.table, like_from=like_from, share=wanted.held_out, seed=seed, times=times)
+    fold = fold_of(dated.table, like_from=wanted.liked_from, share=wanted.held_out, seed=seed, times=times)
     liked = fold.liked
     ones = np.ones(liked.items.size, np.float32)
     matrix = sparse.csr_array((ones, liked.items, liked.starts), shape=(liked.users, liked.count))
@@ -123,5 +122,5 @@ def _read(wanted: Comparison) -> Dated:
 
 
 @lru_cache(maxsize=1)
-def _features(path: Path, wanted: Comparison) -> Features:
-    return read_features(path, _read(wanted).table.item_labels)
+def _features(path: Path, wanted: Comparison) -> PublicFeatures:
+    return read_told(path, _read(wanted).table.item_labels).features

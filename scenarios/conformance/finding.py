@@ -17,7 +17,6 @@ from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms import half_of as public_half
 from coordinator.protocol.messages import Query
 from coordinator.protocol.own import Mechanism
-from coordinator.server.liked_pairs import LikedPairs
 from coordinator.server.server_half import POOLED, ServerHalf
 from scenarios.conformance.subject import PLAIN, PUBLIC, RUN, TINY, Size, Subject
 from scenarios.data.block_world import settle
@@ -34,7 +33,7 @@ def subjects(design: str | Mechanism, told: Told | None = None) -> list[Subject]
     """Return a mechanism with the settings that are told, or with every choice that can be listed; see `choices`.
 
     Designs that can ask about some items only are also asked so, with an estimate of each item that is expected; those
-    that ask groups different things are also asked what the first group is asked.
+    that ask groups different things are also asked what earlier groups are asked.
 
     Raises
     ------
@@ -48,7 +47,7 @@ def subjects(design: str | Mechanism, told: Told | None = None) -> list[Subject]
         half = server_half(design)
         wanted = [one for one in choices(half) if not refusal(half, one)] if told is None else [told]
     found = [subject_of(half, chosen) for chosen in wanted]
-    found += [subject_of(half, chosen, of_items=True) for chosen in wanted if half.in_groups]
+    found += [subject_of(half, chosen, of=of) for chosen in wanted if half.in_groups for of in ("items", "numbers")]
     return found + [subject_of(half, chosen, pooled=True) for chosen in wanted if _pools(half, chosen)]
 
 
@@ -124,7 +123,7 @@ def scenario_of(half: ServerHalf, told: Told, size: Size, epsilon: Epsilon, **ch
     return settle(given.complete())
 
 
-def subject_of(half: ServerHalf, told: Told, *, pooled: bool = False, of_items: bool = False) -> Subject:
+def subject_of(half: ServerHalf, told: Told, *, pooled: bool = False, of: str = "") -> Subject:
     """Return a mechanism with one choice of its settings, as scenarios ask it.
 
     Parameters
@@ -135,8 +134,8 @@ def subject_of(half: ServerHalf, told: Told, *, pooled: bool = False, of_items: 
         Its settings that are not the default.
     pooled : bool
         Whether it asks about all items but the first, with an estimate of each that is expected.
-    of_items : bool
-        Whether it asks what a first group of devices is asked: about single items.
+    of : {"", "items", "numbers"}
+        Whether it asks what earlier groups of devices are asked: about single items, or how many are liked.
     """
 
     def asks(size: Size, epsilon: Epsilon, round_number: int, public_seed: bytes) -> Query:
@@ -145,7 +144,7 @@ def subject_of(half: ServerHalf, told: Told, *, pooled: bool = False, of_items: 
         if pooled:
             pool = np.arange(1, size.items, dtype=np.int32)
             asked |= {"pool": pool, "expected": np.linspace(-0.6, 0.6, pool.size)}
-        ask = design.of_items if isinstance(design, LikedPairs) and of_items else design.query
+        ask = getattr(design, f"of_{of}") if of else design.query
         query = ask(**asked, epsilon=asked_epsilon(scenario))  # type: ignore[arg-type] # of a `PoolDesign`
         if isinstance(scenario.settings, OwnSettings):  # its channel is what is checked, so it is known here unchecked
             own = own_of(scenario.settings)
@@ -154,13 +153,13 @@ def subject_of(half: ServerHalf, told: Told, *, pooled: bool = False, of_items: 
 
     query = asks(TINY, PLAIN, 0, PUBLIC)
     return Subject(
-        label=_label(half, told) + " pool=some" * pooled + " of items" * of_items,
+        label=_label(half, told) + " pool=some" * pooled + f" of {of}" * bool(of),
         public=public_half(query.design),
         device=device_half(query.design),
         server=half,
         asks=asks,
         scenario=None
-        if pooled or of_items
+        if pooled or of
         else lambda size, epsilon, **changes: scenario_of(half, told, size, epsilon, **changes),
     )
 

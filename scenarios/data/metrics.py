@@ -11,6 +11,7 @@ import numpy as np
 from coordinator.protocol.arrays import Bools, Floats, Indices, Ints
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.rows import RowTable
+from scenarios.data.matching import best_matching
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,12 +125,10 @@ def clustering_scores(found: Ints | Indices, truth: Ints | Indices) -> Clusterin
     >>> clustering_scores(np.array([7, 7, 3, 3]), np.array([0, 0, 1, 0])).accuracy
     0.75
     """
-    from scipy.optimize import linear_sum_assignment  # noqa: PLC0415 (half a second; only where clusters are compared)
-
     if found.shape != truth.shape or found.ndim != 1 or found.size == 0:
         raise InputError(f"labels of shape {found.shape} against {truth.shape}; give one label an item in both")
     counts = contingency(found, truth)
-    right = int(counts[linear_sum_assignment(counts, maximize=True)].sum())
+    right = int(counts[best_matching(counts)].sum())
     return ClusteringScores(
         accuracy=right / found.size,
         exact=right == found.size,

@@ -13,7 +13,10 @@ from coordinator.protocol.arrays import Floats, Indices, Ints
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.coins import derive
 from coordinator.protocol.errors import InputError
+from coordinator.server.decoding.public_counts import PublicCounts
+from coordinator.server.server_half import GROUPS
 from scenarios.data.datasets import read_ratings
+from scenarios.data.item_files import Told, read_told
 from scenarios.data.rating_split import Split, hold_out
 from scenarios.given.config import Scenario
 
@@ -38,6 +41,12 @@ class Population:
         Most devices that one person stands behind.
     people : int
         With a ratings file: people among the devices; the first ones stand for one person each.
+    told : Told or None
+        What a file tells of the items: public features, and what they are called.
+    public : PublicCounts or None
+        With a ratings file: what those people like whose ratings are public; they have no device that is asked.
+    from_the_file : tuple of str
+        Public constants that were taken from the ratings file, because nobody declared them.
     """
 
     scenario: Scenario
@@ -47,6 +56,9 @@ class Population:
     item_labels: np.ndarray[tuple[int], np.dtype[np.object_]] = field(repr=False)
     copies_max: int = 1
     people: int = 0
+    told: Told | None = None
+    public: PublicCounts | None = None
+    from_the_file: tuple[str, ...] = ()
 
     def with_scenario(self, scenario: Scenario) -> Population:
         """Return the same devices under another scenario."""
@@ -122,13 +134,21 @@ def from_file(scenario: Scenario, path: Path) -> Population:
     table = read_ratings(path, columns=scenario.columns)
     split = hold_out(table, per_user=scenario.held_out, like_from=scenario.like_from, seed=scenario.seed)
     typical = max(1, int(np.median(split.train.degrees)))
-    known = scenario.complete(items=table.count, rated=typical, users=table.users)
+    people, counts = np.arange(table.users), None
+    if scenario.public:
+        shown, people = public_people(table.users, scenario.public, scenario.seed)
+        liked = split.train.valued(split.likes).of(shown)
+        counts = PublicCounts(
+            counts=np.bincount(liked.items[liked.values], minlength=table.count),
+            sizes=np.bincount(liked.owners[liked.values], minlength=shown.size),
+        )
+    known = scenario.complete(items=table.count, rated=typical, users=people.size)
     wanted = known.users or 0
     world = np.random.default_rng(int.from_bytes(derive(scenario.seed, "world")))
-    user = np.arange(table.users)
-    if wanted != table.users:
-        user = _each_once_first(world.choice(table.users, size=wanted, replace=wanted > table.users))
-    elif scenario.half.in_groups:
+    user = people
+    if wanted != people.size:
+        user = people[_each_once_first(world.choice(people.size, size=wanted, replace=wanted > people.size))]
+    elif scenario.policy == GROUPS:
         public = derive(derive(scenario.seed, "public"), "groups")
         user = np.random.default_rng(int.from_bytes(public)).permutation(user)
     ratings = StoredRatings(
@@ -145,7 +165,17 @@ def from_file(scenario: Scenario, path: Path) -> Population:
         item_labels=table.item_labels,
         copies_max=int(copies.max()),
         people=int(np.count_nonzero(copies)),
+        public=counts,
+        from_the_file=("items", *(["rated"] if scenario.rated is None else [])),
+        told=None if scenario.features is None else read_told(scenario.features, table.item_labels),
     )
+
+
+def public_people(people: int, share: float, seed: int) -> tuple[Ints, Ints]:
+    """Return who is public and who is private, ascending; at least one of each."""
+    order = np.random.default_rng(int.from_bytes(derive(seed, "public people"))).permutation(people)
+    many = min(max(1, round(share * people)), people - 1)
+    return np.sort(order[:many]), np.sort(order[many:])
 
 
 def _each_once_first(user: Ints) -> Ints:

@@ -19,11 +19,21 @@ from coordinator.protocol.mechanisms import half_of
 from coordinator.protocol.own import Mechanism
 from coordinator.server.design import Design, World
 from coordinator.server.mechanisms import found
-from coordinator.server.server_half import FIXED, ONE_ROUND, POSTERIOR, TRUST_LOCAL, ServerHalf, Settings, check_shape
+from coordinator.server.server_half import (
+    FIXED,
+    GROUPS,
+    ONE_ROUND,
+    POSTERIOR,
+    TRUST_LOCAL,
+    ServerHalf,
+    Settings,
+    check_shape,
+)
+from scenarios.given.attacks import AttackSettings
 from scenarios.given.mechanisms import all_settings, own_settings, server_half
 from scenarios.given.number_lists import Matrix, Row, check_shares
 from scenarios.given.policy_settings import PolicySettings
-from scenarios.given.settings import COLUMNS, LIKE_FROM, OWN, SEED, Seed
+from scenarios.given.settings import COLUMNS, FEATURES, LIKE_FROM, OWN, SEED, Seed
 from scenarios.given.validation import validated
 from scenarios.given.values import Exact, GivenColumns, GivenPath, brief
 from scenarios.own.halves import OwnSettings, half_of_class, settings_in
@@ -31,18 +41,23 @@ from scenarios.own.halves import OwnSettings, half_of_class, settings_in
 NO_GUARANTEE = "none: epsilon is infinite, answers are not private"
 MOST_USERS = 10**12
 """Far more than a machine can run; above them not even the layout fits into memory."""
+SET = "set"
+"""The design whose estimates are weighed with public counts."""
 SMALLEST_EPSILON = Fraction(1, 10**9)
 """Below it 10^18 users and more would have to answer."""
 
 
-class Scenario(PolicySettings):
+class Scenario(AttackSettings, PolicySettings):
     """One run: the world, the mechanism and its privacy. Nothing here is about speed.
 
     Values come flat, as in a TOML file; those that are a mechanism's own are gathered in ``settings``. `blindrec run
     --help` tells of each.
     """
 
-    brought: ClassVar[dict[str, tuple[str, ...]]] = {"ratings": ("items", "like", "class_shares", "cluster_shares")}
+    brought: ClassVar[dict[str, tuple[str, ...]]] = {
+        "ratings": ("items", "like", "class_shares", "cluster_shares"),
+        "features": (),
+    }
 
     if TYPE_CHECKING:  # fields take more than they hold, epsilon=1 and like="0.9,0.1"; a mechanism's own come flat
 
@@ -98,6 +113,11 @@ class Scenario(PolicySettings):
     ratings: GivenPath | None = Field(default=None, description="A file of real ratings instead of the block model.")
     columns: GivenColumns | None = Field(default=None, description=COLUMNS)
     like_from: float | None = Field(default=None, description=LIKE_FROM)
+    features: GivenPath | None = Field(default=None, description=FEATURES)
+    public: Annotated[float, Field(ge=0, lt=1)] = Field(
+        default=0.0,
+        description="Set mechanism: share of the file's people whose ratings are public, and weighed with answers [0].",
+    )
     held_out: Annotated[int, Field(ge=0)] = Field(default=1, description="Likes held out a user, to score advice [1].")
     dropout: Annotated[float, Field(ge=0, lt=1)] = Field(
         default=0.0, description="P(a device does not answer a query) [0]."
@@ -137,8 +157,8 @@ class Scenario(PolicySettings):
         if isinstance(settings, OwnSettings) and (strange := sorted(rest.keys() - cls.model_fields.keys())):
             told = ", ".join(name for name in type(settings).model_fields if name != "helpers")
             raise InputError(f"setting {strange[0]} is none of design {half.name} or of a scenario; it has {told}")
-        policy = values.get("policy", half.policies[0])
-        adapts = policy not in (ONE_ROUND, FIXED) and POSTERIOR in half.decoders
+        policy = values.get("policy", half.policies_with(settings)[0])
+        adapts = policy not in (ONE_ROUND, FIXED, GROUPS) and POSTERIOR in half.decoders
         epsilon = {} if half.private else {"epsilon": "inf"}
         decoder = POSTERIOR if adapts else half.decoders[0]
         return {"decoder": decoder, "policy": policy, **epsilon, **rest, "settings": settings}
@@ -147,13 +167,14 @@ class Scenario(PolicySettings):
     def _consistent(self) -> Scenario:
         self._check_design()
         self.check_policy(self.half, self.settings, self.decoder)
+        self.check_attack(self.half.name, self.policy, knows_truth=self.ratings is None)
         theirs = self.model_fields_set & set(self.brought["ratings"])
         if self.ratings is not None and theirs:
             name = min(theirs)
             raise ValueError(
                 f"{name} is {getattr(self, name)!r}, but {brief(str(self.ratings))} brings its own; give one of them"
             )
-        about_files = ("columns", "like_from", "held_out")
+        about_files = ("columns", "like_from", "held_out", "features", "public")
         files = [name for name in about_files if getattr(self, name) != type(self).model_fields[name].default]
         if self.ratings is None and files:
             name = files[0]
@@ -167,6 +188,16 @@ class Scenario(PolicySettings):
         check_shares("cluster_shares", self.cluster_shares, len(self.like[0]))
         if self.half.trust == TRUST_LOCAL and not self.settings.splits:
             _check_channel(self.epsilon)
+        if self.features is not None and not self.half.ranks:
+            raise ValueError(
+                f"features is {brief(str(self.features))}, but scores of {self.design} are no popularity that features "
+                "could weigh; leave it out"
+            )
+        if self.public and (self.design != SET or self.decoder == POSTERIOR):
+            raise ValueError(
+                f"public is {self.public:g}, which is weighed with popularity as design {SET} tells it, not "
+                f"{self.design} by {self.decoder}; leave it out"
+            )
         if self.ratings is None:
             self.complete()
         return self

@@ -7,6 +7,7 @@ makes line and code of what ended it.
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import signal
 import sys
@@ -17,6 +18,7 @@ from typing import Any
 
 from coordinator.protocol.errors import BlindrecError, LedgerError, LostError, ResumableError
 from scenarios.given.values import one_line
+from scenarios.log import event, verbose
 
 INTERRUPTED = 130
 BAD_INPUT = 2
@@ -96,6 +98,9 @@ def _words(error: Exception) -> str:
 
 def say(line: str) -> None:
     """Say on standard error, in one line, why a command ends."""
+    if verbose():
+        event("said", logging.WARNING, told=one_line(line))
+        return
     with suppress(OSError):
         sys.stderr.write(f"blindrec: {one_line(line)}\n")
         sys.stderr.flush()

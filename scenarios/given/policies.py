@@ -47,6 +47,8 @@ def setting_of(scenario: Scenario) -> Setting:
         clusters=scenario.clusters or 2,
         confidence=scenario.confidence,
         answers_per_device=scenario.answers_per_device,
+        pool_size=scenario.pool_size,
+        assume_malicious=scenario.assume_malicious or 0.0,
     )
 
 
@@ -62,6 +64,10 @@ def _fixed(scenario: Scenario, setting: Setting) -> Policy:
         raise InputError(f"rounds is {scenario.rounds}, but all devices give {answers} answers; ask for fewer rounds")
     from coordinator.server.rounds.schedules import Fixed  # noqa: PLC0415 (numerical)
 
+    if (pools := len(setting.pools)) > scenario.rounds:
+        raise InputError(
+            f"rounds is {scenario.rounds}, but pools of {scenario.pool_size} are {pools}; ask for a multiple of {pools}"
+        )
     return Fixed(setting=setting, rounds=scenario.rounds)
 
 
@@ -91,10 +97,10 @@ def _item_by_item(scenario: Scenario, setting: Setting) -> Policy:  # noqa: ARG0
 
 
 def _groups(scenario: Scenario, setting: Setting) -> Policy:  # noqa: ARG001 (as all builders)
-    from coordinator.server.liked_pairs import LikedPairs  # noqa: PLC0415 (as the policy)
+    from coordinator.server.grouped_sets import GroupedSets  # noqa: PLC0415 (as the policy)
     from coordinator.server.rounds.groups import Groups  # noqa: PLC0415 (numerical)
 
-    assert isinstance(setting.design, LikedPairs)  # it is offered to no other
+    assert isinstance(setting.design, GroupedSets)  # it is offered to no other
     return Groups(design=setting.design, epsilon=setting.epsilon, public_seed=setting.public_seed)
 
 

@@ -36,6 +36,14 @@ class PolicySettings(ExperimentScenario):
     answers_per_device: Annotated[int, Field(ge=1)] = Field(
         default=1, description="Queries m a device answers at most, at epsilon / m each [1]."
     )
+    pool_size: Annotated[int, Field(ge=1)] | None = Field(
+        default=None,
+        description="Policies fixed and eliminate: ask about so many items at a time, so that liars move fewer [all].",
+    )
+    assume_malicious: Annotated[float, Field(ge=0, lt=1)] | None = Field(
+        default=None,
+        description="Policy eliminate with sign sensing: share of liars that decided items must withstand [0].",
+    )
     most_rounds: Annotated[int, Field(ge=1)] = Field(
         default=MOST_ROUNDS, description=f"Stop a policy that goes on after so many rounds [{MOST_ROUNDS}]."
     )
@@ -75,6 +83,18 @@ class PolicySettings(ExperimentScenario):
         if self.policy == "fixed" and self.rounds % self.answers_per_device:
             raise InputError(
                 f"rounds is {self.rounds}, a device answers in {self.answers_per_device} of them; give a multiple"
+            )
+        if self.policy == GROUPS and decoder == POSTERIOR:
+            raise InputError(f"decoder is {decoder!r}, which needs one question for all; policy {GROUPS} asks several")
+        if self.pool_size is not None and (self.policy not in ("fixed", "eliminate") or decoder != POSTERIOR):
+            raise InputError(
+                f"pool_size is {self.pool_size}, which is about decoder posterior and policies fixed and eliminate; "
+                f"the policy is {self.policy} with decoder {decoder}"
+            )
+        if self.assume_malicious is not None and (self.policy != "eliminate" or half.name != "sign"):
+            raise InputError(
+                f"assume_malicious is {self.assume_malicious:g}, which is about sign sensing with policy eliminate; "
+                f"the run is of {half.name} with {self.policy}"
             )
         if self.policy in ("eliminate", "item-by-item") and decoder != POSTERIOR:
             raise InputError(f"decoder is {decoder!r}; policy {self.policy} needs posterior, leave it out")

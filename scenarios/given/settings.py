@@ -12,6 +12,7 @@ from scenarios.given.validation import first_line
 SEED = "Everything random follows from it [0]."
 COLUMNS = "Names of the file's user, item and rating columns."
 LIKE_FROM = "Ratings from here on are likes [above own mean]."
+FEATURES = "Public features of items: a CSV with their ids, and columns of words split by '|'."
 OWN = "package.module:Name"
 
 Seed = Annotated[int, Field(ge=0, lt=1 << 63)]

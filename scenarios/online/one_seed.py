@@ -12,7 +12,6 @@ from scenarios.online.config import OnlineScenario
 from scenarios.online.kept_clients import KeptClients
 from scenarios.online.results import clients_table, record, rounds_table, voters_table
 from scenarios.online.run import OnlineRun, build_world, run_online
-from scenarios.report.printing import progress
 
 
 def serve_seed(scenario: OnlineScenario, running: Running) -> Ended:
@@ -22,7 +21,7 @@ def serve_seed(scenario: OnlineScenario, running: Running) -> Ended:
     if kept:
         kept.check(running.console)
     rounds = sum(client.rounds for client in world.clients)
-    with progress(running.console, rounds, f"seed {scenario.seed}", "rounds over") as over:
+    with running.progress(rounds, scenario.seed, "rounds over", "rounds") as over:
         run = run_online(
             world.scenario,
             running.session,

@@ -24,6 +24,8 @@ class Ray:
     together : bool
         Whether the processes that hold devices also add up what these release to queries: the same answer sooner, for
         a simulation whose nodes may do both. In one process it is always so.
+    metrics : bool
+        Whether Ray's metrics tell how far runs have come, to whoever scrapes them.
 
     Raises
     ------
@@ -34,6 +36,7 @@ class Ray:
     address: str | None = None
     workers: int | None = None
     together: bool = False
+    metrics: bool = False
 
     def __post_init__(self) -> None:
         check_workers(self.workers)
@@ -63,7 +66,9 @@ def opened(backend: Backend) -> Iterator[Session]:
     elif isinstance(backend, Ray):
         from scenarios.places.cluster import on_ray  # noqa: PLC0415 (importing Ray takes a second that others need not wait)
 
-        with on_ray(address=backend.address, workers=backend.workers, together=backend.together) as session:
+        with on_ray(
+            address=backend.address, workers=backend.workers, together=backend.together, metrics=backend.metrics
+        ) as session:
             yield session
     else:
         raise InputError(f"backend is {backend!r}; give blindrec.InProcess() or blindrec.Ray()")
@@ -71,7 +76,7 @@ def opened(backend: Backend) -> Iterator[Session]:
 
 @contextmanager
 def open_session(
-    backend: str, *, address: str | None, workers: int | None, together: bool = False
+    backend: str, *, address: str | None, workers: int | None, together: bool = False, metrics: bool = False
 ) -> Iterator[Session]:
     """Open a backend by its name.
 
@@ -83,5 +88,7 @@ def open_session(
     check_backend(backend, workers)
     if backend == "inprocess" and address:
         raise InputError(f"address is {address}, but --backend inprocess uses no Ray; leave one of them out")
-    with opened(InProcess(workers) if backend == "inprocess" else Ray(address, workers, together)) as session:
+    if backend == "inprocess" and metrics:
+        raise InputError("--metrics are Ray's, but --backend inprocess uses no Ray; leave one of them out")
+    with opened(InProcess(workers) if backend == "inprocess" else Ray(address, workers, together, metrics)) as session:
         yield session

@@ -18,6 +18,7 @@ from scenarios.places.head_watch import HeadWatch
 from scenarios.places.lean import lean
 from scenarios.places.loopback import alone, without_folder
 from scenarios.places.on_ray import OnRay
+from scenarios.places.scraped import OFTEN, tell_scraped
 from scenarios.places.sending import EXCLUDES, own_packages
 from scenarios.places.supervising import cpus_of_cluster
 
@@ -31,7 +32,9 @@ _ONE_THREAD = {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1", "OPENBLAS_NUM_T
 
 
 @contextmanager
-def on_ray(*, address: str | None, workers: int | None, together: bool = False) -> Iterator[OnRay]:
+def on_ray(
+    *, address: str | None, workers: int | None, together: bool = False, metrics: bool = False
+) -> Iterator[OnRay]:
     """Join the Ray instance at ``address``, or start one that only this machine can reach and end it at exit.
 
     Parameters
@@ -43,6 +46,8 @@ def on_ray(*, address: str | None, workers: int | None, together: bool = False) 
         Device blocks computed at the same time; default: the instance's CPUs.
     together : bool
         Whether devices' hosts add up what these release, too; see `scenarios.places.together`.
+    metrics : bool
+        Whether Ray's metrics tell how far runs have come; a line on standard error tells where they are.
 
     Yields
     ------
@@ -64,7 +69,7 @@ def on_ray(*, address: str | None, workers: int | None, together: bool = False) 
             _join(wanted, ship_code=address is not None)
             session = None
         else:
-            session = _start(workers or os.cpu_count() or 1)
+            session = _start(workers or os.cpu_count() or 1, measured=metrics)
         with without_folder(session), HeadWatch(_head()) as watch:
             try:
                 cpus = int(cpus_of_cluster())
@@ -74,7 +79,9 @@ def on_ray(*, address: str | None, workers: int | None, together: bool = False) 
                     raise InputError(
                         f"workers is {workers}, but Ray at {wanted} has {cpus} CPUs; ask for that many at most"
                     )
-                yield OnRay(workers or cpus, together=together)
+                if metrics:
+                    tell_scraped()
+                yield OnRay(workers or cpus, together=together, metrics=metrics)
             except ray.exceptions.RayTaskError as error:
                 if isinstance(error.cause, BlindrecError):
                     raise error.cause from None
@@ -95,9 +102,9 @@ def _require_none_here() -> None:
         raise InputError("Ray runs in this process already, and would end with the run; call ray.shutdown() first")
 
 
-def _start(workers: int) -> Path:
+def _start(workers: int, *, measured: bool = False) -> Path:
     """Start an instance; return the folder of its session."""
-    with same_handlers(), lean():
+    with same_handlers(), nullcontext() if measured else lean():
         ray.init(
             address="local",
             num_cpus=workers,
@@ -106,6 +113,7 @@ def _start(workers: int) -> Path:
             log_to_driver=False,
             logging_level=logging.ERROR,
             _skip_env_hook=True,
+            _system_config=OFTEN if measured else None,
         )
     here = ray.get_runtime_context()
     return Path(here.get_temp_dir()) / here.get_session_name()

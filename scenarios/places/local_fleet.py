@@ -36,12 +36,18 @@ def conducted(job: Work[R, O, T], workers: int, progress: Progress) -> Done[O, T
             rehearse(query, holdings, secret, cohorts[0])
         load_decoder()
     with ThreadPoolExecutor(workers) as threads:
-        fleet = LocalFleet(job, cast, threads if workers > 1 else None, progress)
+        fleet = LocalFleet(job, cast, threads if workers > 1 else None)
         start = time.perf_counter()
         conductor = Conductor(job.plan.begin(fleet))
+        fleet.told = lambda count: progress(conductor.tally(count))
+
+        def keep(over: R) -> None:
+            job.kept.keep(over)
+            fleet.more(0)
+
         for over in job.kept:
             conductor.repeat(over)
-        outcome = conductor.run(job.kept.keep)
+        outcome = conductor.run(keep)
         seconds = time.perf_counter() - start
     return Done(outcome=outcome, told=job.finish(outcome, LocalBackstage(keeper, cast)), seconds=seconds)
 
@@ -72,15 +78,17 @@ class LocalFleet:
         The cohorts of each kind.
     threads : ThreadPoolExecutor or None
         Threads in which several cohorts work at the same time; None if they work one after the other.
-    progress : callable
+
+    Attributes
+    ----------
+    told : callable
         Called with the number of answers, devices or rounds so far.
     """
 
-    def __init__(
-        self, job: Work[Any, Any, Any], cast: Cast, threads: ThreadPoolExecutor | None, progress: Progress
-    ) -> None:
-        self._job, self._cast, self._threads, self._progress = job, cast, threads, progress
+    def __init__(self, job: Work[Any, Any, Any], cast: Cast, threads: ThreadPoolExecutor | None) -> None:
+        self._job, self._cast, self._threads = job, cast, threads
         self._count = 0
+        self.told: Callable[[int], None] = lambda _: None
 
     def hosts(self, kind: str) -> LocalHosts:
         """Return the devices of a kind."""
@@ -97,7 +105,7 @@ class LocalFleet:
     def more(self, count: int) -> None:
         """Count answers, and report the sum."""
         self._count += count
-        self._progress(self._count)
+        self.told(self._count)
 
 
 class Queries:

@@ -42,12 +42,14 @@ class OnRay:
         Device blocks computed at the same time.
     together : bool
         Whether hosts of devices that are asked queries add up the answers, too; see `scenarios.places.together`.
+    metrics : bool
+        Whether coordinators tell Ray's metrics how far they have come.
     """
 
     name = "ray"
 
-    def __init__(self, workers: int, *, together: bool = False) -> None:
-        self.workers, self.together = workers, together
+    def __init__(self, workers: int, *, together: bool = False, metrics: bool = False) -> None:
+        self.workers, self.together, self.metrics = workers, together, metrics
 
     def conduct(self, work: Work[R, O, T], progress: Progress) -> Done[O, T]:
         """Conduct a run; see `scenarios.places.session.Session.conduct`."""
@@ -63,7 +65,8 @@ class OnRay:
                     again(lambda: ensemble.warm_up(query, needs), UNREACHABLE)
 
         try:
-            done = conducted(work, ensemble.cohorts, keeper, progress, query, needs, devices_ready)
+            measured = work.kept.run if self.metrics else None
+            done = conducted(work, ensemble.cohorts, keeper, progress, query, needs, devices_ready, measured)
             told = work.finish(done.outcome, ensemble)
         finally:
             ensemble.end()

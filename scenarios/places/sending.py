@@ -81,7 +81,12 @@ def run_folders(folder: Path) -> Iterator[Path]:
 def entrypoint(arguments: Sequence[str]) -> str:
     """Return the shell command that a job runs; it refuses a Python that is not this one."""
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
-    return shlex.join(["exec", "python", "-m", "scenarios.submitted", version, *arguments])
+    return python("scenarios.submitted", version, *arguments)
+
+
+def python(module: str, *arguments: str) -> str:
+    """Return the shell command that runs one of our modules on the cluster."""
+    return shlex.join(["exec", "python", "-m", module, *arguments])
 
 
 def check_folder(folder: Path) -> None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from actors.keeper import Books
     from coordinator.server.fleet.layout import Layout
     from coordinator.server.rounds.conductor import Plan
+    from coordinator.server.rounds.tally import Tally
 
 R = TypeVar("R")
 """What is stored of a round."""
@@ -24,8 +25,8 @@ O = TypeVar("O")  # noqa: E741 (as in `coordinator.server.rounds.conductor`)
 """The result of all rounds."""
 T = TypeVar("T")
 """What the experimenter computes from the devices at the end."""
-Progress = Callable[[int], None]
-"""Called with the number of answers, devices or rounds so far."""
+Progress = Callable[["Tally"], None]
+"""Called with how far the server has come."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,7 +151,7 @@ class Session(Protocol):
         ...
 
 
-def silent(answers: int) -> None:
+def silent(_: Tally) -> None:
     """Report no progress."""
 
 

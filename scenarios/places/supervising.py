@@ -16,6 +16,7 @@ from coordinator.protocol.messages import Query
 from coordinator.server.fleet.cohorts import Cohorts
 from coordinator.server.fleet.coordinator import start_coordinator
 from coordinator.server.fleet.retrying import got
+from coordinator.server.rounds.tally import Tally
 from scenarios.places.session import O, Progress, R, T, Work
 from scenarios.places.spending import require_there
 
@@ -59,6 +60,7 @@ def conducted(
     query: Query | None,
     needs: float,
     devices_ready: Callable[[], None],
+    measured: str | None = None,
 ) -> Conducted[O]:
     """Let a coordinator conduct the rounds; if it dies, a new one continues after the last stored round.
 
@@ -70,13 +72,15 @@ def conducted(
     keeper : Books
         The devices' keeper, which the coordinator never gets.
     progress : callable
-        Called with the number of answers, devices or rounds so far.
+        Called with how far the server has come.
     query : Query or None
         The first query, for which the coordinator compiles its code.
     needs : float
         CPUs that Ray reserves for the run's actors.
     devices_ready : callable
         Waits until devices can answer; the first coordinator's processes start meanwhile.
+    measured : str or None
+        The run's name, if Ray's metrics are to tell how far it has come.
 
     Raises
     ------
@@ -85,7 +89,7 @@ def conducted(
     """
     before, retries = 0.0, 0
     for restarts in range(MOST_COORDINATORS):
-        server = start_coordinator(work.plan, devices, work.layout)
+        server = start_coordinator(work.plan, devices, work.layout, measured)
         begin = time.perf_counter()
         try:
             warming = [server.warm_up.remote(query)] if query else []
@@ -121,17 +125,17 @@ def _follow(
         is lost, because rounds that devices have refused since then must not be stored.
     """
     running, kept, done, rounds = server.run.remote(), 0, False, list[Any]()
-    before, since = -1, time.monotonic()
+    before, since = Tally(), time.monotonic()
     while not done:
         done = bool(ray.wait([running], timeout=POLL_AGAIN if rounds else look)[0])
-        count, rounds = ray.get([server.progress.remote(), server.new_rounds.remote(kept)])
+        tally, rounds = ray.get([server.progress.remote(), server.new_rounds.remote(kept)])
         require_there(keeper)
         for over in rounds:
             keep(over)
         kept += len(rounds)
-        progress(count)
-        if count != before or rounds:
-            before, since = count, time.monotonic()
+        progress(tally)
+        if tally != before or rounds:
+            before, since = tally, time.monotonic()
         elif time.monotonic() - since > PATIENCE:
             _require(needs)
     outcome, seconds = got(running)

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 
-from scipy.optimize import brentq
 from scipy.special import logit
 
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.channels import LARGEST_EPSILON
 from coordinator.protocol.errors import InputError
+from coordinator.server.moments.roots import root_between
 from coordinator.server.moments.signs import SignMoments
 from scenarios.data.block_world import block_parameters
 from scenarios.given.config import Scenario
@@ -151,8 +151,8 @@ def _smallest(margin: Callable[[int], float], *, rises: bool) -> int | None:
     low, high = steps[above - 1], steps[above]
     if high == 2:
         return 1 if margin(1) >= 0 else 2
-    found = brentq(lambda log: margin(round(math.exp(log))), math.log(low), math.log(high), xtol=_FINENESS)
-    users = math.ceil(math.exp(float(found)))
+    found = root_between(lambda log: margin(round(math.exp(log))), math.log(low), math.log(high), width=_FINENESS)
+    users = math.ceil(math.exp(found))
     while margin(users) < 0:  # the root lies within the tolerance, on either side
         users += max(1, users // 10_000)
     return users if users <= MOST_USERS else None

@@ -18,6 +18,7 @@ from scenarios.report.columns import Column
 from scenarios.report.records import STDOUT, deliver
 
 if TYPE_CHECKING:
+    from coordinator.server.rounds.tally import Tally
     from scenarios.places.session import Progress as Told
 
 EVERY = 5.0
@@ -97,20 +98,20 @@ def progress(console: Console, devices: int, label: str, done: str = "devices an
     Yields
     ------
     callable
-        Takes the number of answers so far.
+        Takes a `coordinator.server.rounds.tally.Tally`.
     """
     if shows_bars(console):
         columns = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn()
         with Progress(*columns, console=console, transient=True) as bar:
             task = bar.add_task(label, total=devices)
-            yield lambda answers: bar.update(task, completed=answers)
+            yield lambda tally: bar.update(task, completed=tally.count)
         return
     said = time.monotonic()
 
-    def line(answers: int) -> None:
+    def line(tally: Tally) -> None:
         nonlocal said
         if time.monotonic() - said >= EVERY:
             said = time.monotonic()
-            console.print(f"{label}: {answers:,} of {devices:,} {done}", highlight=False)
+            console.print(f"{label}: {tally.count:,} of {devices:,} {done}", highlight=False)
 
     yield line

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import importlib.metadata
 import platform
+import shlex
 import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +17,9 @@ from coordinator.protocol.errors import InputError
 from scenarios.store.files import to_json, try_file, write_json
 
 STDOUT = "-"
+PROVENANCE = "provenance"
+"""The key under which a file of `--json` says what made it; on standard output and in folders it stands elsewhere."""
+_COMMAND: ContextVar[str | None] = ContextVar("command", default=None)
 _PACKAGES = ("blindrec", "ray", "numpy", "numba", "scipy", "scikit-learn", "pandas", "pyarrow")
 
 
@@ -35,11 +43,32 @@ def versions() -> dict[str, str]:
     return {"python": platform.python_version(), **{name: importlib.metadata.version(name) for name in _PACKAGES}}
 
 
-def write_result(out: Path, result: dict[str, Any], scenario: dict[str, Any] | None = None) -> None:
-    """Write what every finished folder holds beside its tables: the scenario, the versions, and last the result."""
+@contextmanager
+def typed(arguments: Sequence[str]) -> Iterator[None]:
+    """Remember a command while it runs, for what it writes."""
+    token = _COMMAND.set(shlex.join(["blindrec", *arguments]))
+    try:
+        yield
+    finally:
+        _COMMAND.reset(token)
+
+
+def provenance() -> dict[str, Any]:
+    """Return where a result comes from: its ``command`` (None from Python), and the time at which it ``ended``."""
+    return {"command": _COMMAND.get(), "ended": datetime.now(UTC).isoformat(timespec="seconds")}
+
+
+def write_result(
+    out: Path, result: dict[str, Any], scenario: dict[str, Any] | None = None, source_sha256: str | None = None
+) -> None:
+    """Write what every finished folder holds beside its tables: the scenario, what made it, and last the result.
+
+    ``versions.json`` has the versions, the command, the time, and the digest of the file that was read, if any.
+    """
     if scenario is not None:
         write_json(out / "scenario.json", scenario)
-    write_json(out / "versions.json", versions())
+    read = {} if source_sha256 is None else {"source_sha256": source_sha256}
+    write_json(out / "versions.json", {**versions(), **provenance(), **read})
     write_json(out / "result.json", result)
 
 
@@ -49,6 +78,6 @@ def deliver(json_target: str | None, result: dict[str, Any]) -> None:
         sys.stdout.write(to_json(result))
     elif json_target is not None:
         try:
-            write_json(Path(json_target), result)
+            write_json(Path(json_target), {**result, PROVENANCE: {**provenance(), "versions": versions()}})
         except OSError as error:
             raise InputError(f"json file {json_target} cannot be written ({error.strerror}); name another") from None

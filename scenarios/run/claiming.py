@@ -31,6 +31,8 @@ def _identity(scenario: Scenario) -> tuple[dict[str, Any], str | None]:
     if scenario.ratings is None:
         return given, None
     given["ratings"] = str(scenario.ratings.absolute())
+    if scenario.features is not None:
+        given["features"] = str(scenario.features.absolute())
     return given, file_sha256(scenario.ratings, "ratings file")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from scenarios.report.columns import Average, Column
+from scenarios.run.lying_columns import LYING
 
 COLUMNS = (
     Column(name="seed", average=Average.FIRST),
@@ -25,6 +26,7 @@ COLUMNS = (
     Column(name="missing", words="missing", average=Average.COUNT),
     Column(name="items", words="items"),
     Column(name="rated", words="rated items (public)"),
+    Column(name="from_the_file", words="public constants taken from the file"),
     Column(name="clusters", words="clusters"),
     Column(name="unlearned", words="items not learned", average=Average.COUNT),
     Column(name="undecided", words="items not decided", average=Average.COUNT),
@@ -32,6 +34,7 @@ COLUMNS = (
     Column(name="accuracy", words="items right", average=Average.MEAN, most=1),
     Column(name="accuracy_predicted", words="items right, predicted", average=Average.FORMULA),
     Column(name="exact", words="all items right", average=Average.SHARE),
+    *LYING,
     Column(name="ari", words="adjusted Rand index", average=Average.MEAN),
     Column(name="nmi", words="normalised mutual information", average=Average.MEAN, most=1),
     Column(name="advice_liked", words="devices like of their own top 10", average=Average.MEAN, most=1),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from actors.lying.plot import Plot
 from coordinator.protocol.admitted import Own
 from coordinator.protocol.coins import derive
 from coordinator.server.decoding.told_ratings import Curator
@@ -23,6 +24,7 @@ from scenarios.own.admitting import of_run
 from scenarios.own.checking import Checked
 from scenarios.places.session import Progress, Session, silent
 from scenarios.run.job import Job, Ran, run_job
+from scenarios.run.plotting import plot_of
 from scenarios.store.round_store import KeptRounds, Nowhere
 
 TOP = 10
@@ -43,6 +45,8 @@ class Run:
         Where it ran.
     workers, devices_per_actor : int
         Its layout.
+    plot : Plot or None
+        What liars agreed on; None if nobody lied.
     """
 
     population: Population = field(repr=False)
@@ -50,6 +54,7 @@ class Run:
     backend: str
     workers: int
     devices_per_actor: int
+    plot: Plot | None = field(default=None, repr=False)
 
     @property
     def scenario(self) -> Scenario:
@@ -80,6 +85,7 @@ def learner_of(scenario: Scenario) -> Learner:
         curator=curator,
         design=design if isinstance(design, PoolDesign) else None,
         confidence=scenario.confidence,
+        assume_malicious=scenario.assume_malicious or 0.0,
         own=own[0] if (own := own_of(scenario)) else None,
     )
 
@@ -141,29 +147,33 @@ def run(
     """
     population = settled(population or populate(scenario))
     filled = population.scenario
+    plot = plot_of(population)
     layout = plan_layout(devices=population.ratings.users, workers=session.workers, devices_per_actor=devices_per_actor)
     job = Job(
         ratings=population.ratings,
         secret=derive(filled.seed, "devices"),
         budget=asked_epsilon(filled),
         policy=policy_of(filled),
-        learner=learner_of(filled),
+        learner=replace(learner_of(filled), public=population.public),
         layout=layout,
         most_rounds=filled.most_rounds,
         rounds=rounds or Nowhere(),
         ledger=ledger,
         absence=filled.absence,
+        plot=plot,
     )
     if not job.rounds.trusted:
         require_same(job.policy, job.learner, job.rounds, devices=layout.devices, budget=job.budget)
     advised, listed = _advised(population), _listed(population)
-    ran = run_job(job, session, advised=advised, top=TOP, progress=progress, listed=listed)
+    features = population.told.features if population.told else None
+    ran = run_job(job, session, advised=advised, top=TOP, progress=progress, listed=listed, features=features)
     return Run(
         population=population,
         ran=ran,
         backend=session.name,
         workers=session.workers,
         devices_per_actor=layout.devices_per_actor,
+        plot=plot,
     )
 
 

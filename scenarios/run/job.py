@@ -11,10 +11,13 @@ import numpy as np
 
 from actors.absence import PRESENT, Absence
 from actors.device import Raters, Wish
+from actors.lying.cohort import Liars
+from actors.lying.plot import Plot
 from actors.ratings import Ratings
 from coordinator.protocol.arrays import Indices2
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import InputError, PolicyError
+from coordinator.protocol.public_features import PublicFeatures
 from coordinator.server.fleet.layout import Layout
 from coordinator.server.rounds.asking import whose
 from coordinator.server.rounds.query_plan import QueryPlan
@@ -55,6 +58,8 @@ class Job:
         Folder in which the devices' keeper keeps what they have spent; None: in memory only.
     absence : Absence
         Which devices drop out, or answer too late.
+    plot : Plot or None
+        What liars among the devices agreed on; None if nobody lies.
     """
 
     ratings: Ratings
@@ -67,6 +72,14 @@ class Job:
     rounds: KeptRounds = field(default_factory=Nowhere)
     ledger: Path | None = None
     absence: Absence = PRESENT
+    plot: Plot | None = None
+
+    @property
+    def kind(self) -> Raters:
+        """The kind of the devices."""
+        if self.plot is None:
+            return Raters(budget=self.budget, absence=self.absence)
+        return Liars(budget=self.budget, absence=self.absence, plot=self.plot)
 
     @property
     def plan(self) -> QueryPlan:
@@ -126,24 +139,33 @@ class Ran:
     restarts: int = 0
 
 
-def run_job(job: Job, session: Session, *, advised: int, top: int, progress: Progress, listed: bool = False) -> Ran:
+def run_job(
+    job: Job,
+    session: Session,
+    *,
+    advised: int,
+    top: int,
+    progress: Progress,
+    listed: bool = False,
+    features: PublicFeatures | None = None,
+) -> Ran:
     """Run a job; let the first ``advised`` devices draw their own ``top`` recommendations from the model.
 
-    If they are ``listed``, devices are handed the model as one cluster, and so rank all items by score.
+    If they are ``listed``, devices are handed the model as one cluster, and so rank all items by score; with public
+    ``features`` they weigh these scores.
     """
 
     def finish(outcome: Outcome, backstage: Backstage) -> tuple[Indices2, list[Spent]]:
         model = outcome.model
         if listed:
             model = replace(model, cluster=np.zeros_like(model.cluster), clusters=1)
-        advice = backstage.see(RATERS, Wish(model, top), advised)
+        advice = backstage.see(RATERS, Wish(model, top, features), advised)
         spent = spent_by(backstage.keeper, job.layout.devices)
         return np.concatenate(advice) if advice else np.empty((0, top), np.int32), spent
 
-    kind = Raters(budget=job.budget, absence=job.absence)
     work = Work(
         plan=job.plan,
-        crews={RATERS: Crew(kind=kind, holdings=job.ratings, bounds=job.layout.cohorts)},
+        crews={RATERS: Crew(kind=job.kind, holdings=job.ratings, bounds=job.layout.cohorts)},
         secret=job.secret,
         layout=job.layout,
         finish=finish,

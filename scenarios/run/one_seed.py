@@ -13,7 +13,6 @@ from scenarios.data.populations import populate
 from scenarios.given.config import Scenario
 from scenarios.places.in_process import InProcess
 from scenarios.places.session import Session
-from scenarios.report.printing import progress
 from scenarios.run.experiment import Run, own_of, run
 from scenarios.run.results import record
 from scenarios.run.tables import tables_of
@@ -34,7 +33,7 @@ def run_seed(scenario: Scenario, running: Running) -> Ended:
         journal.check(console)
     answers = population.ratings.users * scenario.answers_per_device
     with (
-        progress(console, answers, f"seed {filled.seed}") as told_answers,
+        running.progress(answers, filled.seed) as told_answers,
         _kept(journal, running.session, filled.seed) as rounds,
     ):
         ran = run(
@@ -70,5 +69,5 @@ def _kept(journal: Journal | None, session: Session, seed: int) -> Iterator[Jour
 def _noiseless(last: Run, session: Session) -> Run | None:
     if last.population.split is None or last.scenario.epsilon is None:
         return None
-    free = last.scenario.model_copy(update={"epsilon": None})
+    free = last.scenario.model_copy(update={"epsilon": None, "malicious": None})
     return run(free, InProcess(session.workers), population=last.population.with_scenario(free))

@@ -6,37 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from actors.ratings import BlockRatings, StoredRatings
 from coordinator.protocol.arrays import Floats, Ints
-from scenarios.data.populations import Population
+from scenarios.data.liked import liked_share
 
 if TYPE_CHECKING:
     from scenarios.run.experiment import Run
 
 TOP_ITEMS = 50
 """Length of the list whose items are compared; all items where there are fewer."""
-
-
-def liked_share(population: Population, users: int | None = None) -> Floats:
-    """Return the share of devices that like each item, float64, shape (N,): what an estimated list is held against.
-
-    Parameters
-    ----------
-    population : Population
-        With a ratings file the likes that its devices hold are counted, without those that were held out; in a block
-        model it is the probability that a device rated the item and likes it.
-    users : int, optional
-        Count the first devices only; default: all.
-    """
-    ratings = population.ratings
-    if isinstance(ratings, StoredRatings):
-        chosen = ratings.user[:users]
-        rows, devices = ratings.rows, np.bincount(chosen, minlength=ratings.rows.users)
-        liked = np.bincount(rows.items, weights=devices[rows.owners] * rows.values, minlength=rows.count)
-        return liked / max(chosen.size, 1)
-    assert isinstance(ratings, BlockRatings)  # there is no third kind
-    share: Floats = ratings.class_shares @ ratings.like * (ratings.rated_items / ratings.items)
-    return share[ratings.clusters]
 
 
 def ranks(scores: Floats) -> Ints:

@@ -19,6 +19,7 @@ from scenarios.data.populations import class_shares, cluster_sizes
 from scenarios.given.config import Scenario
 from scenarios.places.spending import Spent
 from scenarios.run.experiment import Run, own_of
+from scenarios.run.lying_scores import lying_scores
 from scenarios.run.popularity import list_scores
 from scenarios.theory.predictors import predictor
 
@@ -73,6 +74,7 @@ def record(run: Run, noiseless: Run | None = None) -> dict[str, Any]:
         "straggler_delay": scenario.straggler_delay,
         "deadline": scenario.deadline,
         "epsilon": as_json(scenario.epsilon),
+        "from_the_file": ", ".join(run.population.from_the_file) or None,
         "questions": 1 if joint else asked[0].query.questions,
         "epsilon_per_question": per_question,
         "policy": scenario.policy,
@@ -90,6 +92,7 @@ def record(run: Run, noiseless: Run | None = None) -> dict[str, Any]:
         "refused": statistic.refused,
         "missing": statistic.missing,
         **known,
+        **lying_scores(run),
         **list_scores(run),
         "seconds": run.ran.seconds,
         "devices_per_second": statistic.asked / run.ran.seconds,

@@ -1,15 +1,21 @@
-"""The tables of a run's folder: what was learned of every item, and what was asked in every round."""
+"""The tables of a run's folder: what was learned of every item, what was asked in every round, and devices' lists."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from coordinator.protocol.budget import as_json
+from scenarios.data.liked import liked_share
 from scenarios.run.experiment import Run
-from scenarios.run.popularity import liked_share, ranks
+from scenarios.run.popularity import ranks
 
 if TYPE_CHECKING:
     import pandas as pd
+
+LISTED = 1000
+"""Devices whose lists are written."""
 
 
 def items_table(run: Run) -> pd.DataFrame:
@@ -32,6 +38,8 @@ def items_table(run: Run) -> pd.DataFrame:
     )
     if posterior is not None:
         table["doubt"], table["decided"] = posterior.doubt, posterior.decided(1 - run.scenario.confidence)
+    if run.population.told is not None and run.population.told.titles is not None:
+        table.insert(1, "title", run.population.told.titles.astype(str))
     if run.scenario.half.ranks:
         table["rank"], table["popularity"] = ranks(model.score), liked_share(run.population)
     return table
@@ -59,9 +67,27 @@ def rounds_table(run: Run) -> pd.DataFrame:
     return pd.DataFrame(rows).astype({"epsilon": float})
 
 
+def lists_table(run: Run) -> pd.DataFrame:
+    """Return the lists of at most `LISTED` devices: device, place from 1, item, and its title if a file tells it.
+
+    In a deployment lists stay on devices; the experimenter knows them, because every device is simulated.
+    """
+    import pandas as pd  # noqa: PLC0415 (only where a folder is written)
+
+    advice, told = run.ran.advice[:LISTED], run.population.told
+    device, place = np.nonzero(advice >= 0)
+    items = advice[device, place]
+    table = pd.DataFrame({"device": device, "place": place + 1, "item": run.population.item_labels[items].astype(str)})
+    if told is not None and told.titles is not None:
+        table["title"] = told.titles[items].astype(str)
+    return table
+
+
 def tables_of(run: Run) -> dict[str, pd.DataFrame]:
     """Return the tables of a run's folder by their names: items and rounds; each tells of which run it is."""
     tables = {"items": items_table(run), "rounds": rounds_table(run)}
+    if run.population.split is not None:
+        tables["lists"] = lists_table(run)
     for table in tables.values():
         table.attrs["releases_sha256"] = run.outcome.releases_sha256
     return tables

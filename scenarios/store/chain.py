@@ -22,7 +22,7 @@ from actors.keeper import Books, Keeper
 from actors.log import FORMAT, count_lines
 from coordinator.protocol.errors import InputError, LedgerError, LostError
 from scenarios.store.files import write_bytes
-from scenarios.store.mark import FOLDER, MARK, UNCLAIMED, bound, read_mark
+from scenarios.store.mark import FOLDER, MARK, PROGRESS, UNCLAIMED, bound, read_mark
 from scenarios.store.units import UNIT, UNITS
 
 if TYPE_CHECKING:
@@ -74,6 +74,8 @@ class Chain(Generic[T]):
     ----------
     codec : Codec
         The codec of this kind of records.
+    run : str
+        The run's name.
 
     Raises
     ------
@@ -89,7 +91,7 @@ class Chain(Generic[T]):
 
     def __init__(self, out: Path, seed: int) -> None:
         self._mark = read_mark(out)
-        run = self._mark.run if self._mark else UNCLAIMED
+        self.run = run = self._mark.run if self._mark else UNCLAIMED
         self.folder = out / FOLDER / f"seed-{seed}"
         self.ledger = (out / FOLDER / "ledger" / run / f"seed-{seed}").absolute()
         self.damaged: Path | None = None
@@ -204,6 +206,7 @@ def drop(out: Path) -> None:
     for part in sorted(folder.glob("*/"), key=lambda part: part.name == "ledger"):
         shutil.rmtree(part, ignore_errors=True)
     with suppress(OSError):
+        (folder / PROGRESS).unlink(missing_ok=True)
         (folder / MARK).unlink(missing_ok=True)
         folder.rmdir()
 

@@ -16,6 +16,8 @@ from scenarios.given.values import LARGEST_WHOLE
 from scenarios.store.files import write_json
 
 FOLDER, MARK = "rounds", "scenario.json"
+PROGRESS = "progress.json"
+"""How far a run has come, beside its mark: for whoever watches it; no run goes on from that."""
 RUN, ONLINE, TWO_TIER, SWEEP = KINDS = "run", "online", "two-tier", "sweep"
 """Commands whose experiments can be resumed."""
 _KEPT = {

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from scenarios.store.mark import UNCLAIMED
+
 if TYPE_CHECKING:
     from coordinator.server.rounds.query_rounds import Round
 
@@ -23,6 +25,11 @@ class Kept(Protocol[R]):
         """Yield the stored rounds in order; a run continues after them."""
         ...
 
+    @property
+    def run(self) -> str:
+        """The run's public name."""
+        ...
+
 
 class KeptRounds(Kept["Round"], Protocol):
     """Finished rounds of queries."""
@@ -37,6 +44,7 @@ class Nowhere:
     """Stores nothing: an interrupted run starts again, and its devices repeat their answers."""
 
     trusted = True
+    run = UNCLAIMED
 
     def keep(self, over: Any) -> None:
         """Forget a round."""
@@ -56,6 +64,7 @@ class Held:
     """
 
     trusted = True
+    run = UNCLAIMED
 
     def __init__(self, *rounds: Round) -> None:
         self.rounds = list(rounds)

@@ -14,7 +14,7 @@ from coordinator.protocol.errors import InputError, LostError
 from scenarios.given.policies import code_digest
 from scenarios.given.values import file_sha256
 from scenarios.store.files import left_over, try_folder
-from scenarios.store.mark import FOLDER, MARK, RUN, SWEEP, Mark, read_mark
+from scenarios.store.mark import FOLDER, MARK, PROGRESS, RUN, SWEEP, Mark, read_mark
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -76,7 +76,7 @@ def used(out: Path) -> bool:
 
 def _require_empty(out: Path) -> None:
     """Refuse a folder unless it is empty, or holds only what a run leaves that is killed before it books anything."""
-    own = {out / FOLDER, out / FOLDER / MARK}
+    own = {out / FOLDER, out / FOLDER / MARK, out / FOLDER / PROGRESS}
     for one in (*out.iterdir(), *out.glob(f"{FOLDER}/**/*")):
         inside = one.is_dir() and (out / FOLDER) in one.parents
         if not (one in own or inside or left_over(one)):

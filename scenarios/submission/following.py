@@ -11,6 +11,8 @@ import aiohttp
 
 from scenarios.submission.head import Head, SilentHeadError
 from scenarios.submission.parcel import Parcel
+from scenarios.watch.job_log import taken
+from scenarios.watch.standing import Standing
 
 QUIET = 20.0
 """Seconds without a line after which the head is asked whether the job goes on."""
@@ -20,17 +22,26 @@ FAILED, STOPPED, KILLED = 1, 3, 128
 
 
 class JobLog:
-    """A job's log as it arrives: new lines are shown, and lines that carry the result are kept.
+    """A job's log as it arrives: new lines are shown, lines that carry the result kept, and standings told.
 
     Parameters
     ----------
     show : callable
         Shows a text.
+    stood : callable
+        Takes every standing of the run.
+    take : callable, optional
+        Takes a line and returns what is left of it, where something else than a result is sent.
     """
 
-    def __init__(self, show: Callable[[str], object]) -> None:
+    def __init__(
+        self,
+        show: Callable[[str], object],
+        stood: Callable[[Standing], object] = lambda _: None,
+        take: Callable[[str], str] | None = None,
+    ) -> None:
         self.parcel = Parcel()
-        self._show = show
+        self._show, self._stood, self._take = show, stood, take or self.parcel.take
         self._received = 0
         self._begun = ""
 
@@ -39,7 +50,10 @@ class JobLog:
         self._received += len(text)
         *whole, self._begun = (self._begun + text).split("\n")
         for line in whole:
-            if (told := self.parcel.take(line)) or not line:
+            told, standing = taken(self._take(line))
+            if standing:
+                self._stood(standing)
+            if told or not line:
                 self._show(f"{told}\n")
 
     def catch_up(self, text: str) -> None:

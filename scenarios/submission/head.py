@@ -98,7 +98,13 @@ class Head:
                 f"Python is {python} on {self.address}, {platform.python_version()} here; use the same version on both"
             )
 
-    def submit(self, entrypoint: str, environment: dict[str, Any], metadata: dict[str, str]) -> str:
+    def submit(
+        self,
+        entrypoint: str,
+        environment: dict[str, Any],
+        metadata: dict[str, str],
+        resources: dict[str, float] | None = None,
+    ) -> str:
         """Send a job and return its submission id.
 
         Raises
@@ -108,7 +114,12 @@ class Head:
         """
         with _explained(self.address):
             try:
-                return self.client.submit_job(entrypoint=entrypoint, runtime_env=environment, metadata=metadata)
+                return self.client.submit_job(
+                    entrypoint=entrypoint,
+                    runtime_env=environment,
+                    metadata=metadata,
+                    entrypoint_resources=resources,
+                )
             except (RuntimeError, ValueError) as error:
                 remedy = _AGENT if _NO_AGENT in str(error) else ""
                 raise InputError(f"Ray at {self.address} does not take the job ({_line(error)}){remedy}") from None

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
 from coordinator.protocol.errors import InputError
+from scenarios.given.endings import say
 from scenarios.places.sending import check_folder, entrypoint, environment, left_out
 from scenarios.places.withheld import told
 from scenarios.report.records import STDOUT, check_target
@@ -19,6 +21,7 @@ from scenarios.submission.request import check_request
 if TYPE_CHECKING:
     from scenarios.submission.following import JobLog
     from scenarios.submission.head import Head
+    from scenarios.watch.standing import Standing
 
 SUBMIT_HELP = """Run a command of blindrec on a Ray cluster, as a job: `submit run ...`, `submit sweep ...` and so on.
 
@@ -54,16 +57,16 @@ def submit(
         raise InputError(
             f"json is {json}, but --detach does not wait for it; fetch it by blindrec status ID --json {json}"
         )
-    head = _head(address)
+    head = head_at(address)
     head.check_versions()
     if line := told(left_out(folder)):
-        _say(line)
+        say(line)
     metadata = {"blindrec": " ".join(request.arguments), "out": str(request.out or "")}
     job = head.submit(entrypoint(request.arguments), environment(folder), metadata)
     if detach:
         sys.stdout.write(f"{job}\n")
         return
-    _say(f"job {job} is submitted to {head.address}")
+    say(f"job {job} is submitted to {head.address}")
     _follow(head, job, json)
 
 
@@ -71,39 +74,51 @@ submit.__doc__ = SUBMIT_HELP
 
 
 def status(
-    job: Job,
+    job: Annotated[str, typer.Argument(metavar="ID|DIR", help="What submit printed, or the --out of a run here.")],
     address: Address = AT,
     follow: Annotated[bool, typer.Option("--follow", help="Show its log and wait, as submit does.")] = False,
     json: Json = None,
 ) -> None:
-    """Tell how a submitted job stands; --json fetches the result of one that is over."""
+    """Tell how a job stands, or a run here by its folder; --json fetches the result of a job that is over."""
+    from scenarios.watch.looking import is_folder, look
+
+    if is_folder(job):
+        if follow or json is not None:
+            raise InputError(
+                f"{job} is a folder of this machine; blindrec watch {job} follows it, result.json is there"
+            )
+        _print(look(Path(job)).rows())
+        return
     check_target(json)
-    head = _head(address)
+    head = head_at(address)
     if follow:
         _follow(head, job, json)
     details = head.details(job)
-    if json is not None:
-        from scenarios.submission.following import JobLog
+    if json is not None and not details.status.is_terminal():
+        raise InputError(f"job {job} is {details.status}; its result is there when it is over, or use --follow")
+    from scenarios.submission.following import JobLog
 
-        if not details.status.is_terminal():
-            raise InputError(f"job {job} is {details.status}; its result is there when it is over, or use --follow")
-        log = JobLog(lambda _: None)
-        log.catch_up(head.log(job))
-        log.end()
+    stood: list[Standing] = []
+    log = JobLog(lambda _: None, stood.append)
+    log.catch_up(head.log(job))
+    log.end()
+    if json is not None:
         _deliver(log, job, json)
     if json != STDOUT:
-        sys.stdout.write("".join(f"{name:<10}{value}\n" for name, value in _rows(job, details).items()))
+        standing = stood[-1].rows() if stood else {}
+        _print({**standing, **{name: str(value) for name, value in _rows(job, details).items()}})
 
 
 def stop(job: Job, address: Address = AT) -> None:
     """Stop a submitted job; rounds that it kept under --out stay."""
-    head = _head(address)
+    head = head_at(address)
     running = head.stop(job)
     line = "is stopping" if running else f"was not running; it is {head.details(job).status}"
     sys.stdout.write(f"job {job} {line}\n")
 
 
-def _head(address: str) -> Head:
+def head_at(address: str) -> Head:
+    """Return the head at an address; see `scenarios.submission.head.Head`."""
     from scenarios.submission.head import Head
 
     return Head(address)
@@ -120,22 +135,22 @@ def _follow(head: Head, job: str, json: str | None) -> NoReturn:
     try:
         details = following.follow(head, job, log)
     except KeyboardInterrupt:
-        _say(f"interrupted here, job {job} goes on; `{again}` follows it, `blindrec stop {job}` ends it")
+        say(f"interrupted here, job {job} goes on; `{again}` follows it, `blindrec stop {job}` ends it")
         sys.exit(INTERRUPTED)
     except SilentHeadError as error:
-        _say(f"{error}; job {job} may go on, `{again}` follows it")
+        say(f"{error}; job {job} may go on, `{again}` follows it")
         sys.exit(LOST)
     code = following.exit_code(details)
     if code:
-        _say(following.told(details, job))
+        say(following.told(details, job))
     if json is not None and (code == 0 or log.parcel.any):
         try:
             _deliver(log, job, json)
         except (DamagedError, OSError) as error:
-            _say(f"{error}; job {job} is over, `blindrec status {job} --json FILE` fetches its result again")
+            say(f"{error}; job {job} is over, `blindrec status {job} --json FILE` fetches its result again")
             sys.exit(LOST)
     if out := (details.metadata or {}).get("out"):
-        _say(f"{out} is a folder of the cluster's node {_node(details)}, not of this machine")
+        say(f"{out} is a folder of the cluster's node {node_of(details) or 'of its head'}, not of this machine")
     sys.exit(code)
 
 
@@ -169,14 +184,15 @@ def _rows(job: str, details: Any) -> dict[str, object]:
     if details.driver_exit_code is not None:
         rows["exit code"] = details.driver_exit_code
     if known.get("out"):
-        rows["out"] = f"{known['out']} on node {_node(details)}"
+        rows["out"] = f"{known['out']} on node {node_of(details) or 'of its head'}"
     return rows
 
 
-def _node(details: Any) -> str:
-    return str(details.driver_agent_http_address or "of its head").removeprefix("http://").partition(":")[0]
+def _print(rows: Mapping[str, str]) -> None:
+    width = max(map(len, rows), default=0) + 2
+    sys.stdout.write("".join(f"{name:<{width}}{value}\n" for name, value in rows.items()))
 
 
-def _say(line: str) -> None:
-    sys.stderr.write(f"blindrec: {line}\n")
-    sys.stderr.flush()
+def node_of(details: Any) -> str:
+    """Return the address of the node where a job's command ran; empty where the head does not know it."""
+    return str(details.driver_agent_http_address or "").removeprefix("http://").rpartition(":")[0]

@@ -65,6 +65,11 @@ class Parcel:
         """Whether any of a result has come."""
         return bool(self._digest)
 
+    @property
+    def complete(self) -> bool:
+        """Whether all parts of a result have come."""
+        return self.any and len(self._parts) == self._count
+
     def content(self) -> bytes | None:
         """Return the result, or None where the log holds none.
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from coordinator.protocol.errors import InputError
 
-_HERE_ONLY = ("submit", "status", "stop")
+_HERE_ONLY = ("submit", "status", "watch", "fetch", "stop")
 _DATA = ("ratings", "file")
 """Parameters that name data files, which are never sent."""
 _SETTINGS = ("scenario", "world", "grid")

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from typer.core import TyperGroup
 
 from scenarios.app.flags import Address, Backend, Figure, Json, Workers, with_fields
 from scenarios.app.later import Later, grouped
+from scenarios.log import console
 from scenarios.pictures.writing import check_figure, deliver_figure
 from scenarios.places.backends import check_backend, open_session
 from scenarios.report.records import STDOUT, check_target, deliver
@@ -102,7 +102,7 @@ def _measure(
     check_target(json)
     check_figure(figure)
     opening = open_session(backend, address=address, workers=workers)
-    done = swept(wanted, opening, out, Console(stderr=True))
+    done = swept(wanted, opening, out, console())
     result = done.result
     deliver(json, result)
     deliver_figure(figure, wanted.family, result, done.drawn)

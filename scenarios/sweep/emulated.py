@@ -17,8 +17,8 @@ from scenarios.given.policies import asked_epsilon, policy_of
 from scenarios.places.worker_threads import stop_if_abandoned
 from scenarios.run.experiment import learner_of
 from scenarios.store.round_store import KeptRounds, Nowhere
-from scenarios.sweep.emulation import Emulated
 from scenarios.sweep.prefixes import learned, only_query
+from scenarios.theory.emulation import Emulated
 
 
 def emulated_devices(population: Population) -> Emulated:

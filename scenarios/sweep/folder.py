@@ -18,11 +18,12 @@ from scenarios.places.session import Session
 from scenarios.report.records import write_result
 from scenarios.store.files import write_table
 from scenarios.store.holding import held_in
-from scenarios.store.mark import SWEEP, Mark
+from scenarios.store.mark import SWEEP, UNCLAIMED, Mark, read_mark
 from scenarios.store.taking import take
 from scenarios.store.units import Units
 from scenarios.sweep.kind import K, M, Sweep, U
 from scenarios.sweep.progress import counted
+from scenarios.watch.telling import Telling
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -125,11 +126,13 @@ def measure_units(sweep: Sweep[K, U, M], session: Session, out: Path, console: C
         If a unit cannot be kept, as on a full disk.
     """
     kept: Units[K, M] = Units(out, sweep.read, sweep.write)
+    mark = read_mark(out)
+    telling = Telling(kind=SWEEP, run=mark.run if mark else UNCLAIMED, console=console, out=out)
     done = dict(kept)
     before, units = set(done), sweep.units(done)
     while True:
         keys = [key for key in units if key not in done]
-        with counted(console, len(units) - len(keys), len(units), before=len(before & set(units))) as tell:
+        with counted(telling, len(units) - len(keys), len(units), before=len(before & set(units))) as tell:
             for place, found in session.each(sweep.measure, [units[key] for key in keys]):
                 kept.keep(keys[place], found)
                 done[keys[place]] = found

@@ -17,13 +17,14 @@ from coordinator.server.rounds.query_rounds import Learner
 from coordinator.server.rounds.state import Ask, ServerState
 from coordinator.server.statistics.statistic import Statistic, merge
 from scenarios.data.block_world import settled
+from scenarios.data.liked import liked_share
 from scenarios.data.metrics import ClusteringScores, clustering_scores
 from scenarios.data.populations import populate
 from scenarios.given.config import Scenario
 from scenarios.given.policies import asked_epsilon, policy_of
 from scenarios.places.worker_threads import stop_if_abandoned
 from scenarios.run.experiment import learner_of, own_of
-from scenarios.run.popularity import liked_share, top_share
+from scenarios.run.popularity import top_share
 
 BLOCK = 1 << 15
 """Devices that one call asks."""

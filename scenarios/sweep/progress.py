@@ -6,14 +6,16 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from coordinator.server.rounds.tally import Tally
+from scenarios.log import verbose
 from scenarios.report import printing as report
+from scenarios.watch.telling import Course, Telling
 
 
 @contextmanager
-def counted(console: Console, done: int, total: int, *, before: int) -> Iterator[Callable[[], None]]:
+def counted(telling: Telling, done: int, total: int, *, before: int) -> Iterator[Callable[[], None]]:
     """Show how many of ``total`` units are done; ``done`` of them are when it begins, ``before`` by an earlier sweep.
 
     Yields
@@ -21,6 +23,13 @@ def counted(console: Console, done: int, total: int, *, before: int) -> Iterator
     callable
         Is called when one more is done.
     """
+    console, course, now = telling.console, Course(telling, total, "units"), done
+
+    def over() -> None:
+        nonlocal now
+        now += 1
+        course.tell(Tally(count=now, rounds=now, planned=total))
+
     if before:
         console.print(f"{before} of {total} units were done before; going on", highlight=False)
     if report.shows_bars(console):
@@ -30,15 +39,19 @@ def counted(console: Console, done: int, total: int, *, before: int) -> Iterator
         )  # fmt: skip
         with Progress(*columns, console=console, transient=True) as bar:
             task = bar.add_task("units", total=total, completed=done)
-            yield lambda: bar.advance(task)
+
+            def advance() -> None:
+                over()
+                bar.advance(task)
+
+            yield advance
         return
     begin = said = time.monotonic()
-    now = done
 
     def line() -> None:
-        nonlocal said, now
-        now += 1
-        if time.monotonic() - said >= report.EVERY:
+        nonlocal said
+        over()
+        if not verbose() and time.monotonic() - said >= report.EVERY:
             said = time.monotonic()
             left = (said - begin) / (now - done) * (total - now)
             console.print(f"{now} of {total} units done, about {left:,.0f} s left", highlight=False)

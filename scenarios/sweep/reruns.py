@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from functools import cache
 
+from scenarios.data.liked import liked_share
 from scenarios.data.metrics import ClusteringScores, clustering_scores
 from scenarios.given.config import Scenario
 from scenarios.places.in_process import InProcess
 from scenarios.places.worker_threads import stop_if_abandoned
 from scenarios.run.experiment import Run, run
-from scenarios.run.popularity import liked_share, top_share
+from scenarios.run.popularity import top_share
 
 
 class Reruns:

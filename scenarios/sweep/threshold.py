@@ -12,14 +12,16 @@ from typing import NamedTuple
 
 import numpy as np
 
+from coordinator.server.server_half import GROUPS
 from scenarios.data.block_world import block_parameters, settle
+from scenarios.data.liked import liked_share
 from scenarios.data.metrics import ClusteringScores, clustering_scores
 from scenarios.given.config import Scenario
 from scenarios.places.in_process import InProcess
 from scenarios.planner.needs import Target
 from scenarios.planner.needs import predicted_users as needed_users
 from scenarios.run.experiment import Run, run
-from scenarios.run.popularity import liked_share, top_share
+from scenarios.run.popularity import top_share
 from scenarios.sweep.axes import LABELS, TOP, Criterion
 from scenarios.sweep.prefixes import Prefixes
 from scenarios.sweep.reruns import Reruns
@@ -165,7 +167,7 @@ def measure(unit: Unit) -> Measured:
     if adapts(unit.scenario):
         thresholds, devices = _answered_at_stop(unit)
         return Measured(thresholds=thresholds, devices=devices, seconds=time.perf_counter() - begin)
-    prefixes = Reruns(unit.scenario) if unit.scenario.half.in_groups else Prefixes(unit.scenario)
+    prefixes = Reruns(unit.scenario) if unit.scenario.policy == GROUPS else Prefixes(unit.scenario)
     thresholds = _crossings(unit, prefixes)
     accuracies = {
         decoder: prefixes.scores(probe, decoder).accuracy

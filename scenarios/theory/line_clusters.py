@@ -6,9 +6,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
 from coordinator.protocol.arrays import Floats, Ints
+from scenarios.data.matching import best_matching
 
 STEPS = 20_000  # Lloyd's iteration ends long before, when no centre moves
 BINS = 300  # heaps by value, and as many by mass, stand for the law when the starting centres are sought
@@ -88,7 +88,7 @@ def matched(law: LineLaw, cuts: Floats) -> tuple[Floats, Floats]:
     below = np.hstack((nothing, np.cumsum(law.mass, axis=1)))
     above = np.hstack((np.cumsum(law.mass[:, ::-1], axis=1)[:, ::-1], nothing))
     outside = np.hstack((nothing, below[:, ends])) + np.hstack((above[:, ends], nothing))
-    rows, columns = linear_sum_assignment(law.shares[:, None] * (1 - outside), maximize=True)
+    rows, columns = best_matching(law.shares[:, None] * (1 - outside))
     misses = np.ones(law.sizes.size)
     misses[rows] = outside[rows, columns]
     return misses, 1 - np.minimum(misses, 1)

@@ -7,12 +7,12 @@ from functools import cache
 
 import numpy as np
 from numpy.polynomial.hermite_e import hermegauss
-from scipy.optimize import linear_sum_assignment
 from scipy.special import log_ndtr, logsumexp, ndtr
 
 from coordinator.protocol.arrays import Floats, Ints
 from coordinator.protocol.errors import InputError
 from coordinator.server.moments.blocks import SketchMoments
+from scenarios.data.matching import best_matching
 from scenarios.theory.kmeans_limit import Cuts, Mixture, best_centres, sampled_cuts
 from scenarios.theory.line_clusters import half_way
 from scenarios.theory.normal import log_density
@@ -149,7 +149,7 @@ def _matched(mixture: Mixture, cuts: Cuts) -> tuple[Ints, Ints, Floats]:
     spread = np.sqrt(mixture.deviations[:, None] ** 2 + cuts.variance)
     below = ndtr((cuts.limit + cuts.shift - mixture.means[:, None]) / spread)
     inside = np.maximum(np.diff(below, axis=1, prepend=0, append=1), 0)
-    rows, columns = linear_sum_assignment(mixture.shares[:, None] * inside, maximize=True)
+    rows, columns = best_matching(mixture.shares[:, None] * inside)
     return rows, columns, inside
 
 

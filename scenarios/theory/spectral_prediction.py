@@ -13,15 +13,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import partial
 
 import numpy as np
-from scipy.optimize import brentq, linear_sum_assignment
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtr
 
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.compiled import compiled
 from coordinator.server.moments.pairs import BlockSignal, nearest_root
+from coordinator.server.moments.roots import root_between
+from scenarios.data.matching import best_matching
+from scenarios.theory.normal_points import normal_points
 from scenarios.theory.partition import STARTS, best_partition, decoder_coins
 
 DRAWS, POINTS = 8, 200  # with noise eigenvectors: samples of the items; in each at most so many points a cluster
@@ -160,13 +162,16 @@ def _side(signal: BlockSignal, sign: int) -> tuple[list[_Spike], _Bulk]:
         root = nearest_root(inner)
         return (*np.linalg.eigh(root @ links @ root), root, reply)
 
+    def excess(place: int, value: float) -> float:
+        return float(spikes(value)[0][place]) - 1
+
     found = []
     strengths, _, _, reply = spikes(end)
     top = 2 * abs(end) + 4 * unit + float(np.abs(means).sum() * sizes.max())
-    for k in np.flatnonzero(strengths > 1):
+    for k in np.flatnonzero(strengths > 1).tolist():
         while spikes(top)[0][k] > 1:
             top *= 2
-        value = float(brentq(lambda z, k=k: float(spikes(z)[0][k]) - 1, end, top))
+        value = root_between(partial(excess, k), end, top)
         _, vectors, root, answer = spikes(value)
         push = sign * (links @ (root @ vectors[:, k]))
         found.append(_Spike(value=sign * value, reply=sign * answer, drive=push[:count], sums=push[count:]))
@@ -224,9 +229,9 @@ def _misses(signal: BlockSignal) -> list[tuple[Floats, Floats]]:
     profiles = _profiles(signal)
     silent = count - profiles.told
     if not silent:
-        return [_draw(signal, profiles, profiles.means, [_normal_points(count, POPULATION, 0)] * count)]
+        return [_draw(signal, profiles, profiles.means, [normal_points(count, POPULATION, 0)] * count)]
     generator, draws = np.random.default_rng(0), []
-    for lean in _normal_points(count * silent, DRAWS, 1).reshape(DRAWS, count, silent):
+    for lean in normal_points(count * silent, DRAWS, 1).reshape(DRAWS, count, silent):
         means = profiles.means.copy()
         means[:, profiles.told :] = profiles.tilt @ lean
         noise = [generator.standard_normal((min(size, POINTS), count)) for size in signal.sizes.tolist()]
@@ -234,14 +239,6 @@ def _misses(signal: BlockSignal) -> list[tuple[Floats, Floats]]:
             part[:, profiles.told :] -= part[:, profiles.told :].mean(axis=0)
         draws.append(_draw(signal, profiles, means, noise))
     return draws
-
-
-@lru_cache(maxsize=64)
-def _normal_points(width: int, many: int, seed: int) -> Floats:
-    """Return points that stand for a normal law in so many dimensions, shape (many, width)."""
-    from scipy.stats.qmc import Sobol  # noqa: PLC0415 (takes half a second)
-
-    return np.asarray(ndtri(Sobol(width, rng=seed).random(many)))
 
 
 def _draw(signal: BlockSignal, profiles: _Profiles, means: Floats, noise: list[Floats]) -> tuple[Floats, Floats]:
@@ -260,7 +257,7 @@ def _draw(signal: BlockSignal, profiles: _Profiles, means: Floats, noise: list[F
     labels, centres = best_partition(points, weights, means[None], coins)
     inside = np.zeros((count, count))
     np.add.at(inside, (owners, labels), 1 / np.bincount(owners)[owners])
-    _, columns = linear_sum_assignment(shares[:, None] * inside, maximize=True)
+    _, columns = best_matching(shares[:, None] * inside)
     bound = _bound(signal, profiles, means, centres[columns])
     sampled = 1 - inside[np.arange(count), columns]
     sharp = (bound < 0.1) | (count == 2)

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-import scipy
 
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.errors import InputError
 from coordinator.server.mechanisms.reveal import toy_share
 from coordinator.server.moments.blocks import BlockParameters
+from coordinator.server.moments.counts import binomial_mass
 from coordinator.server.rounds.schedules import round_users
 from scenarios.theory.line_clusters import LineLaw, kmeans_cuts, line_accuracy, line_exact
 from scenarios.theory.normal import density
@@ -204,7 +204,7 @@ def _known(users: int, seen: float) -> _Known:
     counts = _around(users, seen, NODES)
     mean, variance = users * seen, users * seen * (1 - seen)
     rough = variance > SMOOTH
-    weights = density((counts - mean) / math.sqrt(variance)) if rough else scipy.stats.binom.pmf(counts, users, seen)
+    weights = density((counts - mean) / math.sqrt(variance)) if rough else binomial_mass(counts, users, seen)
     return _Known(counts=counts, weights=weights / weights.sum())
 
 
@@ -245,7 +245,7 @@ def _liked(counts: Floats, late: Floats, like: float) -> list[tuple[Floats, Floa
     """Return how many of so many ratings are likes, and how probable each number is; one pair a count."""
     liked = [_around(count, like, LIKES, late=behind) for count, behind in zip(counts, late, strict=True)]
     lengths = [part.size for part in liked]
-    law = scipy.stats.binom.pmf(np.concatenate(liked), np.repeat(counts, lengths), like)
+    law = binomial_mass(np.concatenate(liked), np.repeat(counts, lengths), like)
     return list(zip(liked, np.split(law, np.cumsum(lengths)[:-1]), strict=True))
 
 
@@ -273,10 +273,10 @@ def _round_yeses(items: int, rated: int, left: float) -> Floats:
     """Law of the yeses that an item of the pool gets in one round, while a share ``left`` of all items is open."""
     if items * left <= SMALL_POOL:
         laws = _small_pools(items, rated)
-        return np.asarray(scipy.stats.binom.pmf(np.arange(len(laws)), items - 1, left) @ laws)
+        return binomial_mass(np.arange(len(laws)), items - 1, left) @ laws
     pool = items * left
     asked = math.ceil(pool * items / (2 * rated))
-    return np.asarray(scipy.stats.binom.pmf(np.arange(MOST_YESES), asked, rated / (2 * items * pool)))
+    return binomial_mass(np.arange(MOST_YESES), asked, rated / (2 * items * pool))
 
 
 @lru_cache(maxsize=16)
@@ -285,4 +285,4 @@ def _small_pools(items: int, rated: int) -> Floats:
     pools = np.arange(1, min(items, 4 * SMALL_POOL) + 1)
     asked = np.array([round_users(int(pool), items=items, rated=rated) for pool in pools])
     yes = rated / (2 * items * pools)
-    return np.asarray(scipy.stats.binom.pmf(np.arange(MOST_YESES), asked[:, None], yes[:, None]))
+    return binomial_mass(np.arange(MOST_YESES), asked[:, None], yes[:, None])

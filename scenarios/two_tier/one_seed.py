@@ -7,7 +7,6 @@ from typing import Any
 
 from scenarios.app.experiment import Ended, Running
 from scenarios.data.datasets import RatingTable
-from scenarios.report.printing import progress
 from scenarios.two_tier.config import TwoTier
 from scenarios.two_tier.experiment import read_table, run
 from scenarios.two_tier.kept_batches import KeptBatches
@@ -27,7 +26,7 @@ def teach_seed(scenario: TwoTier, running: Running) -> Ended:
         running.session,
         table_of(scenario),
         kept,
-        watched=lambda devices: progress(running.console, devices, f"seed {scenario.seed}", ASKED),
+        watched=lambda devices: running.progress(devices, scenario.seed, ASKED),
     )
     return Ended(record=record, scenario=scenario.again(), tables=partial(tables_of, record))
 

@@ -53,8 +53,7 @@ def test_a_run_is_the_commands(repeat: int, blindrec: Command, tmp_path: Path) -
     result = face.run(SMALL, HERE, repeat=repeat, out=tmp_path / "ours", progress=False)
     theirs = blindrec("run", *FLAGS, *LOCAL, "--repeat", repeat, "--out", tmp_path / "theirs").result
     assert as_record(result) == timeless(theirs)
-    for name in ("scenario.json", "versions.json"):
-        assert (tmp_path / "ours" / name).read_bytes() == (tmp_path / "theirs" / name).read_bytes()
+    assert (tmp_path / "ours" / "scenario.json").read_bytes() == (tmp_path / "theirs" / "scenario.json").read_bytes()
     assert {one.name for one in (tmp_path / "ours").iterdir()} == {one.name for one in (tmp_path / "theirs").iterdir()}
     for name in ("items", "rounds"):
         kept = pd.read_parquet(tmp_path / "theirs" / f"{name}.parquet")
@@ -81,8 +80,8 @@ def test_a_plan_for_some_users_asks_what_the_command_asks(blindrec: Command, mon
         asked.append(replace(one, settings={name: told for name, told in one.settings.items() if told is not None}))
         raise face.errors.InputError("enough was seen")
 
-    for module in ("from_python", "planner.asking"):
-        monkeypatch.setattr(f"scenarios.{module}.planned_for", refused)
+    for module in ("from_python", "planned"):
+        monkeypatch.setattr(f"scenarios.{module}.planned", refused)
     with pytest.raises(face.errors.InputError, match="enough"):
         face.plan(items=60, rated=6, users=10**6, accuracy=0.9, theta=2)
     flags = ["--items", 60, "--rated", 6, "--users", 10**6, "--accuracy", 0.9, "--theta", 2]

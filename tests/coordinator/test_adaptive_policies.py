@@ -28,7 +28,7 @@ from coordinator.server.rounds.setting import Setting
 from coordinator.server.rounds.state import Ask, Policy, ServerState, absorb
 from coordinator.server.server_half import POSTERIOR
 from coordinator.server.statistics.statistic import Statistic
-from scenarios.sweep.emulation import Emulated
+from scenarios.theory.emulation import Emulated
 
 SURE = 1 - 1e-6
 """A confidence at which a wrong label is a false alarm of this suite's usual probability."""

@@ -12,6 +12,7 @@ from coordinator.protocol.messages import Query
 from coordinator.server.fleet.coordinator import HELD_PAUSE, MOST_HELD, Coordinator
 from coordinator.server.fleet.layout import Layout
 from coordinator.server.rounds.conductor import Fleet
+from coordinator.server.rounds.tally import Tally
 
 ROUNDS = 2 * MOST_HELD
 PATIENCE = 30.0
@@ -42,6 +43,9 @@ class Counting:
 
     def outcome(self) -> list[int]:
         return self.begun
+
+    def tally(self) -> Tally:
+        return Tally(rounds=len(self.begun))
 
 
 @pytest.mark.parametrize(("in_step", "ahead"), [(True, 1), (False, MOST_HELD + 1)])

@@ -6,9 +6,12 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
+
+from coordinator.protocol import kernel_cache
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("actors", "coordinator")
@@ -47,6 +50,22 @@ def test_a_kernel_is_found_by_what_it_is_made_of(tmp_path: Path) -> None:
         file.write("# a kernel may call another module's, whose change numba would not notice\n")
     assert [hits(second, home), hits(first, home)] == [0, 1]
     assert {one.name for one in home.iterdir()} == {"blindrec"}
+
+
+def test_kernels_of_other_code_go_once_they_are_old_and_nothing_else_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    old, used, other = (tmp_path / "blindrec" / name for name in ("a" * 64, "b" * 64, "rivals"))
+    for folder, days in ((old, 31), (used, 29), (other, 31)):
+        (folder / "kernels").mkdir(parents=True)
+        os.utime(folder, (time.time() - days * 86_400,) * 2)
+    mine = kernel_cache.kept.__wrapped__()
+    assert [folder.exists() for folder in (old, used, other, mine)] == [False, True, True, False]
+    mine.mkdir()
+    os.utime(mine, (0, 0))
+    kernel_cache.kept.__wrapped__()
+    assert mine.stat().st_mtime > time.time() - 3600, "what is used counts as new"
 
 
 @pytest.mark.slow

@@ -63,7 +63,7 @@ def of(program: str) -> list[list[str]]:
 def check(words: list[str]) -> None:
     """Parse a command of blindrec; raises what the command line raises."""
     name = words[0]
-    if name not in ("submit", "status", "stop"):
+    if name not in ("submit", "status", "watch", "fetch", "stop"):
         parsed(TREE, words)
         return
     context = TREE.commands[name].make_context(name, words[1:])
@@ -101,7 +101,7 @@ def test_the_page_is_read_as_meant() -> None:
     assert list(commands("A=1 x --y 'a b' | z & # no\nj=$(k --l)")) == [["x", "--y", "a b"], ["z"], ["k", "--l"]]
     programs = {words[0] for words in ALL}
     assert {"blindrec", "ray", "kubectl", "helm", "docker", "kill", "export", "rm"} <= programs
-    assert {words[0] for words in of("blindrec")} == {"run", "submit", "status", "stop"}
+    assert {words[0] for words in of("blindrec")} == {"run", "submit", "status", "watch", "fetch", "stop"}
     assert {words[0] for words in of("ray")} >= {"start", "stop", "up", "down", "dashboard", "job"}
 
 

@@ -148,6 +148,17 @@ def _files() -> dict[str, Case]:
     }
 
 
+def _liars() -> dict[str, Case]:
+    adapts = LONG + "--design sign --policy eliminate --malicious 0.02 --attack "
+    return {
+        "liars, maxsense": Case(RUN + "--malicious 0.1 --attack promote:3", on_ray=True),
+        "liars, set, input-late": Case(RUN + "--design set --epsilon 3 --malicious 0.2 --attack input-late:2"),
+        "liars, sign, eliminate": Case(adapts + "late:5 --coins-drawn before --pool-size 8 --assume-malicious 0.01"),
+        "liars, sign, stall": Case(adapts + "stall:2"),
+        "liars, file, input": Case(FILE + "--design oue --users 1000 --epsilon 3 --malicious 0.1 --attack input:2"),
+    }
+
+
 def _tiers() -> dict[str, Case]:
     epsilon = {"pmc-rr": " --epsilon 2", "laplace": " --epsilon 5", "sslp": " --epsilon 5", "privunit": " --epsilon 5"}
     names = ("full", "none", "pmd", "pmc", "pmc-rr", "laplace", "sslp", "privunit", "exact")
@@ -219,6 +230,7 @@ CASES = {
     **_pairs(),
     **_policies(),
     **_files(),
+    **_liars(),
     **_tiers(),
     **_online(),
     **_sweeps(),

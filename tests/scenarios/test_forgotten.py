@@ -15,6 +15,7 @@ from coordinator.server.mechanisms.sign import SignSensing
 from coordinator.server.rounds.query_rounds import Learner
 from coordinator.server.rounds.schedules import Fixed
 from coordinator.server.rounds.setting import Setting
+from coordinator.server.rounds.tally import Tally
 from coordinator.server.server_half import POSTERIOR
 from scenarios.places.in_process import InProcess
 from scenarios.places.on_ray import OnRay
@@ -33,8 +34,8 @@ class Killer:
     at: list[int]
     killed: list[psutil.Process] = field(default_factory=list)
 
-    def __call__(self, answers: int) -> None:
-        if self.at and answers >= self.at[0]:
+    def __call__(self, tally: Tally) -> None:
+        if self.at and tally.count >= self.at[0]:
             victim = actors_below(psutil.Process(), "devices")[0]
             victim.kill()
             self.killed.append(victim)

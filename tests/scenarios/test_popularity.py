@@ -16,6 +16,7 @@ from actors.advice import recommend
 from actors.ratings import StoredRatings
 from coordinator.protocol.coins import as_words, derive
 from coordinator.protocol.messages import Model
+from scenarios.data.liked import liked_share
 from scenarios.data.populations import populate
 from scenarios.from_python import run as run_scenario
 from scenarios.from_python import sweep
@@ -23,7 +24,7 @@ from scenarios.report import printing as report
 from scenarios.report.columns import mean_of
 from scenarios.run.columns import COLUMNS
 from scenarios.run.experiment import Run
-from scenarios.run.popularity import liked_share, rank_correlation, ranks, top_share
+from scenarios.run.popularity import rank_correlation, ranks, top_share
 from scenarios.run.results import record
 
 RANKING = ["maxsense", "multi-maxsense", "sign", "grr", "oue", "olh", "hadamard", "subset", "set", "pairs"]

@@ -24,6 +24,7 @@ from coordinator.server.fleet.layout import plan_layout
 from coordinator.server.rounds.query_rounds import Learner
 from coordinator.server.rounds.schedules import OneRound
 from coordinator.server.rounds.state import Ask, ServerState
+from coordinator.server.rounds.tally import Tally
 from scenarios.data.populations import populate
 from scenarios.places import on_ray as place
 from scenarios.places.cluster import on_ray
@@ -62,8 +63,8 @@ def watched(ray_session: OnRay) -> Watched:
     seen = Watched()
     actors: dict[str, Any] = {}
 
-    def progress(answers: int) -> None:
-        seen.told.append(answers)
+    def progress(tally: Tally) -> None:
+        seen.told.append(tally.count)
         seen.processes |= {one: line for one, line in below(psutil.Process()).items() if line.startswith(OURS)}
         if not seen.loaded:
             asked = {name: actor.__ray_call__.remote(lambda _: list(sys.modules)) for name, actor in actors.items()}
@@ -151,7 +152,7 @@ def test_hosts_that_add_up_bring_the_same_run(ray_session: OnRay, watched: Watch
     """With ``--together`` hosts of devices sum up what these release; sums, releases and what is spent are the same."""
     hosts: set[str] = set()
 
-    def progress(_: int) -> None:
+    def progress(_: Tally) -> None:
         hosts.update(line for line in below(psutil.Process()).values() if line.startswith("ray::BothSides"))
 
     joined = run(SCENARIO, OnRay(2, together=True), progress=progress)

@@ -120,7 +120,7 @@ def test_the_decoder_sees_the_same_releases(whole: Run) -> None:
 @pytest.mark.usefixtures("small_blocks")
 def test_progress_grows_to_all_devices() -> None:
     told: list[int] = []
-    here(TWO_CLASSES, workers=2, devices_per_actor=200, progress=told.append)
+    here(TWO_CLASSES, workers=2, devices_per_actor=200, progress=lambda tally: told.append(tally.count))
     assert told == sorted(told)
     assert len(told) > 6
     assert told[-1] == 1201
@@ -128,7 +128,7 @@ def test_progress_grows_to_all_devices() -> None:
 
 def test_progress_goes_on_over_rounds() -> None:
     told: list[int] = []
-    run = here(small(design="item-query"), progress=told.append)
+    run = here(small(design="item-query"), progress=lambda tally: told.append(tally.count))
     assert len(run.outcome.state.asked) > 3
     assert told == sorted(told)
     assert told[-1] == run.outcome.state.fresh == run.statistic.asked

@@ -10,6 +10,7 @@ import pytest
 from runs import here, small
 
 from benchmarks.victims import actors_below
+from coordinator.server.rounds.tally import Tally
 from scenarios.places.on_ray import OnRay
 from scenarios.run.experiment import Run, run
 
@@ -24,8 +25,8 @@ class Killer:
     victims: list[tuple[int, str]]
     killed: list[str] = field(default_factory=list)
 
-    def __call__(self, answers: int) -> None:
-        if self.victims and answers >= self.victims[0][0]:
+    def __call__(self, tally: Tally) -> None:
+        if self.victims and tally.count >= self.victims[0][0]:
             for one in actors_below(psutil.Process(), self.victims[0][1])[:1]:
                 one.kill()
                 self.killed.append(self.victims.pop(0)[1])

@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 from runs import here, of_file, planted_ratings, small, write_movielens
 
 from coordinator.server.statistics.statistic import Statistic
+from scenarios.data.liked import liked_share
 from scenarios.data.metrics import clustering_scores
 from scenarios.given.config import Scenario
 from scenarios.run.experiment import Run
-from scenarios.run.popularity import liked_share, top_share
+from scenarios.run.popularity import top_share
 from scenarios.sweep import prefixes
 from scenarios.sweep.prefixes import Prefixes
 from scenarios.sweep.threshold import STEP, Measured, Unit, adapts, crossing, guess, measure, predicted_users, succeeds

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from coordinator.protocol.budget import Epsilon
+from coordinator.protocol.budget import Epsilon, as_float
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import ItemFeatures
 from coordinator.protocol.messages import Query
@@ -19,6 +19,7 @@ from coordinator.server.completion.fitting import FittedModel, Fitting, begin, i
 from coordinator.server.completion.folding import ReleaseBook
 from coordinator.server.completion.weighing import Weighing
 from coordinator.server.rounds.conductor import Block, Fleet
+from coordinator.server.rounds.tally import Tally
 
 PRIVATE = "private"
 """The kind of devices that a fleet must have if any are asked."""
@@ -170,6 +171,17 @@ class Batches:
             weight=self._weight,
             validation_users=None if self._told_to is self._crowd else self._crowd.users - self._told_to.users,
             alone=public_only(self._plan, self._crowd) if self._plan.beside else None,
+        )
+
+    def tally(self) -> Tally:
+        """Return how far the batches have come; a device answers once."""
+        asked = self._plan.mechanism is not None
+        return Tally(
+            rounds=self._over,
+            planned=len(self._batches) if asked else 0,
+            answers=self._book.devices,
+            refused=None,
+            epsilon=as_float(self._plan.epsilon) if self._over else 0.0,
         )
 
     def _announce(self) -> tuple[SecondOrderQuery, ItemFeatures]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy
@@ -55,6 +55,24 @@ class Posterior:
         threshold = doubts[small].max() if small.any() else 0.0
         return self.apart & (self.doubt <= threshold)
 
+    def withstanding(self, moved: Floats) -> Posterior:
+        """Return the posterior with doubts that hold even if liars moved weighted estimates by so much.
+
+        The log-odds of an item's cluster against the next one, a gap g away, are moved by ``g`` times that. What is
+        left of them, less this margin, is at most the honest answers' own log-odds, so that whatever holds for honest
+        answers with probability ``1 - failure`` (Ville's inequality) still holds. Source: ours.
+
+        Parameters
+        ----------
+        moved : ndarray of float64, shape (N,)
+            Largest sum of what liars added to each item's estimate times its information.
+        """
+        if self.mixture is None:
+            return self
+        doubt = np.clip(self.doubt, SMALLEST, 0.5)
+        odds = np.log1p(-doubt) - np.log(doubt) - nearest_gaps(self.mixture)[self.cluster] * moved
+        return replace(self, doubt=np.maximum(_on_a_grid(scipy.special.expit(-odds)), self.doubt))
+
     def model(self, estimates: Estimates, clusters: int) -> Model:
         """Return the item model to hand to devices: every item's most probable cluster, its estimate as its score."""
         error = np.where(estimates.information > 0, estimates.error, 0.0)
@@ -65,6 +83,13 @@ class Posterior:
         decided = self.decided(failure)
         left = int((~decided).sum())
         return (failure - float(self.doubt[decided].sum())) / left if left else 1.0
+
+
+def nearest_gaps(mixture: Mixture) -> Floats:
+    """Return the gap between each level and the nearest other one, shape (L,); infinite for a single one."""
+    gaps = np.append(-np.diff(mixture.levels), np.inf)
+    found: Floats = np.minimum(gaps, np.insert(gaps[:-1], 0, np.inf))
+    return found
 
 
 FITTED = 20_000

@@ -14,9 +14,11 @@ from coordinator.protocol.messages import Query
 from coordinator.server.aggregation import load_decoder
 from coordinator.server.fleet.carrying import RayHosts
 from coordinator.server.fleet.cohorts import Cohorts, side_by_side
+from coordinator.server.fleet.gauges import Gauges
 from coordinator.server.fleet.layout import Layout
 from coordinator.server.fleet.querying import WINDOW, Querying
 from coordinator.server.rounds.conductor import Conductor, Plan
+from coordinator.server.rounds.tally import Tally
 
 MOST_HELD, HELD_PAUSE = 16, 0.005
 """Most rounds that may wait to be stored, and the seconds after which the coordinator checks again."""
@@ -85,10 +87,15 @@ class Coordinator:
         Which host has which addresses, by kind.
     layout : Layout
         Number of workers, and of devices in a call.
+    measured : str or None
+        The run's public name, if Ray's metrics are to tell how far it has come; None if not.
     """
 
-    def __init__(self, plan: Plan[Any, Any], devices: Mapping[str, Cohorts], layout: Layout) -> None:
+    def __init__(
+        self, plan: Plan[Any, Any], devices: Mapping[str, Cohorts], layout: Layout, measured: str | None = None
+    ) -> None:
         admit(plan.own)
+        self._gauges = None if measured is None else Gauges(measured)
         self._fleet = RayFleet(devices, layout)
         self._conductor = Conductor(plan.begin(self._fleet))
         self._rounds: deque[Any] = deque()
@@ -99,9 +106,12 @@ class Coordinator:
         """Start the server's processes and compile what ``query`` will need, before the clock runs."""
         self._fleet.warm_up(query)
 
-    def progress(self) -> int:
-        """Return how many answers, devices or rounds have come in so far."""
-        return self._fleet.progress
+    def progress(self) -> Tally:
+        """Return how far it has come; where that is measured, tell Ray's metrics, too."""
+        tally = self._conductor.tally(self._fleet.progress)
+        if self._gauges is not None:
+            self._gauges.tell(tally)
+        return tally
 
     def retries(self) -> int:
         """Return how many blocks or rounds were asked again because a process or a node died."""
@@ -131,7 +141,9 @@ class Coordinator:
         return list(self._rounds)
 
 
-def start_coordinator(plan: Plan[Any, Any], devices: Mapping[str, Cohorts], layout: Layout) -> Any:
+def start_coordinator(
+    plan: Plan[Any, Any], devices: Mapping[str, Cohorts], layout: Layout, measured: str | None = None
+) -> Any:
     """Start a `Coordinator` as a Ray actor; its second thread answers `Coordinator.progress` while rounds run.
 
     Returns
@@ -139,4 +151,4 @@ def start_coordinator(plan: Plan[Any, Any], devices: Mapping[str, Cohorts], layo
     ray.actor.ActorHandle
     """
     actor: Any = ray.remote(Coordinator)
-    return actor.options(num_cpus=0, max_concurrency=2).remote(plan, devices, layout)
+    return actor.options(num_cpus=0, max_concurrency=2).remote(plan, devices, layout, measured)

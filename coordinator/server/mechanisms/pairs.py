@@ -1,7 +1,8 @@
 """Pairs of liked items by the set mechanism: which items go together, for lists of each device's own taste.
 
 A first group of devices names its likes among all items, a second one among the most liked of them, a third one pairs
-of these. Every device answers one question under its whole epsilon.
+of these; if it is asked for, some tell before how many items they like. Every device answers one question under its
+whole epsilon.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from coordinator.protocol.one_item import pool_of
 from coordinator.protocol.subset_form import CHOSEN, PADDED
 from coordinator.server.design import Decoding, World
 from coordinator.server.frequency import KMEANS
+from coordinator.server.grouped_sets import CountedGroup
 from coordinator.server.liked_pairs import LikedPairs
 from coordinator.server.mechanisms.subset import Chosen, subset_rates
 from coordinator.server.server_half import GROUPS, ServerHalf, Settings
@@ -43,6 +45,7 @@ class PairsSettings(Settings):
     second_group: Annotated[
         float, Field(gt=0, lt=1, description="Pairs: share of devices that tell how many like the most liked [0.15].")
     ] = 0.15
+    counted_group: CountedGroup = 0.0
 
 
 class PairsHalf(ServerHalf):
@@ -74,7 +77,8 @@ class PairsHalf(ServerHalf):
     def learn(self, statistic: GroupStatistic, queries: Sequence[Query], how: Decoding) -> Model:
         """Return the items' popularity by the first group, clustered, and what the other groups tell of pairs.
 
-        If rounds are missing, because a policy failed or there are too few devices, nothing is told of pairs.
+        If rounds are missing, because a policy failed or there are too few devices, nothing is told of pairs; if
+        nobody ranked items, all are alike.
         """
         from coordinator.server.decoding.frequencies import popularity
         from coordinator.server.decoding.line import kmeans_on_line
@@ -82,8 +86,10 @@ class PairsHalf(ServerHalf):
         from coordinator.server.decoding.threads import one_thread
         from coordinator.server.statistics.groups import PAIRED
 
-        asked = {group_of(query): query for query in queries}
+        asked = {group_of(query): query for query in queries if together(query)}
         told = {group: (subset_rates(query), statistic.of(group)) for group, query in asked.items()}
+        if not told:
+            return unknown(queries[0].items, how.clusters)
         (first, (rates, counts)), *_ = told.items()
         value, error = popularity(asked[first], rates, counts)
         near = None
@@ -103,7 +109,7 @@ class PairsHalf(ServerHalf):
         from coordinator.server.moments.frequencies import FrequencyMoments
         from coordinator.server.moments.sets import kept_shares
 
-        if world.block is None:
+        if world.block is None or (isinstance(settings, PairsSettings) and settings.counted_group):
             return None
         design = self.design(settings, world)
         query = design.of_items(round_number=0, public_seed=bytes(16), epsilon=world.epsilon)
@@ -111,12 +117,24 @@ class PairsHalf(ServerHalf):
         return FrequencyMoments(level=level, variance=subset_rates(query).spread(level) / design.ranking)
 
 
+def unknown(items: int, clusters: int) -> Model:
+    """Return the model of a server that nobody told which items are liked: any share of devices is possible."""
+    import numpy as np
+
+    from coordinator.server.decoding.line import kmeans_on_line
+
+    score = np.zeros(items)
+    return Model(cluster=kmeans_on_line(score, clusters), score=score, error=np.ones(items), clusters=clusters)
+
+
 def group_of(query: Query) -> str:
     """Return which group of devices a query is for."""
-    from coordinator.server.statistics.groups import PAIRED, RANKED, SHARED
+    from coordinator.server.statistics.groups import PAIRED, RANKED, SHARED, SIZED, SIZED_TOP
 
     if together(query) == 2:
         return PAIRED
+    if together(query) == 0:
+        return SIZED if query.pool is None else SIZED_TOP
     return RANKED if query.pool is None else SHARED
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import Field
 
@@ -17,8 +17,9 @@ from coordinator.protocol.one_item import asked
 from coordinator.protocol.subset_form import CHOSEN, PADDED
 from coordinator.server.design import World
 from coordinator.server.frequency import FrequencyDesign, FrequencyHalf
+from coordinator.server.grouped_sets import CountedGroup, CountedSet
 from coordinator.server.mechanisms.subset import Chosen, subset_rates
-from coordinator.server.server_half import FIXED, ONE_ROUND, Settings
+from coordinator.server.server_half import FIXED, GROUPS, ONE_ROUND, Settings
 
 if TYPE_CHECKING:
     from coordinator.server.decoding.frequencies import Rates
@@ -32,6 +33,7 @@ class SetSettings(Settings):
         int, Field(ge=0, description="Set mechanism: values of every device's set, with dummies, 0 for the best [0].")
     ] = 0
     chosen: Chosen = 0
+    counted_group: CountedGroup = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,9 +87,36 @@ class SetHalf(FrequencyHalf):
     name = "set"
     title = "set mechanism"
     order = 36
-    policies: ClassVar[tuple[str, ...]] = (ONE_ROUND, FIXED)
+    policies: ClassVar[tuple[str, ...]] = (ONE_ROUND, FIXED, GROUPS)
+    all_policies_with = "set counted_group for groups"
     settings = SetSettings
     asking = LikedSet
+
+    def policies_with(self, settings: Any) -> tuple[str, ...]:
+        """Return the policies: with a counted group there are groups of devices, and one way of asking."""
+        return (GROUPS,) if settings.counted_group else (ONE_ROUND, FIXED)
+
+    def query_name(self, settings: Any) -> str:
+        """Return the design of its queries: groups that are asked in turn are asked as those of pairs are."""
+        return CountedSet.name if settings.counted_group else self.name
+
+    def design(self, settings: Any, world: World) -> Any:
+        """Return the set mechanism in a world; with a counted group that of two groups.
+
+        Raises
+        ------
+        InputError
+            If settings are outside their ranges there, or both the size of sets and a group that tells it are given.
+        """
+        told = settings.model_dump()
+        if not told.pop("counted_group"):
+            return LikedSet(items=world.items, rated=world.rated, **told)
+        if told.pop("padded"):
+            raise InputError(
+                f"padded is {settings.padded}, but devices of counted_group {settings.counted_group:g} would tell it; "
+                "give one of them"
+            )
+        return CountedSet(items=world.items, rated=world.rated, counted_group=settings.counted_group, **told)
 
     def supports(self, query: Query, release: Release) -> Ints:
         """Return how many devices named each value, dummies behind the items."""
@@ -100,7 +129,7 @@ class SetHalf(FrequencyHalf):
         from coordinator.server.moments.frequencies import FrequencyMoments
         from coordinator.server.moments.sets import kept_shares
 
-        if world.block is None:
+        if world.block is None or (isinstance(settings, SetSettings) and settings.counted_group):
             return None
         query = self.design(settings, world).query(round_number=0, public_seed=bytes(16), epsilon=world.epsilon)
         level = kept_shares(world.block, int(query.parameters[PADDED]))

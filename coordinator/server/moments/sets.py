@@ -12,12 +12,15 @@ from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
-import scipy
+from scipy.special import binom
 
 from coordinator.protocol.arrays import Floats, Ints
 from coordinator.protocol.budget import Epsilon, as_float
 from coordinator.server.moments.blocks import BlockParameters
+from coordinator.server.moments.counts import binomial_mass
 from coordinator.server.moments.frequencies import LIKED
+
+MEDIAN = 0.5
 
 
 def likes_of(like: Floats, sizes: Ints, rated: int) -> Floats:
@@ -102,7 +105,7 @@ def best_sizes(pool: int, *, rated: int, epsilon: Epsilon, padded: int = 0, chos
     padded, chosen : int
         Sizes that are given; 0 for the best.
     """
-    others = scipy.stats.binom.pmf(np.arange(rated), rated - 1, LIKED)
+    others = binomial_mass(np.arange(rated), rated - 1, LIKED)
 
     def noise(own: int, many: int) -> float:
         share = rated / pool * LIKED * float(others @ np.minimum(1.0, own / np.arange(1, rated + 1)))
@@ -129,6 +132,46 @@ def best_subset(values: int, *, own: int, epsilon: Epsilon, share: float) -> int
         Assumed share of devices whose set holds the value.
     """
     return _lowest(lambda many: _variance(values, own, many, as_float(epsilon), share), 1, values - own)
+
+
+@lru_cache(maxsize=64)
+def sizes_for(
+    likes: tuple[float, ...],
+    pool: int,
+    *,
+    epsilon: Epsilon,
+    together: int = 1,
+    kept: int = 0,
+    chosen: int = 0,
+    most: int = 1 << 10,
+) -> tuple[int, int]:
+    """Return likes w that devices keep, and values k of a release, where it is known how many items devices like.
+
+    w is the median number of likes: half of the devices pad, the others keep some of theirs. What has the least noise
+    if everybody likes items in proportion to their popularity would be larger where a few like very many, because it
+    is these whom popular items tell least of. k has the least noise for the mean share of devices that have a value.
+
+    Parameters
+    ----------
+    likes : tuple of float
+        Shares of devices that like 0, 1, ... items of the pool.
+    pool : int
+        Items of the pool.
+    epsilon : Fraction or None
+        Privacy parameter of the subset [nats].
+    together : int
+        Items that make up a value: 1, or 2 where values are pairs; w is no less.
+    kept, chosen : int
+        Sizes that are given; 0 to choose them.
+    most : int
+        Likes that devices keep at most.
+    """
+    median = int(np.searchsorted(np.cumsum(likes), MEDIAN))
+    own = kept or max(together, min(median, most, pool))
+    values, named = math.comb(own, together), math.comb(pool, together)
+    held = binom(np.minimum(np.arange(len(likes)), own), together) @ np.array(likes)
+    share = max(float(held), 1e-9) / named
+    return own, chosen or best_subset(named + values, own=values, epsilon=epsilon, share=share / 2)
 
 
 def kept_pair_shares(block: BlockParameters, kept: int) -> Floats:

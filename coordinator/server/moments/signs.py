@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-import scipy
+from scipy.special import bdtrc
 
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.channels import choice_channel
+from coordinator.server.moments.counts import hypergeometric_masses
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,11 +64,9 @@ def best_kept(pool: int, *, items: int, rated: int, vectors: int, epsilon: Epsil
 @lru_cache(maxsize=4096)
 def _best_sums(pool: int, items: int, rated: int, vectors: int) -> Floats:
     """Return ``(w/N) E[sum of the s best of m sums / k]`` for s = 1 to m, k rated items in the pool."""
-    others = np.arange(max(0, rated - 1 - (items - pool)), min(pool - 1, rated - 1) + 1)
-    share = scipy.stats.hypergeom.pmf(others, items - 1, pool - 1, rated - 1) if items > 1 else np.ones(1)
-    likely = share > share.max() * 1e-18
+    others, shares = hypergeometric_masses(items - 1, pool - 1, rated - 1)
     total = np.zeros(vectors)
-    for part, own in zip(share[likely].tolist(), (others[likely] + 1).tolist(), strict=True):
+    for own, part in enumerate(shares.tolist(), others + 1):
         total += part * _best_of(own, vectors) / own
     return rated / items * total
 
@@ -76,9 +75,9 @@ def _best_sums(pool: int, items: int, rated: int, vectors: int) -> Floats:
 def _best_of(own: int, vectors: int) -> Floats:
     """Return the expected sum of the s largest of m absolute sums of ``own`` fair signs, s = 1 to m."""
     values = np.arange(own % 2, own + 1, 2)
-    tail = np.minimum(1.0, 2 * scipy.stats.binom.sf((own + values) // 2 - 1, own, 0.5)) * (values > 0)
+    tail = np.minimum(1.0, 2 * bdtrc((own + values) // 2 - 1, own, 0.5)) * (values > 0)
     steps = np.diff(values, prepend=0)  # E[sum of s largest] = sum over levels of E[min(s, how many reach the level)]
     more = np.arange(vectors)[:, None]
-    reach = scipy.stats.binom.sf(more, vectors, tail[None, :])  # P(more than j sums reach the level)
+    reach = bdtrc(more, vectors, tail[None, :])  # P(more than j sums reach the level)
     found: Floats = np.cumsum(reach @ steps)
     return found

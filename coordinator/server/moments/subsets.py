@@ -6,12 +6,12 @@ import math
 from functools import lru_cache
 
 import numpy as np
-import scipy
+from scipy.special import expit, logit
 
 from coordinator.protocol.arrays import Floats, Ints
 from coordinator.protocol.errors import InputError
-
-NEGLIGIBLE = 1e-20  # terms below this share of the largest one are left out of a sum
+from coordinator.server.moments.counts import NEGLIGIBLE, hypergeometric_masses
+from coordinator.server.moments.roots import root_between
 
 
 def mean_product(factors: Floats, sizes: Ints, chosen: int) -> float:
@@ -80,7 +80,7 @@ def mean_product_in_a_set(factors: Floats, sizes: Ints, *, population: int, mark
     >>> round(mean_product_in_a_set(np.array([0.5]), np.array([4]), population=4, marked=2, drawn=2), 12)
     0.541666666667
     """
-    first, masses = _hypergeometric(population, marked, drawn)
+    first, masses = hypergeometric_masses(population, marked, drawn)
     left, total = 1.0, 0.0
     for both, mass in enumerate(masses.tolist(), first):
         product = mean_product(factors, sizes, both)
@@ -89,23 +89,6 @@ def mean_product_in_a_set(factors: Floats, sizes: Ints, *, population: int, mark
         if left * product <= NEGLIGIBLE + 1e-17 * total:  # products fall as r rises
             break
     return total
-
-
-def _hypergeometric(population: int, marked: int, drawn: int) -> tuple[int, Floats]:
-    """Masses of the hypergeometric distribution that are not negligible, and the value of the first.
-
-    From the ratios of neighbours, which are exact where differences of log-factorials of large numbers are not.
-    """
-    if not (0 <= marked <= population and 0 <= drawn <= population):
-        raise InputError(f"{marked} marked and {drawn} drawn items of {population}; choose 0 to {population}")
-    lowest, highest = max(0, marked + drawn - population), min(marked, drawn)
-    both = np.arange(lowest, highest, dtype=np.float64)
-    rising = (marked - both) * (drawn - both)
-    falling = (both + 1) * (population - marked - drawn + both + 1)
-    logs = np.concatenate(([0.0], np.cumsum(np.log(rising / falling))))
-    masses = np.exp(logs - logs.max())
-    kept = np.flatnonzero(masses > NEGLIGIBLE)
-    return lowest + int(kept[0]), np.asarray(masses[kept] / masses.sum())
 
 
 @lru_cache(maxsize=1 << 14)
@@ -117,8 +100,6 @@ def _log_coefficient(of: tuple[float, ...], many: tuple[int, ...], power: int) -
     no cancellation, no overflow. An equal-step sum adds only the mass that lies a multiple of ``steps`` away,
     below 1e-20 with 16 standard deviations + 65 steps (Bernstein's inequality).
     """
-    from scipy.optimize import brentq  # noqa: PLC0415 (half a second of every aggregator's start, and it needs none)
-
     factors, sizes = np.array(of), np.array(many)
     present = (factors > 0) & (sizes > 0)
     counts, degree = sizes[present].astype(np.float64), int(sizes[present].sum())
@@ -128,9 +109,11 @@ def _log_coefficient(of: tuple[float, ...], many: tuple[int, ...], power: int) -
         return 0.0
     logs = np.log(factors[present])
     target = min(power, degree - 0.5) / degree
-    centre = float(scipy.special.logit(target))
-    tilt = float(brentq(_excess, centre - logs.max() - 1, centre - logs.min() + 1, args=(logs, counts, target)))
-    chance, rest = scipy.special.expit(logs + tilt), scipy.special.expit(-logs - tilt)
+    centre = float(logit(target))
+    tilt = root_between(
+        lambda tilt: _excess(tilt, logs, counts, target), centre - float(logs.max()) - 1, centre - float(logs.min()) + 1
+    )
+    chance, rest = expit(logs + tilt), expit(-logs - tilt)
     deviation = math.sqrt(float(counts @ (chance * rest)))
     steps = min(math.ceil(16 * deviation) + 65, degree + 1) // 2 * 2 + 1
     angles = 2 * np.pi / steps * np.arange(1, steps // 2 + 1)[:, None]
@@ -143,4 +126,4 @@ def _log_coefficient(of: tuple[float, ...], many: tuple[int, ...], power: int) -
 
 def _excess(tilt: float, logs: Floats, counts: Floats, target: float) -> float:
     """Mean of the tilted distribution as a share of its range, less the target."""
-    return float(counts @ scipy.special.expit(logs + tilt) / counts.sum()) - target
+    return float(counts @ expit(logs + tilt) / counts.sum()) - target

@@ -10,12 +10,14 @@ import numpy as np
 
 from coordinator.protocol.arrays import Bits2, Indices
 from coordinator.protocol.ballots import Ballot, Offer, Service, Votes, check_electors
+from coordinator.protocol.budget import as_float
 from coordinator.protocol.checked import require_truth
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query
 from coordinator.server.online.recommender import Promise
 from coordinator.server.online.service import Served, by_coin, serve
 from coordinator.server.rounds.conductor import Block, Fleet
+from coordinator.server.rounds.tally import Tally
 
 VOTERS, CLIENTS = "voters", "clients"
 """Kinds of devices that a fleet must have."""
@@ -107,6 +109,7 @@ class Serving:
         self._plan, self._fleet = plan, fleet
         self._line = Line(fleet, plan.voters)
         self._served: list[ServedClient] = []
+        self._votes, self._spent = 0, np.zeros(plan.voters)
 
     def next(self) -> ServedClient | None:
         """Serve the next client."""
@@ -117,8 +120,15 @@ class Serving:
         over = ServedClient(
             number=number, service=client.service.id, served=served, seconds=time.perf_counter() - start
         )
-        self._served.append(over)
+        self._take(over)
         return over
+
+    def _take(self, over: ServedClient) -> None:
+        """Take in a client who was served."""
+        service, electors = self._plan.clients[over.number].service, over.served.electors
+        self._spent[electors] += as_float(service.epsilon)
+        self._votes += service.rounds * electors.size
+        self._served.append(over)
 
     def _counted(self) -> Callable[[int], None]:
         """Return a callback that is told the number of finished rounds and counts the new ones."""
@@ -145,12 +155,22 @@ class Serving:
                 f"client {over.number} is kept as served by another service than {service}, which it would get here: "
                 "it was computed by other code, or on another kind of processor; go on there, or start in a new folder"
             )
-        self._served.append(over)
+        self._take(over)
         self._fleet.more(service.rounds)
 
     def outcome(self) -> list[ServedClient]:
         """Return all clients in order."""
         return self._served
+
+    def tally(self) -> Tally:
+        """Return how far the clients have come; answers are votes."""
+        return Tally(
+            rounds=len(self._served),
+            planned=len(self._plan.clients),
+            answers=self._votes,
+            refused=None,
+            epsilon=float(self._spent.max(initial=0.0)),
+        )
 
 
 class Line:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
+
+from coordinator.protocol.arrays import Floats
 from coordinator.protocol.errors import InputError
 from coordinator.server.decoding.estimates import Estimates
 from coordinator.server.decoding.posterior import Posterior, believe, expected_levels
@@ -9,7 +12,9 @@ from coordinator.server.design import PoolDesign
 from coordinator.server.rounds.state import ServerState
 
 
-def beliefs(state: ServerState, design: PoolDesign, *, clusters: int, failure: float) -> tuple[Posterior, Estimates]:
+def beliefs(
+    state: ServerState, design: PoolDesign, *, clusters: int, failure: float, assume_malicious: float = 0.0
+) -> tuple[Posterior, Estimates]:
     """Return the posterior of a state, and the estimates that it rests on.
 
     Reading a round of centred ratings requires to know how much users like its items. When the round was asked, its
@@ -25,6 +30,8 @@ def beliefs(state: ServerState, design: PoolDesign, *, clusters: int, failure: f
         Reads the answers.
     clusters, failure
         As for `coordinator.server.decoding.posterior.believe`.
+    assume_malicious : float
+        Share of liars that the posterior's doubts must withstand; see `Posterior.withstanding`.
 
     Raises
     ------
@@ -35,4 +42,17 @@ def beliefs(state: ServerState, design: PoolDesign, *, clusters: int, failure: f
         raise InputError("there is nothing to believe yet: no round was asked, or its design tells no estimates")
     expected = expected_levels(state.estimates, clusters=clusters) if state.readings.centred else None
     told = state.estimates if expected is None else state.readings.anew(design, expected)
-    return believe(told, clusters=clusters, failure=failure), told
+    posterior = believe(told, clusters=clusters, failure=failure)
+    return (posterior.withstanding(assume_malicious * sway(state, design)) if assume_malicious else posterior), told
+
+
+def sway(state: ServerState, design: PoolDesign) -> Floats:
+    """Return how far all answerers together could move each item's information-weighted estimate, shape (N,).
+
+    An answer moves it by the design's contrast at most, the square root of its information, where an answer is a sign.
+    """
+    total = np.zeros(design.items)
+    for ask, counts in zip(state.asked, state.counts, strict=True):
+        pool = slice(None) if ask.query.pool is None else ask.query.pool
+        total[pool] += np.sqrt(design.rates(ask.query)) * counts.answered
+    return total

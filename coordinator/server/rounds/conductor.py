@@ -7,11 +7,13 @@ stored rounds first. Fleets carry questions to devices and bring answers back.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from coordinator.protocol.admitted import Own
 from coordinator.protocol.messages import Query, Release
 from coordinator.server.rounds.state import Ask
+from coordinator.server.rounds.tally import Tally
 from coordinator.server.rounds.transcript import Sealed
 from coordinator.server.statistics.statistic import Statistic
 
@@ -115,6 +117,10 @@ class Learning(Protocol[R, O_co]):
         """Return the result of all rounds."""
         ...
 
+    def tally(self) -> Tally:
+        """Return how far the rounds have come; ``count`` is the fleet's to tell. Another thread may call this."""
+        ...
+
 
 class Plan(Protocol[R, O_co]):
     """The plan of a learning: public, and small enough to be sent to the coordinator."""
@@ -164,3 +170,7 @@ class Conductor(Generic[R, O_co]):
         while (over := self._learning.next()) is not None:
             keep(over)
         return self._learning.outcome()
+
+    def tally(self, count: int) -> Tally:
+        """Return how far it has come, where the fleet has counted so many answers, devices or rounds."""
+        return replace(self._learning.tally(), count=count)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from scipy.special import ndtr
@@ -11,7 +12,7 @@ from scipy.special import ndtr
 from coordinator.protocol.arrays import Bools, Floats, Indices
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.grid import round_up
-from coordinator.server.decoding.posterior import Posterior
+from coordinator.server.decoding.posterior import Posterior, nearest_gaps
 from coordinator.server.design import PoolDesign
 from coordinator.server.mechanisms import able
 from coordinator.server.rounds.setting import Setting
@@ -48,19 +49,22 @@ class Eliminate:
         users who are asked about items that are almost decided.
     """
 
+    asks_undecided: ClassVar[bool] = True
     setting: Setting
     share: float = SHARE
 
     def next_query(self, state: ServerState) -> Ask | None:
         """Return the next round, or None once every item is decided or every answer was given."""
         setting = self.setting
-        if not state.asked:
-            return _pilot(setting, state)
+        if len(state.asked) < len(pools := setting.pools):
+            return _pilot(setting, state, pool=pools[len(state.asked)] if setting.pool_size else None)
         posterior = setting.believe(state)
         if not posterior.apart:
-            return setting.ask(state, users=state.answers_asked)
+            pool = pools[len(state.asked) % len(pools)] if setting.pool_size else None
+            return setting.ask(state, users=-(-state.answers_asked // len(pools)), pool=pool)
         if not (undecided := ~posterior.decided(setting.failure)).any():
             return None
+        undecided = _some(setting, state, undecided)
         goal = min(self.share * undecided.sum() + MORE, MOST * undecided.sum())
         return _next(setting, state, posterior, undecided, goal=float(goal), least=LEAST)
 
@@ -97,6 +101,17 @@ class ItemByItem:
         return _next(setting, state, posterior, only, goal=0.5, least=LEAST_ALONE)
 
 
+def _some(setting: Setting, state: ServerState, open_ones: Bools) -> Bools:
+    """Return the open items to ask about next: those that least is known of, as many as a pool may have."""
+    assert state.estimates is not None  # because there is a posterior
+    if setting.pool_size is None or open_ones.sum() <= setting.pool_size:
+        return open_ones
+    items = np.flatnonzero(open_ones)
+    chosen = np.zeros_like(open_ones)
+    chosen[items[np.argsort(state.estimates.information[items], kind="stable")[: setting.pool_size]]] = True
+    return chosen
+
+
 def _only(ask: Ask) -> int | None:
     """Return the one item that a round asks about, or None where it is about several."""
     pool = ask.query.pool
@@ -119,12 +134,22 @@ def _next(
     expected = posterior.expected[open_ones]
     query = setting.query(state, pool=np.flatnonzero(open_ones).astype(np.int32), expected=expected)
     rates = pool_design(setting).rates(query, expected)
-    users = users_to_decide(posterior, open_ones, rates, goal=goal, failure=setting.failure)
+    users = users_to_decide(
+        posterior, open_ones, rates, goal=goal, failure=setting.failure, assume_malicious=setting.assume_malicious
+    )
     crumbs = least * float((state.estimates.information[open_ones] / rates).mean())
     return setting.send(state, query, users=_users(max(min(users, GROWTH * state.answers_asked), crumbs)))
 
 
-def users_to_decide(posterior: Posterior, open_ones: Bools, rates: Floats, *, goal: float, failure: float) -> float:
+def users_to_decide(
+    posterior: Posterior,
+    open_ones: Bools,
+    rates: Floats,
+    *,
+    goal: float,
+    failure: float,
+    assume_malicious: float = 0.0,
+) -> float:
     """Return the users after which so many of the open items should be decided, on average.
 
     Parameters
@@ -139,6 +164,8 @@ def users_to_decide(posterior: Posterior, open_ones: Bools, rates: Floats, *, go
         How many of them the round should decide, fewer than all.
     failure : float
         Probability of a wrong label that is allowed, in all.
+    assume_malicious : float
+        Share of liars that decided items must withstand: the edge moves away with every user.
 
     Notes
     -----
@@ -146,15 +173,14 @@ def users_to_decide(posterior: Posterior, open_ones: Bools, rates: Floats, *, go
     with a gap g between the levels they drift by ``g^2 I / 2`` with variance ``g^2 I``.
     """
     assert posterior.mixture is not None  # clusters that stand apart have levels
-    gaps = np.append(-np.diff(posterior.mixture.levels), np.inf)
-    nearest = np.minimum(gaps, np.insert(gaps[:-1], 0, np.inf))[posterior.cluster[open_ones]]
+    nearest = nearest_gaps(posterior.mixture)[posterior.cluster[open_ones]]
     doubt = np.clip(posterior.doubt[open_ones], 1e-300, 0.5)
     odds, bound = np.log1p(-doubt) - np.log(doubt), min(posterior.threshold(failure), 0.5)
     edge = math.log1p(-bound) - math.log(bound)
-    drift = nearest**2 * rates / 2
+    drift, lost = nearest**2 * rates / 2, assume_malicious * nearest * np.sqrt(rates)
 
     def decided(users: float) -> float:
-        return _passes(odds, doubt, drift * users, edge)
+        return _passes(odds, doubt, drift * users, edge + lost * users)
 
     low, high = 0.0, 1.0
     while decided(high) < goal and high < LARGEST_ROUND:
@@ -165,7 +191,7 @@ def users_to_decide(posterior: Posterior, open_ones: Bools, rates: Floats, *, go
     return high
 
 
-def _passes(odds: Floats, doubt: Floats, drift: Floats, edge: float) -> float:
+def _passes(odds: Floats, doubt: Floats, drift: Floats, edge: Floats) -> float:
     """Return the expected number of items whose log-odds pass the edge after so much drift."""
     spread = np.sqrt(2 * drift)
     right, wrong = ndtr((odds + drift - edge) / spread), ndtr((drift - odds - edge) / spread)

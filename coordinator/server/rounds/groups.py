@@ -1,11 +1,11 @@
-"""Groups: fresh devices are asked in turn about all items, about the most liked of them, and about pairs of these."""
+"""Groups: fresh devices are asked in turn, and what later ones are asked follows from what earlier ones told."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from coordinator.protocol.budget import Epsilon
-from coordinator.server.liked_pairs import LikedPairs
+from coordinator.server.grouped_sets import GroupedSets
 from coordinator.server.rounds.state import Ask, ServerState, total
 from coordinator.server.statistics.groups import GroupStatistic
 
@@ -14,12 +14,11 @@ from coordinator.server.statistics.groups import GroupStatistic
 class Groups:
     """Each device is in one group, and answers one question under its whole epsilon.
 
-    Which items the later groups are asked about follows from what the first one released. Where pairs of all items are
-    asked about, none has to be chosen: the first two groups are one.
+    Which items later groups are asked about, and how large their sets are, follows from what earlier ones released.
 
     Attributes
     ----------
-    design : LikedPairs
+    design : GroupedSets
         What is asked, and where the groups end.
     epsilon : Fraction or None
         Privacy parameter of an answer [nats]; None for no noise.
@@ -27,7 +26,7 @@ class Groups:
         Sixteen bytes that key the public coins.
     """
 
-    design: LikedPairs
+    design: GroupedSets
     epsilon: Epsilon
     public_seed: bytes
 
@@ -36,11 +35,10 @@ class Groups:
         ends, number, first = self.design.group_ends(state.devices), len(state.asked), state.fresh
         if number == len(ends) or first == state.devices:
             return None
-        pool = None
-        if state.asked:
-            told = total(state)
-            assert isinstance(told, GroupStatistic)  # of no other design
-            pool = self.design.most_liked(told)
-        asks = self.design.query if number == len(ends) - 1 else self.design.of_items
-        query = asks(round_number=number, public_seed=self.public_seed, epsilon=self.epsilon, pool=pool)
+        told = total(state) if state.asked else None
+        assert told is None or isinstance(told, GroupStatistic)  # of no other design
+        group, _ = self.design.steps[number]
+        query = self.design.question(
+            group, told, round_number=number, public_seed=self.public_seed, epsilon=self.epsilon
+        )
         return Ask(query=query, first=first, stop=ends[number])

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from coordinator.protocol.admitted import Own
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import BlindrecError, LedgerError, LostError, PolicyError
 from coordinator.protocol.messages import Model
+from coordinator.protocol.subset_form import PADDED
 from coordinator.server.decoding.posterior import Posterior
+from coordinator.server.decoding.public_counts import PublicCounts
 from coordinator.server.decoding.told_ratings import Curator
 from coordinator.server.design import Decoding, PoolDesign
 from coordinator.server.rounds.asking import Rested, complaint_about, in_a_line, next_ask, whose
 from coordinator.server.rounds.beliefs import beliefs
 from coordinator.server.rounds.conductor import Conductor, Transport
 from coordinator.server.rounds.state import Ask, Policy, ServerState, absorb, learn
+from coordinator.server.rounds.tally import Spending, Tally
 from coordinator.server.rounds.transcript import chain, digest, size_of
 from coordinator.server.server_half import MOST_ROUNDS, POSTERIOR
 from coordinator.server.statistics.statistic import Statistic
@@ -62,8 +65,12 @@ class Learner:
         The design that reads estimates of every item from the answers, if they allow it.
     confidence : float
         Probability that all decided labels are to be right.
+    assume_malicious : float
+        Share of liars that decided labels must withstand.
     own : Own or None
         The experimenter's own mechanism, if the run has one; every process of the run admits it.
+    public : PublicCounts or None
+        What people like whose ratings are public, if it is weighed with what devices tell by sets.
     """
 
     clusters: int
@@ -71,7 +78,9 @@ class Learner:
     curator: Curator | None = None
     design: PoolDesign | None = None
     confidence: float = 0.95
+    assume_malicious: float = 0.0
     own: Own | None = None
+    public: PublicCounts | None = None
 
     def checked(self, ask: Ask | None, policy: Policy, state: ServerState) -> Ask | None:
         """Return a round whose answers can be read.
@@ -94,8 +103,12 @@ class Learner:
     def learn(self, state: ServerState) -> tuple[Model, Posterior | None]:
         """Return the item model after all rounds, and its posterior if there are estimates."""
         if self.design is None or self.decoder != POSTERIOR:
-            return learn(state, Decoding(clusters=self.clusters, decoder=self.decoder, curator=self.curator)), None
-        posterior, told = beliefs(state, self.design, clusters=self.clusters, failure=1 - self.confidence)
+            model = learn(state, Decoding(clusters=self.clusters, decoder=self.decoder, curator=self.curator))
+            if self.public is not None:
+                model = self.public.weighed(model, int(state.asked[-1].query.parameters[PADDED]))
+            return model, None
+        failure, liars = 1 - self.confidence, self.assume_malicious
+        posterior, told = beliefs(state, self.design, clusters=self.clusters, failure=failure, assume_malicious=liars)
         return posterior.model(told, self.clusters), posterior
 
 
@@ -165,6 +178,8 @@ class QueryRounds:
         self._transport, self._more = transport, more
         self._rested = Rested(policy)
         self._state = ServerState(devices=devices, budget=budget)
+        planned = getattr(policy, "rounds", None)
+        self._spending, self._tally = Spending(budget), Tally(planned=planned if type(planned) is int else None)
         self._digests: list[bytes] = []
         self._size = 0
         self._failure: str | None = None
@@ -192,7 +207,10 @@ class QueryRounds:
         PolicyError
             If the policy failed before anything was asked.
         """
-        if self._failure or (ask := self._next()) is None or (over := self._over(ask)) is None:
+        if self._failure or (ask := self._next()) is None:
+            return None
+        self._tally = replace(self._tally, undecided=self._undecided(ask))
+        if (over := self._over(ask)) is None:
             return None
         self._absorb(over)
         return over
@@ -225,6 +243,15 @@ class QueryRounds:
             failure=self._failure,
         )
 
+    def tally(self) -> Tally:
+        """Return how far the rounds have come; see `Learning.tally`."""
+        return self._tally
+
+    def _undecided(self, ask: Ask) -> int | None:
+        if not getattr(self._policy, "asks_undecided", False):
+            return None
+        return ask.query.items if ask.query.pool is None else int(ask.query.pool.size)
+
     def _next(self) -> Ask | None:
         """Return the next round, or None if the policy stopped, or None and the failure if it failed."""
         try:
@@ -250,6 +277,15 @@ class QueryRounds:
         self._digests.append(over.digest)
         self._size += over.size
         self._state = self._learner.absorb(self._state, over.ask, over.statistic)
+        self._spending.ask(over.ask.first, over.ask.stop, over.ask.query.epsilon)
+        self._tally = replace(
+            self._tally,
+            rounds=self._tally.rounds + 1,
+            answers=self._tally.answers + over.statistic.answered,
+            refused=(self._tally.refused or 0) + over.statistic.refused,
+            epsilon=self._spending.most,
+            undecided=self._undecided(over.ask),
+        )
 
     def _astray(self, error: BlindrecError) -> None:
         told = f"{whose(self._policy, self._state)}: {in_a_line(error)}"

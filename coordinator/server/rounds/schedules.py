@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import takewhile
+from typing import ClassVar
 
 import numpy as np
 
@@ -33,6 +34,7 @@ class OneRound:
         Sixteen bytes that key the public coins.
     """
 
+    rounds: ClassVar[int] = 1
     design: Design
     epsilon: Epsilon
     public_seed: bytes
@@ -65,7 +67,9 @@ class Fixed:
         number, answers = len(state.asked), self.setting.answers_per_device * state.devices
         if number == self.rounds:
             return None
-        return self.setting.ask(state, users=(number + 1) * answers // self.rounds - number * answers // self.rounds)
+        users = (number + 1) * answers // self.rounds - number * answers // self.rounds
+        pool = self.setting.pools[number % len(self.setting.pools)] if self.setting.pool_size else None
+        return self.setting.ask(state, users=users, pool=pool)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +91,7 @@ class UntilLearned:
         Sixteen bytes that key the public coins.
     """
 
+    asks_undecided: ClassVar[bool] = True
     design: ItemQuery
     rated: int
     answers: int

@@ -10,6 +10,7 @@ import numpy as np
 
 from coordinator.protocol.arrays import Floats, Indices
 from coordinator.protocol.budget import Epsilon
+from coordinator.protocol.coins import derive
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query
 from coordinator.server.decoding.posterior import Posterior
@@ -38,6 +39,10 @@ class Setting:
         Probability that all labels are to be right.
     answers_per_device : int
         Most queries m that a device answers, each under ``epsilon / m``.
+    pool_size : int or None
+        Most items that a query should be about; None for all. Liars move fewer items at a time then.
+    assume_malicious : float
+        Share of liars in each round's answers that decided items must withstand; 0 if nobody is thought to lie.
     """
 
     design: Design
@@ -46,6 +51,16 @@ class Setting:
     clusters: int = 2
     confidence: float = 0.95
     answers_per_device: int = 1
+    pool_size: int | None = None
+    assume_malicious: float = 0.0
+
+    @property
+    def pools(self) -> list[Indices]:
+        """All items in public pools of about equal size, at most `pool_size`, each ascending."""
+        items = self.design.items
+        many = 1 if self.pool_size is None else -(-items // self.pool_size)
+        order = np.random.default_rng(int.from_bytes(derive(self.public_seed, "pools"))).permutation(items)
+        return [np.sort(some).astype(np.int32) for some in np.array_split(order, many)]
 
     @property
     def failure(self) -> float:
@@ -143,7 +158,9 @@ class Setting:
         """
         if not isinstance(self.design, PoolDesign):
             raise InputError(f"{type(self.design).__name__} tells no estimates of items; choose {able(ELIMINATE)}")
-        return beliefs(state, self.design, clusters=self.clusters, failure=self.failure)[0]
+        return beliefs(
+            state, self.design, clusters=self.clusters, failure=self.failure, assume_malicious=self.assume_malicious
+        )[0]
 
 
 def _items_of(pool: Indices, items: int) -> Indices:

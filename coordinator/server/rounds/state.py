@@ -84,7 +84,11 @@ class ServerState:
 
 
 class Policy(Protocol):
-    """Decides which query comes next, as a pure function of what the server knows."""
+    """Decides which query comes next, as a pure function of what the server knows.
+
+    A policy may have two attributes more, which only serve to tell how far a run has come: ``rounds``, where it knows
+    how many there will be, and a true ``asks_undecided``, where its pools are the items that are not decided.
+    """
 
     def next_query(self, state: ServerState) -> Ask | None:
         """Return the next round, or None to stop."""

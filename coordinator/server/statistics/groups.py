@@ -11,8 +11,8 @@ from coordinator.protocol.arrays import Ints
 from coordinator.server.statistics.counts import CountStatistic
 from coordinator.server.statistics.statistic import Statistic
 
-GROUPS = RANKED, SHARED, PAIRED = ("ranked", "shared", "paired")
-"""The groups, in the order in which they are asked."""
+GROUPS = RANKED, SHARED, PAIRED, SIZED, SIZED_TOP = ("ranked", "shared", "paired", "sized", "sized_top")
+"""The groups; those that tell numbers of likes are asked before those whose sets follow from these."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +27,9 @@ class GroupStatistic(Statistic):
         The same of the second group: the most liked items, and dummies.
     paired : ndarray of int64
         The same of the third group: pairs of these items, and dummies.
-    heard : ndarray of int64, shape (3,)
+    sized, sized_top : ndarray of int64
+        Devices that released each range of how many items they like, of all and of the most liked.
+    heard : ndarray of int64, shape (5,)
         Devices that answered, by groups.
     told : int
         Ones among the released bits.
@@ -38,6 +40,8 @@ class GroupStatistic(Statistic):
     ranked: Ints
     shared: Ints
     paired: Ints
+    sized: Ints
+    sized_top: Ints
     heard: Ints
     told: int
 
@@ -69,12 +73,8 @@ class GroupStatistic(Statistic):
 
 def of_group(group: str, one: CountStatistic) -> GroupStatistic:
     """Return what devices of one group told, where others were asked nothing."""
-    nothing = np.zeros(0, np.int64)
-    ranked, shared, paired = (one.sums if name == group else nothing for name in GROUPS)
     return GroupStatistic(
-        ranked=ranked,
-        shared=shared,
-        paired=paired,
+        **{name: one.sums if name == group else np.zeros(0, np.int64) for name in GROUPS},
         heard=np.array([one.answered if name == group else 0 for name in GROUPS], np.int64),
         told=one.told,
         asked=one.asked,

@@ -17,9 +17,9 @@ from scipy.special import ndtr
 from coordinator.protocol.arrays import Floats2
 from coordinator.protocol.coins import derive
 from coordinator.protocol.features import ItemFeatures, tastes
+from coordinator.protocol.public_features import LEAST
 from coordinator.protocol.rows import Rows
 from coordinator.server.completion.fitting import Fitting
-from scenarios.compare.item_models import LEAST
 from scenarios.compare.row import Advised, Asked, Row
 from scenarios.compare.rows.two_tier import split_people
 from scenarios.compare.settings import Comparison

@@ -11,8 +11,9 @@ from scipy import sparse
 
 from coordinator.protocol.arrays import Floats, Floats2, Ints
 from coordinator.protocol.budget import Epsilon, as_float
+from coordinator.protocol.public_features import LEAST
 from coordinator.server.decoding.curator import DiscreteLaplace
-from scenarios.compare.item_models import LEAST, of_gram
+from scenarios.compare.item_models import of_gram
 from scenarios.compare.row import Advised, Asked, Row
 from scenarios.compare.worlds import World
 

@@ -11,6 +11,9 @@ import numpy as np
 from actors.ratings import StoredRatings
 from coordinator.protocol.messages import Model
 from coordinator.protocol.own import Mechanism
+from coordinator.protocol.public_features import typical_error
+from coordinator.server.rounds.state import ServerState
+from coordinator.server.server_half import GROUPS
 from scenarios.compare import laws
 from scenarios.compare.row import AGGREGATE, DEVICES, Advised, Asked, Row
 from scenarios.compare.settings import Comparison
@@ -18,9 +21,9 @@ from scenarios.compare.worlds import World
 from scenarios.data.block_world import settle
 from scenarios.data.populations import Population
 from scenarios.given.config import Scenario
+from scenarios.given.policies import policy_of
 from scenarios.places.in_process import InProcess
 from scenarios.run.experiment import learner_of, run
-from scenarios.sweep.prefixes import learned, only_query
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +70,7 @@ class Local(Row):
         """Let devices answer, or draw the sum of their answers; rank items by what that tells."""
         few = asked.users <= asked.wanted.devices
         model = self.answered(world, asked) if few else self.drawn(world, asked)
-        noise = float(np.median(model.error))  # infinite where a user's own class does not know it
-        return Advised.noisy(model.score, noise if np.isfinite(noise) else 0.0, DEVICES if few else AGGREGATE)
+        return Advised.noisy(model.score, typical_error(model.error), DEVICES if few else AGGREGATE)
 
     def answered(self, world: World, asked: Asked) -> Model:
         """Return the model that is learned from devices: through rounds, the ledger and everybody's own coins."""
@@ -77,7 +79,7 @@ class Local(Row):
             user = asked.coins.integers(world.people, size=asked.users)
         train = world.fold.train
         scenario = self.scenario_of(world.items, asked)
-        if scenario.half.in_groups:
+        if scenario.policy == GROUPS:
             user = asked.coins.permutation(user)
         ratings = StoredRatings(rows=train, user=user.astype(np.int32), rated_public=scenario.settings.rated_public)
         population = Population(
@@ -91,15 +93,22 @@ class Local(Row):
         return run(scenario, InProcess(1), population=population).outcome.model
 
     def drawn(self, world: World, asked: Asked) -> Model:
-        """Return the model that is learned from a sum that was drawn from its law."""
+        """Return the model that is learned from sums that were drawn from their laws, round by round."""
         scenario = settle(self.scenario_of(world.items, asked))
-        query = only_query(scenario)
+        policy, learner, state = policy_of(scenario), learner_of(scenario), ServerState(devices=asked.users)
         assert self.law is not None  # no unit asks for it otherwise
-        statistic = self.law(query, world.fold, asked.users, asked.coins)
-        return learned(learner_of(scenario), query, statistic, users=asked.users)
+        while (ask := policy.next_query(state)) is not None:
+            statistic = self.law(ask.query, world.fold, ask.stop - ask.first, asked.coins)
+            state = learner.absorb(state, ask, statistic)
+        return learner.learn(state)[0]
 
 
-SET = Local("set", 40, "set", laws.set_counts, lambda told, items: {"padded": min(told.likes, items)})
+def set_sizes(told: Comparison, items: int) -> Mapping[str, Any]:
+    """Return the size of sets, or how many devices tell it first."""
+    return {"counted_group": told.counted} if told.counted else {"padded": min(told.likes, items)}
+
+
+SET = Local("set", 40, "set", laws.set_counts, set_sizes)
 ROWS = (
     Local("subset", 10, "subset", laws.subset_counts),
     Local("sign", 20, "sign", laws.sign_agreements),

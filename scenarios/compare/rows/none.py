@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from scenarios.compare.item_models import LEAST, alternating, decomposed, ease, neighbours
+from coordinator.protocol.public_features import LEAST
+from scenarios.compare.item_models import alternating, decomposed, ease, neighbours
 from scenarios.compare.row import Advised, Asked, Row, Scorer
 from scenarios.compare.settings import Comparison
 from scenarios.compare.worlds import World

@@ -12,12 +12,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from coordinator.protocol.arrays import Floats, Floats2, Ints
-from coordinator.protocol.coins import derive
-from scenarios.compare.item_models import LEAST, ease, neighbours, of_gram
+from coordinator.protocol.public_features import LEAST
+from coordinator.server.decoding.public_counts import PublicCounts
+from scenarios.compare.item_models import ease, neighbours, of_gram
 from scenarios.compare.row import Advised, Asked, Row, Scorer
 from scenarios.compare.rows.local import SET
 from scenarios.compare.settings import Comparison
 from scenarios.compare.worlds import World
+from scenarios.data.populations import public_people
 
 KAPPA = 1.0
 """Pairs that every two items are thought to have, beside those counted: lifts of rare pairs are shrunk towards 1."""
@@ -25,9 +27,7 @@ KAPPA = 1.0
 
 def split_people(world: World, asked: Asked) -> tuple[Ints, Ints]:
     """Return who is public and who is private, the same people in all rows of a seed; at least one of each."""
-    order = np.random.default_rng(int.from_bytes(derive(asked.seed, "public people"))).permutation(world.people)
-    many = min(max(1, round(asked.public * world.people)), world.people - 1)
-    return np.sort(order[:many]), np.sort(order[many:])
+    return public_people(world.people, asked.public, asked.seed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +77,11 @@ class Weighed(Row):
         """Ask private devices by the set mechanism, and weigh."""
         public, private = split_people(world, asked)
         likes = world.matrix[public]
-        model = SET.answered(world.of(private), replace(asked, users=private.size))
-        popularity = posterior(likes, model.score, model.error, asked.wanted.likes)
+        declared = asked.wanted.model_copy(update={"counted": 0.0})  # what is weighed has to know w
+        model = SET.answered(world.of(private), replace(asked, users=private.size, wanted=declared))
+        sizes, counts = (np.rint(likes.sum(axis=axis)).astype(np.int64) for axis in (1, 0))
+        of_public = PublicCounts(counts=counts, sizes=sizes)
+        popularity, _ = of_public.posterior(model.score, model.error, asked.wanted.likes)
         if not self.lifts:
             return Advised(popularity=popularity, floor=LEAST, people=private)
         chosen = np.sort(np.argsort(-popularity, kind="stable")[: asked.wanted.top])
@@ -90,19 +93,6 @@ class Weighed(Row):
             return found
 
         return Advised(popularity=popularity, floor=LEAST, scorer=scores, people=private)
-
-
-def posterior(likes: Any, told: Floats, error: Floats, most: int) -> Floats:
-    """Return popularity, weighted by inverse variances: of ``(c + 1) / P`` it is ``(c + 1) / P^2``.
-
-    Devices tell of at most ``most`` likes each, so that what they tell is scaled by how many more public people have.
-    """
-    people, sizes = likes.shape[0], likes.sum(axis=1)
-    scale = float(sizes.sum() / max(np.minimum(sizes, most).sum(), 1))
-    counts = likes.sum(axis=0).astype(np.float64) + 1
-    public, private = people**2 / counts, 1 / np.maximum(scale * error, 1e-12) ** 2
-    found: Floats = np.maximum((public * counts / people + private * scale * told) / (public + private), 0)
-    return found
 
 
 def lifted(likes: Any, popularity: Floats) -> Floats2:

@@ -36,6 +36,7 @@ def test_own_mechanisms_stand_beside_the_others(blindrec: Command, ratings: Path
     }
     told = [remark for remark in result["remarks"] if "@" in remark]
     assert told[0] == f"{names[0]} is foreign_mechanisms:GRR, shift 1; its channel was checked exactly"
+    assert told[1].startswith(f"{names[0]} is not measured with 5,000 people: it has no law")
 
 
 def test_from_python_a_mechanism_is_enough_and_other_settings_are_another_row(ratings: Path) -> None:

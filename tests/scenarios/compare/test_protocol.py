@@ -17,7 +17,6 @@ from scipy import sparse
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.rows import Held, RowTable
 from scenarios.compare import item_models
-from scenarios.compare.features import read_features
 from scenarios.compare.row import Advised, Asked
 from scenarios.compare.rows.curator import gaussian_noise
 from scenarios.compare.scoring import TOP, score
@@ -26,6 +25,7 @@ from scenarios.compare.splitting import Fold, fold_of
 from scenarios.compare.summary import over_seeds_and_people
 from scenarios.compare.worlds import World, world_of
 from scenarios.data.datasets import read_ratings
+from scenarios.data.item_files import read_told
 
 
 @pytest.fixture
@@ -151,14 +151,14 @@ def test_features_are_words_and_decades_of_the_catalogue(tmp_path: Path) -> None
     lines = [f'{item},"Title, The ({1990 + item})",{"Drama|War" if item % 2 else "Comedy"}' for item in range(20)]
     path = tmp_path / "movies.csv"
     path.write_text("\n".join(["movieId,title,genres", *lines, "999,Unrated (1995),Drama"]), encoding="utf-8")
-    found = read_features(path, np.array([str(item) for item in range(20)], np.object_))
+    found = read_told(path, np.array([str(item) for item in range(20)], np.object_)).features
     assert found.names == ("title: 1990s", "title: 2000s", "genres: Comedy", "genres: Drama", "genres: War")
     assert found.has.sum(axis=0).tolist() == [10, 10, 10, 10, 10]
     gains = found.gains(np.array([[0, 0, 0, 5.0, 5.0], [0, 0, 0, 0, 0]]), np.array([5.0, 0.0]), np.ones(20))
     assert gains[0, 1] > 0 > gains[0, 0]  # whoever likes dramas
     np.testing.assert_allclose(gains[1], 0, atol=1e-9)  # whoever likes nothing yet
     with pytest.raises(InputError, match="tells nothing of these 2 items"):
-        read_features(path, np.array(["a", "b"], np.object_))
+        read_told(path, np.array(["a", "b"], np.object_))
 
 
 def test_features_help_where_taste_follows_them(tmp_path: Path) -> None:

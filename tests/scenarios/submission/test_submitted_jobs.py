@@ -6,6 +6,7 @@ The head starts once, and commands that do not disturb each other run there at t
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import socket
 import subprocess
@@ -23,6 +24,7 @@ import requests
 from runs import Ended, here, holds_within, small
 
 from benchmarks.victims import alive, below
+from coordinator.server.fleet.gauges import GAUGES
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 ROOT = Path(__file__).parents[3]
@@ -30,7 +32,8 @@ PATIENCE = 300.0
 """Seconds that a busy machine may take for a job; no test depends on how fast it is."""
 RAYLET, NICE = "raylet/raylet", "RAY_worker_niceness"
 OWN = ["--design", "theirs:OUE", "--workers", "1", "--json", "-"]
-ENDLESS = ["run", "--users", "4000000000", "--items", "2000", "--backend", "inprocess", "--workers", "1"]
+ENDLESS = ["run", "--users", "4000000000", "--items", "2000", "--workers", "1", "--metrics"]
+OFTEN = '{"metrics_report_interval_ms": 500}'
 
 
 @dataclass(frozen=True)
@@ -102,7 +105,13 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         "RAY_USAGE_STATS_ENABLED": "0",
     }
     port, dashboard, client, agent = free_ports(4)
-    flags = ["--num-cpus=2", "--dashboard-host=127.0.0.1", "--disable-usage-stats", "--node-ip-address=127.0.0.1"]
+    flags = [
+        f"--system-config={OFTEN}",
+        "--num-cpus=2",
+        "--dashboard-host=127.0.0.1",
+        "--disable-usage-stats",
+        "--node-ip-address=127.0.0.1",
+    ]
     ports = [f"--port={port}", f"--dashboard-port={dashboard}", f"--ray-client-server-port={client}"]
     with tempfile.TemporaryDirectory(prefix="ray") as folder, tempfile.TemporaryFile() as said:
         command = [str(Path(sys.executable).with_name("ray")), "start", "--head", "--block", f"--temp-dir={folder}"]
@@ -127,7 +136,7 @@ def told(cluster: Cluster) -> dict[str, Ended]:
     """What commands leave that are sent at the same time."""
     small = ["submit", "run", "small.toml"]
     started = {
-        "good": cluster.start(*small, "--workers", "1", "--json", "-"),
+        "good": cluster.start(*small, "--workers", "1", "--json", "-", "--out", str(cluster.folder.parent / "kept")),
         "failing": cluster.start(*small, "--epsilon", "-3"),
         "own": cluster.start(*small, *OWN),
         "refused": cluster.start(*small, RAY_AUTH_TOKEN_PATH=str(cluster.folder.parent / "other")),
@@ -162,19 +171,47 @@ def test_a_mechanism_of_ones_own_travels_with_a_job_and_to_a_ray_that_runs(
         assert said.result["releases_sha256"] == near
 
 
-def test_a_job_is_left_looked_at_and_stopped(cluster: Cluster) -> None:
+def test_the_folder_of_a_job_is_fetched(cluster: Cluster, told: dict[str, Ended]) -> None:
+    (job,) = re.findall(r"job (\S+) is submitted", told["good"].err)
+    said = cluster.blindrec("fetch", job, "--out", "here")
+    assert (said.code, said.err) == (0, "")
+    assert said.out.startswith("5 files, ")
+    assert "of all is verified" in said.out
+    kept, here_ = cluster.folder.parent / "kept", cluster.folder / "here"
+    assert {path.name: path.read_bytes() for path in kept.iterdir()} == {
+        path.name: path.read_bytes() for path in here_.iterdir()
+    }
+    again = cluster.blindrec("fetch", job, "--out", "here")
+    assert (again.code, again.err) == (2, "blindrec: here is there already; name a new folder as --out\n")
+
+
+def scraped(address: str) -> dict[str, float]:
+    """What a scraper finds of ours, by name."""
+    lines = requests.get(address, timeout=5).text.splitlines()
+    return {line.partition("{")[0]: float(line.split()[-1]) for line in lines if line.startswith("ray_blindrec_")}
+
+
+def test_a_job_is_left_looked_at_scraped_and_stopped(cluster: Cluster) -> None:
     left = cluster.blindrec("submit", *ENDLESS, "--detach")
     assert (left.code, left.err) == (0, "")
     (job,) = left.out.split()
 
     with cluster.start("status", job, "--follow") as following:
         assert following.stdout
+        found = (re.search(r"scraped at (http\S+)", line) for line in following.stdout)
+        address = next(one[1] for one in found if one)
         assert any("devices answered" in line for line in following.stdout)  # up to the first such line
+        assert holds_within(PATIENCE, lambda: scraped(address).get("ray_blindrec_asked", 0.0) > 0)
+        names = {f"ray_{name}" for field, (name, _) in GAUGES.items() if field != "undecided"}
+        assert scraped(address).keys() == names
         assert cluster.blindrec("stop", job).out == f"job {job} is stopping\n"
         rest, line = following.communicate(timeout=PATIENCE)
     assert following.returncode == 3
     assert "blindrec: interrupted; " in rest  # it had the time to say so
     assert line.startswith(f"blindrec: job {job} was stopped")
+    watched = cluster.blindrec("watch", job)
+    assert (watched.code, "of 4,000,000,000 devices" in watched.out) == (3, True)
+    assert watched.err.startswith(f"blindrec: job {job} was stopped")
 
 
 def test_another_token_is_refused(cluster: Cluster, told: dict[str, Ended]) -> None:

@@ -11,6 +11,7 @@ from runs import holds_within
 
 from benchmarks.victims import alive, below
 from coordinator.server.completion.cohorts import cut_users
+from coordinator.server.rounds.tally import Tally
 from scenarios.places.in_process import InProcess
 from scenarios.places.on_ray import OnRay
 from scenarios.places.session import Progress, Session, silent
@@ -36,8 +37,8 @@ def test_ray_gives_the_result_of_this_process_though_actors_die(
     assert len(cut_users(public)) == 3
     victims, killed = ["ray::DeviceHost", "ray::PublicHost", "ray::Coordinator", "ray::DeviceHost"], list[str]()
 
-    def kill(devices: int) -> None:
-        if victims and 0 < devices < 50:
+    def kill(tally: Tally) -> None:
+        if victims and 0 < tally.count < 50:
             for one, line in below(psutil.Process()).items():
                 if line.startswith(victims[0]):
                     one.kill()

@@ -11,7 +11,9 @@ from rich.console import Console
 
 from coordinator.protocol.budget import parse_epsilon
 from coordinator.protocol.errors import InputError
+from scenarios import log
 from scenarios.app.flags import Address, Backend, Figure, Json, Setting, Workers, with_fields
+from scenarios.compare.settings import Comparison
 from scenarios.given.config import MOST_USERS as MOST_SIMULATED
 from scenarios.given.config import Scenario
 from scenarios.given.mechanisms import all_settings, shared_settings
@@ -21,9 +23,11 @@ from scenarios.pictures.writing import check_figure, deliver_figure
 from scenarios.places.backends import check_backend, open_session
 from scenarios.report.records import STDOUT, check_target, deliver
 
-WORLD = ("like", "class_shares", "cluster_shares", "columns", "like_from")
-"""Fields of a scenario that a plan takes as a run does."""
-_FIELDS = {name: Scenario.model_fields[name] for name in WORLD} | {
+WORLD = ("like", "class_shares", "cluster_shares", "columns", "like_from", "duplicates", "features")
+"""Fields that a plan takes as a run does."""
+OF_FILES = ("duplicates", "features")
+"""Those of them that it takes as a comparison does."""
+_FIELDS = {name: (Comparison if name in OF_FILES else Scenario).model_fields[name] for name in WORLD} | {
     name: all_settings()[name] for name in shared_settings()
 }
 
@@ -38,7 +42,12 @@ def plan(
     users: Annotated[int | None, typer.Option(help="Users there are: tells what they achieve.")] = None,
     design: Annotated[str | None, typer.Option(help="Your own design, to compare: package.module:Name.")] = None,
     setting: Setting = None,
-    ratings: Annotated[Path | None, typer.Option(help="Plan for the shape of a ratings file.")] = None,
+    ratings: Annotated[
+        Path | None, typer.Option(help="Tell what private advice takes among a file's people; plan for its shape.")
+    ] = None,
+    worth: Annotated[
+        float | None, typer.Option(help="Share of plain popularity's NDCG that advice is to reach [0.95].")
+    ] = None,
     cost: Annotated[bool, typer.Option("--cost", help="Time the recommended design here, and scale.")] = False,
     check: Annotated[bool, typer.Option("--check", help="Run the recommended design at the planned users.")] = False,
     repeat: Annotated[int, typer.Option(help="Seeds of the check.")] = 5,
@@ -53,9 +62,12 @@ def plan(
     """Tell how many users each design needs, and which to use, from exact moments and before anything is run.
 
     With --users and no --epsilon it looks for the smallest epsilon instead. Designs that do not protect all that a
-    device holds are shown for comparison, never recommended.
+    device holds are shown for comparison, never recommended. For a file it first tells how many people like its own
+    private advice takes, which is drawn from the file, and then plans for a block model of its shape.
     """
-    from scenarios.planner.asking import Asked, planned_for
+    from scenarios.compare.needs_table import show_needs
+    from scenarios.planned import planned
+    from scenarios.planner.asking import Asked
     from scenarios.planner.check import check_plan
     from scenarios.planner.cost import measure_cost
     from scenarios.planner.tables import show_check, show_cost, show_plan
@@ -70,6 +82,7 @@ def plan(
         accuracy=accuracy,
         users=users,
         ratings=ratings,
+        worth=worth,
         items=items,
         rated=rated,
         epsilon=epsilon,
@@ -77,9 +90,12 @@ def plan(
         own=_own(design, setting or ()),
         **{**world, "columns": three_columns(world["columns"])},
     )
-    made, result = planned_for(asked)
+    made, result = planned(asked)
     console = Console()
     if json != STDOUT:
+        if ratings is not None:
+            show_needs(console, result["worth"], result["worth_not"])
+            console.print("\nand for a block model of the file's shape, to which it says nothing about lists:")
         show_plan(console, made, f"blindrec plan: {made.target.words}", result["not_for"])
     if made.recommended is not None and made.best is not None and (cost or check):
         spent, needed = parse_epsilon(made.best["epsilon"]), made.best["users"]
@@ -90,7 +106,7 @@ def plan(
                 raise InputError(f"users is {needed} for the check; at most {MOST_SIMULATED} can be simulated")
             checked = made.recommended.at(spent, users=needed, seed=seed or 0)
             with open_session(backend, address=address, workers=workers) as session:
-                result["check"] = check_plan(checked, session, repeat=repeat, console=Console(stderr=True))
+                result["check"] = check_plan(checked, session, repeat=repeat, console=log.console())
     deliver(json, result)
     deliver_figure(figure, "plan", result)
     if json != STDOUT and "cost" in result:

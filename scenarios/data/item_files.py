@@ -1,4 +1,4 @@
-"""Public features of items, and what they add to advice on the device: nothing is sent for them."""
+"""Files that tell of items: their public features, and what they are called."""
 
 from __future__ import annotations
 
@@ -9,14 +9,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from coordinator.protocol.arrays import Floats, Floats2
+from coordinator.protocol.arrays import Floats
 from coordinator.protocol.errors import InputError
+from coordinator.protocol.public_features import PublicFeatures
 from scenarios.given.values import a_file
 
-PRIOR, STRENGTH = 10.0, 0.5
-"""Likes that the average profile counts for beside a device's own, and how strongly profiles move scores."""
-LIKE_ANY = 0.01
-"""Share of likes that are thought to be of any item at random, so that no feature is expected never to be liked."""
+Labels = np.ndarray[tuple[int], np.dtype[np.object_]]
 FEWEST, MOST = 5, 500
 """A word counts as a feature if it stands beside so many items at least; a column of more words has none."""
 _ITEM = (
@@ -33,47 +31,29 @@ _ITEM = (
     "iid",
     "jokeid",
 )
+_TITLE = ("title", "name", "item_name", "movie_title")
 _YEAR = re.compile(r"\((\d{3})\d\)\s*$")
 _NOTHING = ("", "(no genres listed)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Features:
-    """Which items have which feature.
+class Told:
+    """What a file tells of a catalogue's items.
 
     Attributes
     ----------
-    names : tuple of str
-        Column and word of each feature, such as ``"genres: Drama"`` or ``"title: 1990s"``.
-    has : ndarray of float64, shape (N, features)
-        1 where an item has it.
+    features : PublicFeatures
+        Words of its columns, split by ``|``, and decades of titles.
+    titles : ndarray of str, shape (N,), or None
+        What they are called, an item's id where the file does not tell of it; None without a column of titles.
     """
 
-    names: tuple[str, ...]
-    has: Floats2 = field(repr=False)
-
-    def gains(self, liked: Floats2, likes: Floats, popularity: Floats) -> Floats2:
-        """Return what features add to the logarithm of each score on each device, shape (devices, N).
-
-        Parameters
-        ----------
-        liked : ndarray of float64, shape (devices, features)
-            How many of a device's own likes have each feature.
-        likes : ndarray of float64, shape (devices,)
-            How many it has.
-        popularity : ndarray of float64, shape (N,)
-            Estimated popularity in any unit, none below 0.
-        """
-        catalogue = self.has.mean(axis=0)  # some features may be of no popular item
-        liking = popularity @ self.has / max(float(popularity.sum()), 1e-300)
-        rates = (1 - LIKE_ANY) * liking + LIKE_ANY * catalogue
-        profile = (liked + PRIOR * rates) / (likes + PRIOR)[:, None]
-        found: Floats2 = STRENGTH * np.log(profile / rates) @ self.has.T
-        return found
+    features: PublicFeatures
+    titles: Labels | None = field(repr=False)
 
 
-def read_features(path: Path, item_labels: np.ndarray[tuple[int], np.dtype[np.object_]]) -> Features:
-    """Read the features of a catalogue's items: words of its columns, split by ``|``, and decades of titles.
+def read_told(path: Path, item_labels: Labels) -> Told:
+    """Read what a file tells of a catalogue's items.
 
     Parameters
     ----------
@@ -108,7 +88,11 @@ def read_features(path: Path, item_labels: np.ndarray[tuple[int], np.dtype[np.ob
                 found[f"{column}: {word}"] = one
     if not found:
         raise InputError(f"features file {path} tells nothing of these {len(item_labels)} items; {remedy}")
-    return Features(names=tuple(found), has=np.stack(list(found.values()), axis=1))
+    titles = None
+    if called := [name for name in table if str(name).strip().lower() in _TITLE]:
+        titles = item_labels.copy()
+        titles[rows] = table[called[0]].to_numpy(dtype=np.object_)
+    return Told(features=PublicFeatures(names=tuple(found), has=np.stack(list(found.values()), axis=1)), titles=titles)
 
 
 def _words(cell: str) -> list[str]:

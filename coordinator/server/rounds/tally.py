@@ -1,0 +1,82 @@
+"""How far a learning has come, in public numbers that the server may show to anybody."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass
+from fractions import Fraction
+
+from coordinator.protocol.budget import Epsilon, add, as_float, within
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tally:
+    """Where a learning stands.
+
+    Attributes
+    ----------
+    count : int
+        Answers, devices or rounds that have come in, with those of the round that goes on.
+    rounds : int
+        Rounds, batches or clients that are over.
+    planned : int or None
+        How many of them there will be, where that is known beforehand.
+    answers : int
+        Answers in the rounds that are over.
+    refused : int or None
+        Devices in these rounds that refused for lack of budget; None where devices do not say so.
+    epsilon : float
+        What a device has spent at most, by what it was asked [nats]; infinite where answers have no noise.
+    undecided : int or None
+        Items that were not decided when the latest round was asked, where the policy asks about these only.
+    """
+
+    count: int = 0
+    rounds: int = 0
+    planned: int | None = None
+    answers: int = 0
+    refused: int | None = 0
+    epsilon: float = 0.0
+    undecided: int | None = None
+
+
+class Spending:
+    """What devices have spent, as follows from what they were asked: nobody answers beyond the budget.
+
+    Devices ``starts[i]`` to ``starts[i + 1] - 1`` were asked alike. Sums are exact.
+
+    Parameters
+    ----------
+    budget : Fraction or None
+        What a device may spend in all [nats]; None for no limit.
+
+    Examples
+    --------
+    >>> spending = Spending(Fraction(1))
+    >>> for first, stop in ((0, 10), (5, 20), (5, 6)):
+    ...     spending.ask(first, stop, Fraction(1, 2))
+    >>> spending.most
+    1.0
+    """
+
+    def __init__(self, budget: Epsilon) -> None:
+        self._budget = budget
+        self._starts, self._spent = [0], list[Epsilon]([Fraction(0)])
+        self.most = 0.0
+
+    def ask(self, first: int, stop: int, cost: Epsilon) -> None:
+        """Book a question to devices ``first`` to ``stop - 1``; those refuse it whose budget it exceeds."""
+        low, high = self._cut(first), self._cut(stop)
+        for at in range(low, high):
+            after = add(self._spent[at], cost)
+            if within(after, self._budget):
+                self._spent[at] = after
+                self.most = max(self.most, as_float(after))
+
+    def _cut(self, device: int) -> int:
+        """Let a stretch begin at a device, and return its place."""
+        at = bisect_left(self._starts, device)
+        if at == len(self._starts) or self._starts[at] != device:
+            self._starts.insert(at, device)
+            self._spent.insert(at, self._spent[at - 1])
+        return at

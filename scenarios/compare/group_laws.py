@@ -1,0 +1,53 @@
+"""Laws of the sums of groups that are asked different things; see `scenarios.compare.laws`."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import sparse
+
+from coordinator.protocol.arrays import Floats, Floats2
+from coordinator.protocol.mechanisms.pairs import Pairs, ranges_of, together
+from coordinator.protocol.messages import Query
+from coordinator.protocol.one_item import asked, pool_of
+from coordinator.protocol.subset_form import PADDED
+from coordinator.server.mechanisms.pairs import group_of
+from coordinator.server.mechanisms.subset import subset_rates
+from coordinator.server.statistics.counts import CountStatistic
+from coordinator.server.statistics.groups import GroupStatistic, of_group
+from scenarios.compare.splitting import Fold
+
+
+def shares_of(query: Query, fold: Fold) -> Floats:
+    """Return how many of the people have each value in their sets, a share each: items, pairs, or numbers of likes.
+
+    One of l likes in the pool is among the w that are kept with probability ``min(1, w / l)``, a pair of them with
+    ``min(1, w (w - 1) / l (l - 1))``.
+    """
+    liked, kept = fold.liked, query.parameters[PADDED]
+    shape = (liked.users, liked.count)
+    of_all = sparse.csr_array((np.ones(liked.items.size), liked.items, liked.starts), shape)
+    of_pool = of_all[:, pool_of(query)].tocsr()
+    likes: Floats = np.asarray(of_pool.sum(axis=1)).ravel()
+    if together(query) == 0:
+        ranges = ranges_of(asked(query))
+        inside: Floats = np.bincount(np.minimum(np.frexp(likes)[1], ranges - 1), minlength=ranges) / liked.users
+        return inside
+    if together(query) == 1:
+        told: Floats = of_pool.T @ np.minimum(1, kept / np.maximum(likes, 1)) / liked.users
+        return told
+    weight = np.minimum(1, kept * (kept - 1) / np.maximum(likes * (likes - 1), 1))
+    both: Floats2 = (of_pool.T @ of_pool.multiply(weight[:, None])).toarray() / liked.users
+    return both[np.triu_indices(len(both), 1)]
+
+
+def group_counts(query: Query, fold: Fold, users: int, coins: np.random.Generator) -> GroupStatistic:
+    """Draw how many subsets of a group's devices name each value; see `scenarios.compare.laws`.
+
+    Where a device names one range of how many items it likes, all counts are drawn together, from their exact law.
+    """
+    rates, counts = subset_rates(query), np.zeros(Pairs().values(query), np.int64)
+    shares = shares_of(query, fold)
+    chances = rates.others + rates.contrast * shares
+    counts[: shares.size] = (coins.binomial if together(query) else coins.multinomial)(users, chances)
+    one = CountStatistic(sums=counts, told=0, asked=users, answered=users, refused=0)
+    return of_group(group_of(query), one)

@@ -1,0 +1,113 @@
+"""What a scenario says of devices that lie, checked: how many, what they want, and what they may know beforehand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from coordinator.protocol.errors import InputError
+from coordinator.server.server_half import ELIMINATE, ITEM_BY_ITEM
+from scenarios.given.settings import ExperimentScenario
+from scenarios.given.values import brief
+
+INPUT, INPUT_LATE, UNTARGETED, PROMOTE = "input", "input-late", "untargeted", "promote"
+EARLY, LATE, STALL, GRIND = "early", "late", "stall", "grind"
+POISON = "poison-features"
+FEW = 10
+"""Items that liars promote who make up ratings, if nothing else is said."""
+_NUMBERED = {PROMOTE: True, LATE: True, STALL: True, GRIND: True, INPUT: False, INPUT_LATE: False}
+"""Attacks with a number: whether it must be given."""
+ADAPTIVE = (EARLY, LATE, STALL)
+"""Attacks on rounds that depend on answers."""
+WITHOUT_TRUTH = (PROMOTE, INPUT, INPUT_LATE)
+"""Attacks that need not know which items are liked more than others; a file of ratings does not tell it."""
+AFTER, BEFORE = "after", "before"
+FORMS = "input:R, input-late:R, untargeted, promote:R, early, late:M, stall:R, grind:R"
+
+
+@dataclass(frozen=True, slots=True)
+class Attack:
+    """An attack by name, and its number: of items that are promoted or stalled, or of open items."""
+
+    name: str
+    number: int | None = None
+
+
+def parse_attack(text: str) -> Attack:
+    """Read an attack as it is given.
+
+    Raises
+    ------
+    InputError
+        If it is none.
+
+    Examples
+    --------
+    >>> parse_attack("promote:3")
+    Attack(name='promote', number=3)
+    """
+    name, colon, told = text.partition(":")
+    if name == POISON:
+        raise InputError(f"attack is {POISON}, which is about item features of two tiers; it is no attack on a run")
+    if name not in (*_NUMBERED, UNTARGETED, EARLY):
+        raise InputError(f"attack is {brief(text)}; choose one of {FORMS}")
+    if bool(colon) and name not in _NUMBERED:
+        raise InputError(f"attack is {brief(text)}; {name} takes no number, leave it out")
+    if not colon:
+        if _NUMBERED.get(name):
+            raise InputError(f"attack is {brief(text)}; say of how many items, {name}:10")
+        return Attack(name, FEW if name in _NUMBERED else None)
+    if not (told.isascii() and told.isdigit() and 1 <= int(told[:12]) <= 10**9):
+        raise InputError(f"attack is {brief(text)}; give a whole number from 1 on, {name}:10")
+    return Attack(name, int(told[:12]))
+
+
+class AttackSettings(ExperimentScenario):
+    """Devices that lie."""
+
+    malicious: Annotated[float, Field(gt=0, lt=1)] | None = Field(
+        default=None, description="Share of the devices that lies, by the coin of each [none]."
+    )
+    attack: str | None = Field(default=None, description=f"What liars do: {FORMS} [untargeted].")
+    coins_drawn: Literal["after", "before"] | None = Field(
+        default=None,
+        description="Public coins and rounds are drawn after devices have registered, or before: then liars choose "
+        "their ids (grind) and rounds (early, late) by them [after].",
+    )
+
+    @property
+    def plotted(self) -> Attack | None:
+        """What liars do; None if nobody lies."""
+        return None if self.malicious is None else parse_attack(self.attack or UNTARGETED)
+
+    def check_attack(self, design: str, policy: str, *, knows_truth: bool) -> None:
+        """Refuse an attack that there is not, or that this run gives no opportunity for.
+
+        Raises
+        ------
+        InputError
+            One line that names the value and the remedy.
+        """
+        for name in ("attack", "coins_drawn"):
+            if self.malicious is None and getattr(self, name) is not None:
+                raise InputError(f"{name} is {getattr(self, name)!r}, but nobody lies; give --malicious too")
+        if (attack := self.plotted) is None:
+            return
+        if attack.name in ADAPTIVE and (policy not in (ELIMINATE, ITEM_BY_ITEM) or design != "sign"):
+            raise InputError(
+                f"attack is {attack.name}, which is about rounds of sign sensing that depend on answers; choose "
+                f"--design sign --policy {ELIMINATE}, or {UNTARGETED}"
+            )
+        if attack.name == GRIND and design not in ("sign", "maxsense"):
+            raise InputError(f"attack is {GRIND}, but no id is better than another for {design}; choose {PROMOTE}")
+        if not knows_truth and attack.name not in WITHOUT_TRUTH:
+            raise InputError(
+                f"attack is {attack.name}, whose liars know the items' clusters; a ratings file has none, choose one "
+                f"of {', '.join(WITHOUT_TRUTH)}"
+            )
+        if self.coins_drawn is not None and attack.name not in (EARLY, LATE, GRIND):
+            raise InputError(
+                f"coins_drawn is {self.coins_drawn!r}, which is about {EARLY}, {LATE} and {GRIND}; leave it out"
+            )

@@ -1,0 +1,113 @@
+"""The structured log of commands: what happens, an event a line, as JSON on standard error.
+
+Events go to Python's logger ``blindrec``, so that a program of one's own can have them handled as it likes. They hold
+public numbers and words of ours only: no rating, no secret, no seed and no class of users.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+LOG = logging.getLogger("blindrec")
+
+
+class JsonLines(logging.Formatter):
+    """Formats an event as one line of JSON: when it was, how grave it is, what it is, and its values."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line, without its end."""
+        when = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{record.msecs:03.0f}Z"
+        told = {"time": when, "level": record.levelname.lower(), "event": record.getMessage()}
+        return strict({**told, **getattr(record, "told", {})})
+
+
+def strict(told: dict[str, Any]) -> str:
+    """Return one line of strict JSON, in which what is infinite is a word."""
+    return json.dumps({name: str(value) if value in (math.inf, -math.inf) else value for name, value in told.items()})
+
+
+def event(name: str, level: int = logging.INFO, **told: Any) -> None:
+    """Log an event with its values, if anybody listens."""
+    LOG.log(level, name, extra={"told": told})
+
+
+@contextmanager
+def listening(handler: logging.Handler) -> Iterator[None]:
+    """Let a handler have all events meanwhile."""
+    before = LOG.level
+    LOG.addHandler(handler)
+    LOG.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        LOG.removeHandler(handler)
+        LOG.setLevel(before)
+
+
+class _Verbose(logging.StreamHandler[Any]):
+    """Writes events to standard error, as it is now."""
+
+    def __init__(self) -> None:
+        super().__init__(sys.stderr)
+        self.setFormatter(JsonLines())
+
+
+def verbose() -> bool:
+    """Return whether standard error is for events only."""
+    return any(isinstance(one, _Verbose) for one in LOG.handlers)
+
+
+def be_verbose() -> None:
+    """Write events to standard error until the command ends; see `recorded`."""
+    if not verbose():
+        LOG.addHandler(_Verbose())
+        LOG.setLevel(logging.INFO)
+
+
+@contextmanager
+def recorded() -> Iterator[None]:
+    """Log how a command ends, if it was verbose, and be verbose no longer."""
+    level, start = LOG.level, time.monotonic()
+    code: object = 0
+    try:
+        yield
+    except SystemExit as ended:
+        code = ended.code or 0
+        raise
+    except BaseException:
+        code = 1
+        raise
+    finally:
+        event("ended", exit_code=code, seconds=round(time.monotonic() - start, 3))
+        for one in [one for one in LOG.handlers if isinstance(one, _Verbose)]:
+            LOG.removeHandler(one)
+            LOG.setLevel(level)
+
+
+class _Remarks:
+    """A file whose lines become events."""
+
+    def write(self, text: str) -> int:
+        """Log every line that is not empty."""
+        for line in filter(None, map(str.strip, text.splitlines())):
+            event("remark", told=line)
+        return len(text)
+
+    def flush(self) -> None:
+        """Do nothing: lines are logged as they come."""
+
+
+def console() -> Any:
+    """Return what commands write remarks to: standard error, or the log of a verbose command."""
+    from rich.console import Console  # noqa: PLC0415 (most commands end before they say anything)
+
+    if not verbose():
+        return Console(stderr=True)
+    return Console(file=_Remarks(), width=10**6, color_system=None, force_terminal=False)  # type: ignore[arg-type] # writes

@@ -1,0 +1,140 @@
+"""What people were promised: by the record's own words, what that means, and what it does not cover."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from coordinator.protocol.admitted import UNCHECKED
+from coordinator.server.server_half import TRUST_CURATOR
+from scenarios.pages.traced import NOTHING, Traced, shown
+from scenarios.two_tier.config import GUARANTEES, NONE
+
+MEANING = {
+    "local": "Nobody is trusted. Each device adds chance to its answer before anything leaves it, so that whatever it "
+    "holds, every answer is almost as probable as with other data.",
+    "curator": "One party is trusted with the ratings or votes as they are. What it shows to others is private: it is "
+    "almost as probable with one person more or less.",
+    "part": "The epsilon of this record covers only a part of what a device holds or says, as the guarantee tells. "
+    "Nobody can read from it what a person loses in all.",
+    "none": "There is no guarantee. What people rated can be learned from what is released, by anybody who sees it.",
+    "deniability": "A device's answer leaves each single value deniable. That is not differential privacy: no epsilon "
+    "bounds what an adversary learns, least of all one who knows more from elsewhere.",
+    "approximate": "One party is trusted with the ratings. What it publishes has Gaussian noise: the bound by epsilon "
+    "holds but for a small probability delta, and what is said below about beliefs holds with that exception.",
+    "silent": "Nothing of private people is used, and nothing of them is released. Public people's ratings are public.",
+}
+TRUSTED = {
+    "local": "nobody",
+    "curator": "whoever collects",
+    "coordinator": "whoever collects",
+    "two-tier": "nobody with private ratings",
+    "none": "whoever learns",
+}
+"""Who is trusted, by trust model."""
+LOUD = frozenset({"none", "deniability", "part"})
+"""Kinds that a page marks as a warning."""
+_PARTS = ("which items it rated is public", "one coordinate")
+"""Words of guarantees whose epsilon is not of all that a device holds."""
+EVERYWHERE = (
+    "Devices that lie, or one party with many devices: a false but possible report counts like any other.",
+    "Whatever a person does with a recommendation, such as a click or a purchase, is new data and not covered.",
+    "The catalogue and the numbers that are named as public are public; take them from elsewhere than from people.",
+    "This is a simulation: it shows what a protocol would release, and does not protect the data that it was fed.",
+)
+LIMITS = {
+    "local": (
+        "Several devices of one person, and several answers of one device, add up: each epsilon counts.",
+        "Whoever can read a device itself, its memory or its clock.",
+    ),
+    "curator": (
+        "The trusted party itself: it sees everything as it is, and so does whoever breaks into it.",
+        "Clients who put what they saw together: the epsilons of all of them add up.",
+    ),
+    "approximate": ("The trusted party itself, and the cases in which the bound by epsilon fails.",),
+    "part": ("Everything but the part that the guarantee names.",),
+    "none": ("Anything. Read no privacy into these numbers.",),
+    "deniability": (
+        "An adversary who knows some of a person's ratings, or sees several answers.",
+        "Inferences about a person that no single value tells but many together do.",
+    ),
+    "silent": ("Public people: their ratings are there for everybody.",),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Promise:
+    """A promise.
+
+    Attributes
+    ----------
+    kind : str
+        One of `MEANING`.
+    about : str
+        Whom or what it is about; empty where a record has but one.
+    guarantee : Traced or None
+        The record's own words.
+    """
+
+    kind: str
+    about: str = ""
+    guarantee: Traced | None = None
+
+    @property
+    def meaning(self) -> str:
+        """The promise in plain words."""
+        told = MEANING[self.kind]
+        if self.guarantee is not None and UNCHECKED in self.guarantee.text():
+            return (
+                f"{told} Its channel is claimed by its author and was not checked: nothing vouches for the guarantee."
+            )
+        return told
+
+    @property
+    def loud(self) -> bool:
+        """Whether a page warns of it."""
+        return self.kind in LOUD or UNCHECKED in (self.guarantee.text() if self.guarantee else "")
+
+    @property
+    def limits(self) -> tuple[str, ...]:
+        """What it does not cover."""
+        return LIMITS[self.kind]
+
+
+def promised(record: Traced) -> Promise:
+    """Return what an experiment's record promises."""
+    guarantee = record.get("guarantee")
+    kind = kind_of(guarantee.text() if guarantee else "none", str(record.value.get("trust_model")))
+    return Promise(kind=kind, guarantee=guarantee)
+
+
+def trusted(model: Traced | None) -> Markup:
+    """Return who is trusted, in a word, and the name of that trust model."""
+    if model is None:
+        return NOTHING
+    return Markup("{} ({})").format(TRUSTED.get(model.text(), "somebody"), shown(model))
+
+
+def kind_of(guarantee: str, trust: str = "local") -> str:
+    """Return which of `MEANING` a guarantee is, by its words and by who is trusted."""
+    if guarantee == GUARANTEES[NONE]:
+        return "silent"
+    if guarantee.startswith("none"):
+        return "none"
+    if "not differential privacy" in guarantee:
+        return "deniability"
+    if any(words in guarantee for words in _PARTS):
+        return "part"
+    return "curator" if trust == TRUST_CURATOR else "local"
+
+
+def merged(named: Iterable[tuple[str, str]]) -> list[Promise]:
+    """Return the promises of several rows, from pairs of kind and name: one a kind, about all names that have it."""
+    found: dict[str, list[str]] = {}
+    for kind, name in named:
+        found.setdefault(kind, [])
+        if name not in found[kind]:
+            found[kind].append(name)
+    return [Promise(kind=kind, about=", ".join(names)) for kind, names in found.items()]

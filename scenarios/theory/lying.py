@@ -1,0 +1,233 @@
+"""What liars can do to one round before anything is run: the share that tips an item, and the labels that come out.
+
+Of a share f of liars, an honest item of level a has the mean ``(1 - f) a``, and a promoted one f s(r) more. Where the
+middle between two levels is the border, a promoted item of the lower one passes it if ``f s(r) > (1 - f) delta``, with
+delta half the gap. Source: ours (spec "Lying devices", sections 1 to 3).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import singledispatch
+
+import numpy as np
+from scipy.special import ndtr
+
+from actors.lying.plot import ANSWERS
+from coordinator.protocol.arrays import Floats, Indices, Ints
+from coordinator.protocol.budget import as_float
+from coordinator.server.decoding.estimates import Estimates
+from coordinator.server.decoding.line import kmeans_on_line
+from coordinator.server.decoding.posterior import believe
+from coordinator.server.frequency import FrequencyHalf
+from coordinator.server.moments.blocks import SketchMoments
+from coordinator.server.moments.frequencies import FrequencyMoments
+from coordinator.server.moments.signs import SignMoments
+from coordinator.server.server_half import FIXED, ONE_ROUND, POSTERIOR
+from scenarios.data.block_world import known_world
+from scenarios.given.config import Scenario
+from scenarios.theory.lying_shifts import Given, parts_shift, sets_shift, sign_shift, values_shift
+
+DRAWS = 8
+"""Times that estimates are drawn and decoded."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sway:
+    """What liars and honest devices contribute to the estimates of one round.
+
+    Attributes
+    ----------
+    levels, deviation : ndarray of float64, shape (L,)
+        Mean of an honest device's contribution to an item of each cluster, and its standard deviation.
+    shift : callable
+        Number of promoted items r to s(r), in the same unit.
+    """
+
+    levels: Floats
+    deviation: Floats
+    shift: Callable[[int], float] = field(repr=False)
+
+    @property
+    def gap(self) -> float:
+        """Difference between the highest and the lowest level."""
+        return float(self.levels.max() - self.levels.min())
+
+    def tipping(self, promoted: int) -> float:
+        """Return f*, the share of liars that moves so many items to the middle between the two levels.
+
+        Returns
+        -------
+        float
+            In (0, 1]; 1 where a promotion moves nothing.
+        """
+        shift = self.shift(promoted)
+        return (self.gap / 2) / (self.gap / 2 + shift) if shift > 0 else 1.0
+
+    def passing(self, share: float, promoted: int, users: int) -> float:
+        """Return the probability that one of so many promoted items passes the middle, with levels known."""
+        moved = share * self.shift(promoted) - (1 - share) * self.gap / 2
+        return float(ndtr(moved * math.sqrt(users) / float(self.deviation.mean())))
+
+    def worst(self, share: float, users: int, most: int) -> int:
+        """Return how many items untargeted liars promote, so that as many labels as possible get wrong: 1 to most."""
+        tried: list[int] = np.unique(np.geomspace(1, most, 60).round().astype(int)).tolist()
+        return max(tried, key=lambda promoted: promoted * self.passing(share, promoted, users))
+
+    def drawn(self, share: float, labels: Indices, wishes: Indices, users: int, coins: np.random.Generator) -> Floats:
+        """Draw every item's estimate, shape (N,).
+
+        Parameters
+        ----------
+        share : float
+            Share of the liars.
+        labels, wishes : ndarray of int32, shape (N,)
+            True clusters, and what liars wish.
+        users : int
+            Answers.
+        coins : Generator
+            What the noise is drawn with.
+        """
+        shift = self.shift(int(np.count_nonzero(wishes)))
+        means = (1 - share) * self.levels[labels] + share * shift * wishes
+        drawn: Floats = means + coins.standard_normal(labels.size) * self.deviation[labels] / math.sqrt(users)
+        return drawn
+
+
+def sway_of(scenario: Scenario, makes_up: str = ANSWERS, *, grinds: bool = False) -> Sway | None:
+    """Return what liars can do to a round of a filled-in block-model scenario; None where no formula is known.
+
+    Parameters
+    ----------
+    scenario : Scenario
+        Filled in and settled.
+    makes_up : str
+        What liars make up; see `actors.lying.plot`.
+    grinds : bool
+        Whether they chose ids whose coins suit them.
+    """
+    if scenario.policy not in (ONE_ROUND, FIXED) or scenario.answers_per_device > 1:
+        return None
+    world = known_world(scenario)
+    moments = scenario.half.moments(scenario.settings, world)
+    query = scenario.half.design(scenario.settings, world).query(
+        round_number=0, public_seed=bytes(16), epsilon=scenario.epsilon
+    )
+    return _sway(moments, scenario, Given(query=query, rated=world.rated, makes_up=makes_up, grinds=grinds))
+
+
+def universal_limit(scenario: Scenario) -> float:
+    """Return the share of liars beyond which no mechanism and no decoder tells the two clusters of one item apart.
+
+    ``f / (1 - f) = tanh(epsilon / 2) (w / N) gap``: epsilon-local privacy contracts the total variation of one answer
+    by tanh(epsilon / 2), and liars make both worlds alike who fill in what is left. Source: ours (spec, section 1).
+    """
+    world = known_world(scenario)
+    assert world.block is not None
+    liked = world.block.class_shares @ world.block.like
+    odds = math.tanh(as_float(scenario.epsilon) / 2) * world.rated / world.items * float(liked.max() - liked.min())
+    return odds / (1 + odds)
+
+
+@singledispatch
+def _sway(moments: object, scenario: Scenario, given: Given) -> Sway | None:  # noqa: ARG001 (as all)
+    return None
+
+
+@_sway.register
+def _signs(moments: SignMoments, scenario: Scenario, given: Given) -> Sway:
+    block = known_world(scenario).block
+    assert block is not None
+    levels = moments.contrast * (2 * block.class_shares @ block.like - 1)
+    return Sway(levels=levels, deviation=np.ones(levels.size), shift=lambda promoted: sign_shift(given, promoted))
+
+
+@_sway.register
+def _sets(moments: SketchMoments, scenario: Scenario, given: Given) -> Sway:
+    decoder = "centred" if scenario.decoder == POSTERIOR else scenario.decoder
+    shift = sets_shift if given.query.design == "maxsense" else parts_shift
+    # a set that holds all promoted items with certainty, not with probability p, and an answer 1 in place of the rate
+    ground = (1 - moments.answer_rate) * (1 - moments.sensing) / moments.sensing
+    return Sway(
+        levels=moments.effect,
+        deviation=np.full(moments.effect.size, moments.estimate_deviation(1, decoder)),
+        shift=lambda promoted: ground if given.grinds else shift(given, promoted),
+    )
+
+
+@_sway.register
+def _values(moments: FrequencyMoments, scenario: Scenario, given: Given) -> Sway | None:
+    half = scenario.half
+    assert isinstance(half, FrequencyHalf)
+    rates = half.asking.reports(given.query)
+    if getattr(scenario.settings, "told", "liked") == "rated" or values_shift(given, 1, rates) is None:
+        return None
+    return Sway(
+        levels=moments.level,
+        deviation=np.sqrt(moments.variance),
+        shift=lambda promoted: values_shift(given, promoted, rates) or 0.0,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outlook:
+    """What should come out of a round with liars, in the mean.
+
+    Attributes
+    ----------
+    wrong : float
+        Items with a wrong label, by the server's own decoder: its levels are fitted to what liars did.
+    rank : float or None
+        Mean rank of the items that should seem liked more, from 1; None if there are none.
+    """
+
+    wrong: float
+    rank: float | None
+
+
+def outlook(sway: Sway, scenario: Scenario, *, share: float, labels: Indices, wishes: Indices, users: int) -> Outlook:
+    """Predict labels and ranks of one round: estimates are drawn from their moments, and decoded as the server does.
+
+    Parameters
+    ----------
+    sway : Sway
+        Of the scenario.
+    scenario : Scenario
+        Filled in.
+    share : float
+        Share of liars.
+    labels : ndarray of int32, shape (N,)
+        True clusters, numbered as in ``like``.
+    wishes : ndarray of int32, shape (N,)
+        What liars wish.
+    users : int
+        Answers.
+    """
+    truth, coins = by_level(scenario)[labels], np.random.default_rng(0)
+    deviation, wrong, ranks = float(sway.deviation.mean()) / math.sqrt(users), 0, list[float]()
+    for _ in range(DRAWS):
+        values = sway.drawn(share, labels, wishes, users, coins)
+        wrong += int((_decoded(scenario, values, deviation) != truth).sum())
+        rank = np.empty(values.size)
+        rank[np.argsort(-values)] = np.arange(values.size) + 1
+        ranks.append(float(rank[wishes > 0].mean()) if (wishes > 0).any() else math.nan)
+    return Outlook(wrong=wrong / DRAWS, rank=None if math.isnan(ranks[0]) else float(np.mean(ranks)))
+
+
+def by_level(scenario: Scenario) -> Ints:
+    """Return the label that each true cluster should get: 0 for the one that is liked most, and so on."""
+    block = known_world(scenario).block
+    assert block is not None
+    found: Ints = np.argsort(np.argsort(-(block.class_shares @ block.like), kind="stable"))
+    return found
+
+
+def _decoded(scenario: Scenario, values: Floats, deviation: float) -> Indices:
+    clusters = scenario.clusters or 2
+    if scenario.decoder != POSTERIOR:
+        return kmeans_on_line(values, clusters)
+    information = np.full(values.size, deviation**-2)
+    told = Estimates(weighted=values * information, information=information)
+    return believe(told, clusters=clusters, failure=1 - scenario.confidence).cluster

@@ -1,0 +1,144 @@
+"""How far one liar moves each of r items that it promotes, exactly: one function for each kind of sketch.
+
+A shift is the mean of a liar's contribution to a promoted item's estimate, less that to another item's; honest devices
+contribute their cluster's level. Spec: s(r) of "Lying devices", section 2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import scipy
+
+from actors.lying.plot import ANSWERS, SKETCHES
+from coordinator.protocol.channels import bit_channel
+from coordinator.protocol.mechanisms.hadamard import ROWS
+from coordinator.protocol.mechanisms.olh import BUCKETS
+from coordinator.protocol.messages import Query
+from coordinator.protocol.one_item import asked, values_of
+from coordinator.protocol.subset_form import CHOSEN, PADDED
+from coordinator.server.decoding.frequencies import Rates
+from coordinator.server.moments.signs import sign_contrast
+
+DRAWS = 40_000
+"""Draws of the fullest bucket's share, which has no short formula."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """What a shift follows from.
+
+    Attributes
+    ----------
+    query : Query
+        Of one round about all items.
+    rated : int
+        Items w that a device rated.
+    makes_up : str
+        What liars make up; see `actors.lying.plot`.
+    grinds : bool
+        Whether they chose ids whose coins suit them.
+    """
+
+    query: Query
+    rated: int
+    makes_up: str
+    grinds: bool = False
+
+    def reach(self, promoted: int) -> float:
+        """Return the share of the promoted items that one liar claims to like: all, or as many as it may have rated."""
+        return min(1.0, self.rated / promoted)
+
+
+def sign_shift(given: Given, promoted: int) -> float:
+    """Return s(r) of sign sensing, in units of the answer's sign.
+
+    Examples
+    --------
+    With pools of all items ``C(r - 1, floor((r - 1) / 2)) / 2^(r - 1)``: .246 for 10 items.
+    """
+    query = given.query
+    if given.grinds:
+        return 1.0
+    vectors, kept, epsilon = int(query.parameters["vectors"]), int(query.parameters["kept"]), query.epsilon
+    if given.makes_up == ANSWERS:
+        kept, epsilon = 1, None
+    own = promoted if given.makes_up in (ANSWERS, SKETCHES) else given.rated
+    one = sign_contrast(own, items=own, rated=own, vectors=vectors, kept=kept, epsilon=epsilon)
+    if given.makes_up in (ANSWERS, SKETCHES):
+        return one
+    some, rest = min(given.rated, promoted), given.query.items - promoted
+    return one * (some / promoted + (given.rated - some) / max(rest, 1))
+
+
+def sets_shift(given: Given, promoted: int) -> float:
+    """Return s(r) of MaxSense, in units of ``P(S = 1 | item sensed) - P(S = 1)``."""
+    sensing = given.query.parameters["sensing"]
+    contrast = 1.0 if given.makes_up == ANSWERS else bit_channel(given.query.epsilon).contrast
+    if given.makes_up in (ANSWERS, SKETCHES):
+        held = np.arange(promoted + 1)
+        mean = sensing * promoted
+        excess = float(np.where(held > mean, held - mean, 0) @ scipy.stats.binom.pmf(held, promoted, sensing))
+        return contrast * excess / mean
+    some = min(promoted, given.rated)
+    return contrast * (1 - sensing) ** some * given.reach(promoted)
+
+
+def parts_shift(given: Given, promoted: int) -> float:
+    """Return s(r) of Multi-MaxSense: sets have a fixed size, so that another item's presence leaves less room."""
+    query = given.query
+    size, items = int(query.parameters["set_size"]), query.items
+    contrast = 1.0 if given.makes_up == ANSWERS else bit_channel(query.epsilon_per_question).contrast
+    if given.makes_up in (ANSWERS, SKETCHES):
+        most = size * promoted // items  # the answer is 1 if the set holds more of the promoted items
+        with_one = scipy.stats.hypergeom.sf(most - 1, items - 1, promoted - 1, size - 1)
+        without = scipy.stats.hypergeom.sf(most, items - 1, promoted, size - 1)
+        return contrast * float(with_one - without)
+    some = min(promoted, given.rated)
+    return contrast * float(scipy.stats.hypergeom.pmf(0, items - 1, some, size - 1)) * given.reach(promoted)
+
+
+def values_shift(given: Given, promoted: int, rates: Rates) -> float | None:
+    """Return s(r) of a frequency oracle that is told what devices liked, in units of shares of the devices."""
+    query, design = given.query, given.query.design
+    if given.makes_up == ANSWERS:
+        found = _support(query, promoted, rates)
+        return None if found is None else (found[0] - found[1]) / rates.contrast
+    if design == "set":
+        return min(promoted, given.rated, int(query.parameters[PADDED])) / promoted
+    if given.makes_up == SKETCHES and (codes := _codes(query)):
+        return (_fullest(promoted, codes) - 1 / codes) / (1 - 1 / codes)
+    return 1 / promoted
+
+
+def _support(query: Query, promoted: int, rates: Rates) -> tuple[float, float] | None:
+    """Return how often a liar's report speaks for a promoted item, and for another one."""
+    design = query.design
+    if codes := _codes(query):
+        return _fullest(promoted, codes), 1 / codes
+    if design == "grr":
+        return 1 / promoted, 0.0
+    if design == "oue":
+        return 1.0, rates.others
+    if design in ("subset", "set"):
+        chosen = int(query.parameters[CHOSEN])
+        values = values_of(query) if design == "subset" else asked(query) + int(query.parameters[PADDED])
+        held = min(chosen, promoted)
+        return held / promoted, (chosen - held) / (values - promoted)
+    return None
+
+
+def _codes(query: Query) -> int:
+    """Return the number of codes that public coins give to values, 0 where values are told by themselves."""
+    if query.design == "olh":
+        return int(query.parameters[BUCKETS])
+    return 1 << int(query.parameters[ROWS]) if query.design == "hadamard" else 0
+
+
+@lru_cache(maxsize=1024)
+def _fullest(balls: int, buckets: int) -> float:
+    """Return the expected share of so many balls in the fullest bucket."""
+    thrown = np.random.default_rng(0).multinomial(balls, np.full(buckets, 1 / buckets), size=DRAWS)
+    return float(thrown.max(axis=1).mean()) / balls

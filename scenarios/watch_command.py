@@ -1,0 +1,86 @@
+"""The command line of watching: `blindrec watch`, for a folder of this machine or a job of a cluster."""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+
+from scenarios.given.endings import say
+from scenarios.submission.job_commands import AT, INTERRUPTED, LOST, Address, head_at
+
+if TYPE_CHECKING:
+    from scenarios.watch.standing import Standing
+
+EVERY = 1.0
+"""Seconds between two looks at a folder."""
+RESUMABLE = 3
+What = Annotated[str, typer.Argument(metavar="DIR|JOB", help="The --out of a run or sweep, or what submit printed.")]
+Lines = Annotated[bool, typer.Option("--json", help="Write every standing as a line of JSON, for programs.")]
+
+
+def watch(what: What, address: Address = AT, json: Lines = False) -> None:
+    """Watch a run or sweep, here or on a cluster, until it is over: rounds, answers, rate, and time left if known.
+
+    A folder is only read: watching disturbs nobody, and works while the run goes on, when it was killed, and when it
+    is over. A job is watched through its log. Ctrl-C ends the watching and nothing else. The exit code is 0 when the
+    run is over, 3 when it was interrupted and can be gone on with, and a job's own.
+    """
+    from scenarios.watch.looking import is_folder
+
+    (_folder(Path(what), json=json) if is_folder(what) else _job(what, address, json=json))
+
+
+def _folder(out: Path, *, json: bool) -> NoReturn:
+    from scenarios.watch import looking
+    from scenarios.watch.showing import as_json, moving
+
+    last: Standing | None = None
+    with moving() as show:
+        while (found := looking.look(out)).state in (looking.RUNNING, looking.STARTING):
+            if json and found.standing and found.standing != last:
+                as_json(asdict(found.standing))
+            elif not json:
+                show(found.rows(), found.standing.line() if found.standing else "starting: nothing was told yet")
+            last = found.standing
+            time.sleep(EVERY)
+        if not json:
+            show(found.rows(), f"{found.state}: {found.kept or out / 'result.json'}")
+    if found.state == looking.INTERRUPTED:
+        say(f"the run was killed or interrupted; {found.kept or 'nothing is kept to go on from'}")
+        sys.exit(RESUMABLE if found.kept else 2)
+    say(f"the run is over; its result is in {out}")
+    sys.exit(0)
+
+
+def _job(job: str, address: str, *, json: bool) -> NoReturn:
+    from scenarios.submission import following
+    from scenarios.submission.head import SilentHeadError
+    from scenarios.watch.showing import as_json, moving
+
+    head = head_at(address)
+    head.details(job)
+    try:
+        with moving() as show:
+
+            def stood(standing: Standing) -> None:
+                if json:
+                    as_json(asdict(standing))
+                else:
+                    show({"job": job, **standing.rows()}, standing.line())
+
+            log = following.JobLog(lambda _: None, stood)
+            details = following.follow(head, job, log)
+    except SilentHeadError as error:
+        say(f"{error}; job {job} may go on, the same command watches it again")
+        sys.exit(LOST)
+    except KeyboardInterrupt:
+        say(f"interrupted here, job {job} goes on")
+        sys.exit(INTERRUPTED)
+    code = following.exit_code(details)
+    say(following.told(details, job) if code else f"job {job} is over; blindrec status {job} --json - tells its result")
+    sys.exit(code)

@@ -1,0 +1,82 @@
+"""Results of every family, made once: folders of runs and a comparison, records of the golden results, audits."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from runs import planted_ratings, write_movielens
+
+from coordinator.protocol.public_half import LOCAL
+from scenarios import cli
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "golden.json"
+RECORDS = {
+    "two-tier, pmc": "pmc",
+    "two-tier, laplace": "laplace",
+    "two-tier, none": "silent",
+    "online, clients and a budget": "online",
+    "online, plurality": "plurality",
+    "pairwise, equal, public, centred": "pairwise",
+    "item-query": "item-query",
+    "sweep, users": "users",
+    "sweep, adaptive": "adaptive",
+    "sweep, two-tier": "tiers",
+    "plan": "plan",
+    "data": "data",
+}
+"""Golden results, and the names of their files."""
+ATTACK = {"name": "one", "meaning": "this or that", "times": 1, "claimed": 1.0, "measured": 0.98, "plays": 50000}
+AUDIT = {"design": "sign", "guarantee": LOCAL, "claimed": 1.0, "exact": 1.0, "measured": 0.98, "confidence": 0.99}
+AUDIT |= {"held": True, "failures": [], "attacks": [{**ATTACK, "right": 0.7303, "right_at_most": 0.7310585786}]}
+LEAK = {**AUDIT, "measured": 1.25, "held": False, "failures": ["attack one measured at least 1.25, claimed are 1"]}
+FEW = ["--like-from", "4", "--neighbours", "5", "--rank", "3", "--ridge", "5", "--top", "20", "--likes", "8"]
+
+
+def command(*arguments: object) -> None:
+    """Run the command line in this process."""
+    said = io.StringIO()
+    quiet = contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(said)
+    with quiet[0], quiet[1], pytest.raises(SystemExit) as ended:
+        cli.main([str(argument) for argument in arguments])
+    assert not ended.value.code, said.getvalue()
+
+
+@pytest.fixture(scope="session")
+def subjects(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Paths of results of every family."""
+    folder = tmp_path_factory.mktemp("results")
+    here = ["--backend", "inprocess"]
+    block = ["--items", 12, "--rated", 4, "--epsilon", 3, "--users", 600]
+    command("run", *block, "--repeat", 2, *here, "--out", folder / "run")
+    ratings = write_movielens(folder / "ratings.csv", planted_ratings(users=40, items=30, each=12))
+    command("run", "--ratings", ratings, "--users", 500, "--epsilon", 2, *here, "--out", folder / "copies")
+    models = ["--trust-models", "none,curator,local", "--mechanisms", "popularity,set", "--epsilon", "2,inf"]
+    command("compare", ratings, *FEW, *models, "--scale", "1,5", "--seeds", 2, "--out", folder / "compare")
+    golden = json.loads(GOLDEN.read_text(encoding="utf-8"))
+    for name, file in RECORDS.items():
+        (folder / f"{file}.json").write_text(json.dumps(golden[name].get("result", golden[name])), encoding="utf-8")
+    audits = {"audit": AUDIT, "leak": LEAK, "audits": {"held": False, "audits": [AUDIT, {**LEAK, "exact": "inf"}]}}
+    for name, record in audits.items():
+        (folder / f"{name}.json").write_text(json.dumps(record), encoding="utf-8")
+    files = [folder / f"{name}.json" for name in (*RECORDS.values(), *audits)]
+    return [folder / "run", folder / "copies", folder / "compare", *files]
+
+
+@pytest.fixture(scope="session")
+def page(subjects: list[Path]) -> str:
+    """One page of all of them."""
+    from scenarios.pages.page import report_of  # noqa: PLC0415 (only these tests need it)
+
+    return report_of(subjects)
+
+
+@pytest.fixture(scope="session")
+def record_of(subjects: list[Path]) -> Any:
+    """Return the record of a result by its name."""
+    by_name = {path.name.removesuffix(".json"): path for path in subjects}
+    return lambda name: by_name[name]

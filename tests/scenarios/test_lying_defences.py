@@ -1,0 +1,151 @@
+"""What attacks do to whole runs, and what defences do to attacks: small catalogues, devices in this process."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from coordinator.protocol.errors import InputError
+from scenarios.data.populations import populate
+from scenarios.given.config import Scenario
+from scenarios.places.in_process import InProcess
+from scenarios.run.experiment import Run, run
+from scenarios.run.lying_scores import lying_scores
+from scenarios.run.plotting import plot_of
+from scenarios.theory.lying import sway_of, universal_limit
+from scenarios.theory.lying_rounds import honest_plan
+
+ADAPTIVE: dict[str, Any] = {
+    "design": "sign",
+    "policy": "eliminate",
+    "items": 24,
+    "rated": 8,
+    "epsilon": 2,
+    "users": 60_000,
+}
+
+
+def ran(**given: Any) -> Run:
+    return run(Scenario(**given), InProcess(1))
+
+
+def told(**given: Any) -> dict[str, Any]:
+    return lying_scores(ran(**given))
+
+
+@pytest.mark.parametrize("design", ["sign", "maxsense", "set", "olh"])
+def test_labels_go_wrong_as_predicted_with_levels_fitted_by_the_server(design: str) -> None:
+    """Far above f* all promoted items pass, far below none does; the prediction says so as well."""
+    common = {"design": design, "items": 40, "rated": 8, "epsilon": 3, "users": 60_000, "attack": "promote:4"}
+    tipping = told(malicious=0.01, **common)["tipping_share"]
+    few, many = (told(malicious=share, **common) for share in (tipping / 4, min(2.5 * tipping, 0.9)))
+    assert (few["labels_wrong"], many["labels_wrong"]) == (0, 4)
+    assert few["labels_wrong_predicted"] < 0.5
+    assert many["labels_wrong_predicted"] == pytest.approx(4, abs=0.5)
+    assert many["promoted_rank"] < few["promoted_rank"]
+    assert many["promoted_rank"] == pytest.approx(many["promoted_rank_predicted"], abs=4)
+
+
+def test_a_margin_lets_no_wrong_label_be_decided_that_is_decided_without_it() -> None:
+    """A share of liars above f* turns one item round; a margin for as many leaves it open, and costs users."""
+    plain = told(**ADAPTIVE, malicious=0.1, attack="promote:1")
+    assert (plain["labels_wrong"], plain["decided_wrong"]) == (1, 1)
+    assert told(**ADAPTIVE, malicious=0.1, attack="promote:1", assume_malicious=0.1)["decided_wrong"] == 0
+    costs = [ran(**ADAPTIVE, **({"assume_malicious": share} if share else {})) for share in (0, 0.02)]
+    asked = [one.statistic.asked for one in costs]
+    assert all(one.outcome.posterior is not None for one in costs)
+    assert asked[0] < asked[1] < ADAPTIVE["users"]
+
+
+def test_small_pools_ask_about_few_items_at_a_time_and_learn_all() -> None:
+    one = ran(**ADAPTIVE, pool_size=6)
+    sizes = [0 if ask.query.pool is None else ask.query.pool.size for ask in one.outcome.state.asked]
+    assert max(sizes) <= 6
+    assert min(sizes) >= 1
+    first = [ask.query.pool for ask in one.outcome.state.asked[:4]]
+    assert sorted(np.concatenate([pool for pool in first if pool is not None]).tolist()) == list(range(24))
+    assert one.population.truth is not None
+    assert one.outcome.posterior is not None
+    assert one.outcome.posterior.decided(0.05).all()
+
+
+def test_fixed_rounds_take_pools_in_turn() -> None:
+    one = ran(**{**ADAPTIVE, "policy": "fixed"}, pool_size=9, rounds=6, decoder="posterior")
+    pools = [pool.tolist() for ask in one.outcome.state.asked if (pool := ask.query.pool) is not None]
+    assert [len(pool) for pool in pools] == [8, 8, 8] * 2
+    assert pools[0] == pools[3]
+
+
+def test_liars_who_know_the_rounds_come_to_the_last_and_are_as_many_as_otherwise() -> None:
+    scenario = Scenario(**ADAPTIVE, malicious=0.01, attack="late:6", coins_drawn="before")
+    population = populate(scenario)
+    plot = plot_of(population)
+    assert plot is not None
+    assert population.truth is not None
+    plan = honest_plan(population.scenario, population.truth)
+    liars, filled = 0.01 * sum(users for _, users in plan), 0
+    for size, users in plan:  # round after round, until all liars have come
+        came = size <= 6 and filled < liars
+        assert (plot.shares[size] > 0) == came
+        filled += users if came else 0
+    assert plot.shares[6] == pytest.approx(min(1, liars / filled))
+    assert not plot.shares[7:].any()
+    spread = plot_of(populate(Scenario(**ADAPTIVE, malicious=0.01, attack="late:6")))
+    assert spread is not None
+    assert spread.shares[6] == 0.01
+
+
+def test_whoever_grinds_ids_has_the_share_of_the_answers_that_was_said_and_full_effect() -> None:
+    common = {"design": "sign", "items": 40, "rated": 8, "users": 60_000, "malicious": 0.02, "attack": "grind:5"}
+    before, after = (ran(**common, coins_drawn=when) for when in ("before", "after"))
+    assert before.plot is not None
+    accounts = before.plot.shares[-1]
+    answered = before.statistic.answered / before.statistic.asked
+    assert answered == pytest.approx(1 - accounts * (1 - 1 / 16), abs=0.01)
+    assert accounts / 16 / answered == pytest.approx(0.02, abs=1e-3)
+    ranks = [lying_scores(one)["promoted_rank"] for one in (before, after)]
+    assert ranks[0] < ranks[1]
+
+
+def test_no_mechanism_goes_beyond_the_universal_limit() -> None:
+    """What one liar moves is at least an honest answer's distance over the limit's odds; sign sensing comes near."""
+    for design in ("sign", "maxsense", "multi-maxsense", "set", "subset", "oue", "olh", "grr"):
+        scenario = Scenario(design=design, items=100, rated=10, users=1000).complete()
+        sway = sway_of(scenario)
+        assert sway is not None
+        assert sway.tipping(1) <= universal_limit(scenario)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"attack": "promote:3"}, "nobody lies; give --malicious too"),
+        ({"malicious": 0.1, "attack": "promote"}, "say of how many items, promote:10"),
+        ({"malicious": 0.1, "attack": "untargeted:3"}, "takes no number"),
+        ({"malicious": 0.1, "attack": "promote:x"}, "whole number from 1 on"),
+        ({"malicious": 0.1, "attack": "bribe"}, "choose one of input:R"),
+        ({"malicious": 0.1, "attack": "poison-features"}, "item features of two tiers"),
+        ({"malicious": 0.1, "attack": "stall:3"}, "choose --design sign --policy eliminate"),
+        ({"malicious": 0.1, "attack": "grind:3", "design": "oue"}, "no id is better than another for oue"),
+        ({"malicious": 0.1, "attack": "promote:3", "coins_drawn": "before"}, "leave it out"),
+        ({"pool_size": 5}, "pool_size is 5"),
+        ({"assume_malicious": 0.1}, "assume_malicious is 0.1"),
+    ],
+)
+def test_what_no_run_can_do_is_refused(given: dict[str, Any], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        Scenario(**given)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"attack": "promote:300"}, "only 100 items are liked less"),
+        ({"attack": "grind:20", "design": "sign", "coins_drawn": "before"}, "name fewer items"),
+    ],
+)
+def test_wishes_beyond_the_catalogue_or_the_accounts_are_refused(given: dict[str, Any], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        plot_of(populate(Scenario(malicious=0.1, **given)))
