@@ -93,7 +93,7 @@ COMMANDS = (
     ),
     Later(
         "audit",
-        "Attack a mechanism's real releases: epsilon claimed, exact and measured; exit code 2 if more than claimed leaks.",
+        "Attack a mechanism's real releases: epsilon claimed, exact and measured; exit code 2 if more leaks.",
         "scenarios.audit.audit_command:audit",
     ),
     Later(

@@ -87,6 +87,7 @@ for shared in (
     "foreign_bad",
     "foreign_liars",
     "foreign_dishonest",
+    "foreign_leaks",
     "foreign_jobs",
     "own_pages",
     "page_proof",

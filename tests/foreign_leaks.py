@@ -11,7 +11,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from coordinator.protocol.arrays import Bits2, Floats, Words
-from coordinator.protocol.channels import CoinOf, IndependentBits, Likelihood, MatrixChannel, independent_bits, matrix_channel
+from coordinator.protocol.channels import (
+    CoinOf,
+    IndependentBits,
+    Likelihood,
+    MatrixChannel,
+    independent_bits,
+    matrix_channel,
+)
 from coordinator.protocol.own import Catalogue, CoinsBlock, Mechanism, Question, RatingsBlock, Tally
 
 Array = np.ndarray[Any, Any]
@@ -31,7 +38,7 @@ def likes(ratings: RatingsBlock, item: int) -> Array:
 
 
 class Plain(Mechanism):
-    """Randomized response about whether a device likes item 0; ``leaks`` says whether a subclass does what it is for."""
+    """Randomized response about whether a device likes item 0; ``leaks``: whether a subclass does what it is for."""
 
     leaks: bool = True
     bits: ClassVar[int] = 1
@@ -122,7 +129,9 @@ class BitsWithLessNoise(Plain):
 
     def channel(self, question: Question) -> IndependentBits:
         flip = self.flip(question) * (0.95 if self.leaks else 1)
-        return independent_bits(count=4, if_one=1 / 2, if_zero=flip, epsilon=None if self.leaks else question.epsilon, ones=1)
+        return independent_bits(
+            count=4, if_one=1 / 2, if_zero=flip, epsilon=None if self.leaks else question.epsilon, ones=1
+        )
 
     def sketch(self, question: Question, ratings: RatingsBlock, coins: CoinsBlock) -> Array:
         bits = np.zeros((ratings.starts.size - 1, 4), np.uint8)
@@ -237,7 +246,9 @@ class SameNoise(Plain):
     def drawn(self, value: Array, coin: CoinOf, question: Question) -> Bits2:
         flips = below(coin(0), self.flip(question))
         if self.leaks:
-            flips = self.noise.setdefault(value.size, flips) if question.round == 0 else self.noise.get(value.size, flips)
+            flips = (
+                self.noise.setdefault(value.size, flips) if question.round == 0 else self.noise.get(value.size, flips)
+            )
         return self.told(value ^ flips)
 
 

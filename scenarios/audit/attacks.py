@@ -19,7 +19,7 @@ from scenarios.audit.neighbours import PILOTS, Neighbours, comparable, inputs, s
 from scenarios.audit.playing import play
 from scenarios.audit.stated import Asking
 from scenarios.audit.verdict import ROUNDED, Attack, Audit
-from scenarios.conformance.subject import PUBLIC, Rated, Size, Subject, stored
+from scenarios.conformance.subject import PUBLIC, Size, Subject, stored
 
 MOST_HELD = 1 << 24
 """Bits of releases and sketches that are held at once: of long ones there are fewer."""
@@ -37,15 +37,19 @@ class Plan:
     company: bool = False
 
 
-def plans(asking: Asking, queries: tuple[Query, ...], size: Size, coins: np.random.Generator) -> Iterator[Plan]:
+def plans(
+    asking: Asking, queries: tuple[Query, ...], size: Size, *, releases: int, coins: np.random.Generator
+) -> Iterator[Plan]:
     """Yield the attacks; the worst neighbours are looked up in the channel, and others are searched for."""
     first, named = queries[0], asking.subject.public.names_rated
     rows = inputs(size, coins)
     pairs = comparable(rows, names_rated=named)
     worst = stated_worst(asking, first, rows, pairs)
-    found = searched(asking, first, rows, pairs, coins)
+    found = searched(asking, first, rows, pairs, releases=releases, coins=coins)
     rounds = f"in {len(queries)} rounds"
-    yield Plan(name="worst", meaning="the two inputs that the channel tells apart best", neighbours=worst, queries=(first,))
+    yield Plan(
+        name="worst", meaning="the two inputs that the channel tells apart best", neighbours=worst, queries=(first,)
+    )
     yield Plan(
         name="searched",
         meaning="two inputs that were found by search",
@@ -53,7 +57,9 @@ def plans(asking: Asking, queries: tuple[Query, ...], size: Size, coins: np.rand
         queries=(first,),
         fitted=False,
     )
-    yield Plan(name="repeat", meaning="the worst inputs, asked twice the same", neighbours=worst, queries=(first, first))
+    yield Plan(
+        name="repeat", meaning="the worst inputs, asked twice the same", neighbours=worst, queries=(first, first)
+    )
     yield Plan(
         name="company",
         meaning="the worst inputs, beside devices whose inputs are known",
@@ -63,14 +69,18 @@ def plans(asking: Asking, queries: tuple[Query, ...], size: Size, coins: np.rand
     )
     yield Plan(name="rounds", meaning=f"the worst inputs, {rounds}", neighbours=worst, queries=queries)
     yield Plan(
-        name="searched rounds", meaning=f"inputs found by search, {rounds}", neighbours=found, queries=queries, fitted=False
+        name="searched rounds",
+        meaning=f"inputs found by search, {rounds}",
+        neighbours=found,
+        queries=queries,
+        fitted=False,
     )
     for name, meaning, two in _inferences(size, named=named):
         yield Plan(name=name, meaning=f"{meaning}, {rounds}", neighbours=two, queries=queries)
 
 
 def _inferences(size: Size, *, named: bool) -> Iterator[tuple[str, str, Neighbours]]:
-    """Yield what is inferred of one device: whether it rated an item, and how; it likes all others that it rated, or none."""
+    """Yield what is inferred of one device: whether it rated an item, and how; it likes all others, or none."""
     others = [tuple((item, like) for item in range(1, max(2, min(size.rated, size.items)))) for like in (False, True)]
     liked, disliked = ([((0, like), *rest) for rest in others] for like in (True, False))
     pairs = np.array([[0, 2], [1, 3]])
@@ -101,7 +111,7 @@ def audited(subject: Subject, epsilon: Fraction, *, size: Size, releases: int, r
     queries = tuple(subject.query(size, epsilon, round_number=number, public_seed=PUBLIC) for number in range(rounds))
     asking = Asking(subject, queries[0])
     claimed = as_float(queries[0].epsilon) if subject.public.private else None
-    made = list(plans(asking, queries, size, coins))
+    made = list(plans(asking, queries, size, releases=releases, coins=coins))
     told = tuple(_attack(asking, plan, releases, claimed, doubt / len(made), coins) for plan in made)
     rows = [asking.sketch(queries[0], stored([row], [0] * PILOTS, size.items))[0] for row in inputs(size, coins)]
     likelihood = isinstance(asking.channel, Likelihood) and claimed is not None
@@ -120,11 +130,11 @@ def audited(subject: Subject, epsilon: Fraction, *, size: Size, releases: int, r
 def _attack(
     asking: Asking, plan: Plan, releases: int, claimed: float | None, doubt: float, coins: np.random.Generator
 ) -> Attack:
-    width = max(asking.sketch(plan.queries[0], stored([()], [0], plan.queries[0].items))[0].shape[1], plan.queries[0].bits)
-    devices = max(1000, min(releases // len(plan.queries), MOST_HELD // (width * len(plan.queries))))
-    played = play(
-        asking, plan.queries, plan.neighbours, devices, coins, fitted=plan.fitted, company=plan.company
+    width = max(
+        asking.sketch(plan.queries[0], stored([()], [0], plan.queries[0].items))[0].shape[1], plan.queries[0].bits
     )
+    devices = max(1000, min(releases // len(plan.queries), MOST_HELD // (width * len(plan.queries))))
+    played = play(asking, plan.queries, plan.neighbours, devices, coins, fitted=plan.fitted, company=plan.company)
     parts = parts_of(played.victims.size, coins)
     found = best_event(looks(played, parts), played.secret[played.victims], parts, doubt)
     new = len({query.id for query in plan.queries})

@@ -33,13 +33,13 @@ def audit(
     json: Json = None,
     figure: Figure = None,
 ) -> None:
-    """Attack a mechanism's real releases: epsilon claimed, exact and measured; exit code 2 if more than claimed leaks.
+    """Attack a mechanism's real releases: epsilon claimed, exact and measured; exit code 2 if more leaks.
 
     Two inputs that are told apart best are given to devices by a fair coin; what they release, also asked again, beside
     devices whose inputs are known, and over several rounds, is held against what is claimed.
     """
-    from scenarios.audit.audits import all_audits  # noqa: PLC0415 (as in other commands)
-    from scenarios.audit.audits import audit as audit_one  # noqa: PLC0415
+    from scenarios.audit.audits import all_audits
+    from scenarios.audit.audits import audit as audit_one
 
     check_target(json)
     check_figure(figure)

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from coordinator.protocol import second_order_mechanisms
 from coordinator.protocol.budget import Epsilon, parse_epsilon
-from coordinator.protocol.checked import require_whole
+from coordinator.protocol.checked import MOST_ITEMS, require_whole
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.own import Mechanism
 from coordinator.server.mechanisms import found
@@ -16,6 +16,7 @@ from scenarios.audit import attacks, second_order
 from scenarios.audit.verdict import Audit
 from scenarios.conformance.finding import Told, subjects
 from scenarios.conformance.subject import TINY, Size
+from scenarios.conformance.verdicts import Failed
 
 RELEASES, ROUNDS, CONFIDENCE = 1_000_000, 4, 0.999
 FEWEST, MOST = 1000, 1 << 24
@@ -65,7 +66,11 @@ def audit(
         raise InputError("epsilon is inf; an audit holds releases against a finite one")
     require_whole("releases", releases, FEWEST, MOST)
     require_whole("rounds", rounds, 2, 64)
-    size = Size(items=require_whole("items", items, 2), rated=require_whole("rated", rated, 1, items), users=TINY.users)
+    size = Size(
+        items=require_whole("items", items, 2, MOST_ITEMS),
+        rated=require_whole("rated", rated, 1, items),
+        users=TINY.users,
+    )
     if not 0.5 <= confidence < 1:
         raise InputError(f"confidence is {confidence:g}; give a probability from 0.5 to below 1")
     if isinstance(design, str) and design in second_order_mechanisms.found():
@@ -74,9 +79,12 @@ def audit(
         return second_order.audited(design, asked, releases=releases, doubt=1 - confidence)
     subject = subjects(design, settings or {})[0]
     label = subject.label.replace(" helpers=()", "")
-    return attacks.audited(
-        replace(subject, label=label), asked, size=size, releases=releases, rounds=rounds, doubt=1 - confidence
-    )
+    try:
+        return attacks.audited(
+            replace(subject, label=label), asked, size=size, releases=releases, rounds=rounds, doubt=1 - confidence
+        )
+    except Failed as told:
+        raise InputError(f"design {label}: {told}") from None
 
 
 def every_name() -> list[str]:

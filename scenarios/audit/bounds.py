@@ -53,8 +53,8 @@ def at_least(hits: Ints, misses: Ints, plays: int, doubt: float) -> Floats:
     """Return lower bounds of ``log(P(E | a) / P(E | b))`` by Clopper and Pearson (1934) [nats].
 
     Whether the victim holds a or b is a fair coin, so that ``hits`` of the event with a, and ``misses`` of it with b,
-    are counts among all plays whose means have the ratio of the two chances. Where the chances differ from play to play,
-    a count is less spread than a binomial one with the same mean (Hoeffding, 1956), so that the bound holds as well.
+    are counts among all plays whose means have the ratio of the two chances. Where the chances differ from play to
+    play, a count is less spread than a binomial one with its mean (Hoeffding, 1956), so that the bound holds as well.
 
     Parameters
     ----------
@@ -103,8 +103,8 @@ def best_event(scores: Mapping[str, Floats], secret: Bools, parts: Ints, doubt: 
                 event, mine = rather >= cuts[told.argmax()], secret == side
             if right.size and right.max() > surest + MARGIN / 10:
                 surest, guess = float(right.max()), (rather >= cuts[right.argmax()]) == side
-    counts = (np.array([np.count_nonzero(event & measuring & one)]) for one in (mine, ~mine))
-    nats = float(at_least(*counts, measured, doubt)[0])
+    hits, misses = (np.array([np.count_nonzero(event & measuring & one)]) for one in (mine, ~mine))
+    nats = float(at_least(hits, misses, measured, doubt)[0])
     right_share = float((secret == guess)[measuring].mean()) if measured else 0.5
     return Found(nats=max(nats, 0.0), by=by, plays=measured, right=right_share)
 
@@ -114,7 +114,9 @@ def _cuts(scores: Floats) -> Floats:
     values = np.unique(scores)
     if values.size <= CUTS:
         return values
-    ranks = np.unique(np.concatenate([np.geomspace(1, scores.size, CUTS), np.linspace(1, scores.size, CUTS)]).astype(int))
+    ranks = np.unique(
+        np.concatenate([np.geomspace(1, scores.size, CUTS), np.linspace(1, scores.size, CUTS)]).astype(int)
+    )
     told: Floats = np.unique(np.sort(scores)[-ranks])
     return told
 
@@ -131,4 +133,3 @@ def ordered(keys: Ints, secret: Bools, parts: Ints) -> Floats:
     told[ours + theirs < FEWEST] = 0.0
     found: Floats = told[place]
     return found
-

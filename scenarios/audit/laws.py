@@ -28,7 +28,9 @@ def keys_of(columns: Sketches) -> Ints:
     """Return a number for each row of an array that is the same for equal rows, int64, shape (rows,)."""
     told = np.zeros(len(columns), np.uint64)
     for column in columns.T:
-        told = (told * np.uint64(0x9E3779B97F4A7C15)) ^ (column.astype(np.int64).view(np.uint64) + np.uint64(0x632BE59B))
+        told = (told * np.uint64(0x9E3779B97F4A7C15)) ^ (
+            column.astype(np.int64).view(np.uint64) + np.uint64(0x632BE59B)
+        )
     found: Ints = told.view(np.int64)
     return found
 
@@ -59,7 +61,17 @@ class Laws:
         self._rows: list[Floats] = []
         self._stated: dict[tuple[int, tuple[int, ...]], Floats] = {}
         self.told = self._channel is not None and query.bits <= MOST_BITS
-        self.alike = not isinstance(self._channel, Likelihood)
+        self._alike = None if isinstance(self._channel, Likelihood) else True
+
+    def alike(self, sketches: Sketches) -> bool:
+        """Return whether the law is the same on all devices; of a likelihood, as seen on a few of them."""
+        if self._alike is None:
+            assert isinstance(self._channel, Likelihood)  # others are known to be
+            rows = [
+                [list(self._channel.likelihood(one, public)) for public in self._streams(4)] for one in sketches[:8]
+            ]
+            self._alike = all(row == told[0] for told in rows for row in told)
+        return self._alike
 
     def _streams(self, devices: int) -> Words:
         """Return the public streams of devices from 0 on."""
@@ -84,9 +96,9 @@ class Laws:
 
         Where likelihoods are stated they are gone through for a few devices only.
         """
-        if self.told and not self.alike and len(ours) <= FEW:
+        if self.told and len(ours) <= FEW and not self.alike(ours):
             return self._by_likelihood(ours, theirs)
-        if not (self.told and self.alike):
+        if not (self.told and self.alike(ours)):
             return np.abs(ours.astype(np.int64) - theirs).sum(axis=1).astype(np.float64)
         left, right = self._places(ours), self._places(theirs)
         size = len(self._rows)
@@ -98,7 +110,7 @@ class Laws:
         """Return the stated log-ratio of each device's release given two sketches; 0 where nothing is stated."""
         if not self.told:
             return np.zeros(len(bits))
-        if self.alike:
+        if self.alike(ours):
             told, left, right = patterns_of(bits), self._places(ours), self._places(theirs)
             rows = np.array(self._rows)
             return self._cut(rows[left, told] - rows[right, told])
@@ -134,11 +146,11 @@ class Laws:
         return np.clip(np.round(told, 6), -SURE, SURE)
 
     def likely(self, sketches: Sketches) -> Bits2 | None:
-        """Return the release that is likeliest for each sketch, shape (devices, bits): itself where that is one; or None."""
+        """Return the likeliest release of each sketch, shape (devices, bits): itself where that is one; or None."""
         bits = self._query.bits
         if sketches.shape[1] == bits and sketches.max(initial=0) <= 1:
             return sketches.astype(np.uint8)
-        if not (self.told and self.alike):
+        if not (self.told and self.alike(sketches)):
             return None
         places = self._places(sketches)
         best = np.array([int(np.argmax(row)) for row in self._rows])

@@ -1,6 +1,8 @@
-"""The looks that an attacker takes at what was released: each makes a score of a play, larger where the victim holds a."""
+"""The looks that an attacker takes at releases: each makes a score of a play, larger where the victim holds a."""
 
 from __future__ import annotations
+
+from itertools import pairwise
 
 import numpy as np
 
@@ -84,12 +86,14 @@ def _related(played: Played) -> Ints | None:
         for ours, theirs in noises:
             known = np.where(played.secret[:, None], ours, theirs)[victims + step]
             told += [_differing(ours[victims], known), _differing(theirs[victims], known)]
-    for (one, two), (next_one, next_two) in zip(noises, noises[1:], strict=False):
+    for (one, two), (next_one, next_two) in pairwise(noises):
         told += [_differing(one[victims], next_one[victims]), _differing(two[victims], next_two[victims])]
     return np.stack(told, axis=1) if told else None
 
 
-def _differing(one: np.ndarray[tuple[int, int], np.dtype[np.uint8]], two: np.ndarray[tuple[int, int], np.dtype[np.uint8]]) -> Ints:
+def _differing(
+    one: np.ndarray[tuple[int, int], np.dtype[np.uint8]], two: np.ndarray[tuple[int, int], np.dtype[np.uint8]]
+) -> Ints:
     told: Ints = np.minimum((one ^ two).sum(axis=1, dtype=np.int64), FAR)
     return told
 
@@ -100,7 +104,9 @@ def _chunks(played: Played) -> dict[str, Ints]:
     width = seen.query.bits
     if width <= CHUNK:
         return {}
-    starts = sorted({*range(0, width, CHUNK)} - {*range(CHUNK * MOST_CHUNKS // 2, width - CHUNK * MOST_CHUNKS // 2, CHUNK)})
+    starts = sorted(
+        {*range(0, width, CHUNK)} - {*range(CHUNK * MOST_CHUNKS // 2, width - CHUNK * MOST_CHUNKS // 2, CHUNK)}
+    )
     pair = played.pair[victims]
     return {
         f"bits {first} to {min(first + CHUNK, width) - 1}": np.stack(

@@ -1,9 +1,10 @@
-"""Which two inputs an attack tells apart: the two that the channel tells apart best, and two that are found by search."""
+"""Which two inputs an attack tells apart: those that the channel tells apart best, and those found by search."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import combinations
+from math import comb
 from typing import NamedTuple
 
 import numpy as np
@@ -18,12 +19,12 @@ PILOTS = 48
 """Devices whose sketches of every input are compared."""
 MOST_PAIRS = 4
 """Pairs of inputs that one attack uses; a device's own pair depends on its public coins."""
-ENUMERATED = 6
-"""Items of a catalogue of which every input is tried."""
+ENUMERATED = 250
+"""Inputs of a catalogue up to which every one is tried."""
 DRAWN = 40
 """Inputs of a larger catalogue that are drawn, beside plain ones."""
 SEARCHED = 1 << 18
-"""Releases that a search looks at."""
+"""Releases that a search looks at, at most."""
 CHUNK = 8
 """Bits of a long release that a search looks at together."""
 
@@ -36,8 +37,8 @@ class Neighbours(NamedTuple):
 
 
 def inputs(size: Size, coins: np.random.Generator) -> list[Rated]:
-    """Return what a device may have rated: everything in a tiny catalogue, else plain inputs and some that are drawn."""
-    if size.items <= ENUMERATED:
+    """Return what a device may have rated: everything in a tiny catalogue, else plain inputs and drawn ones."""
+    if sum(comb(size.items, many) << many for many in range(size.rated + 1)) <= ENUMERATED:
         return list(every_rating(size))
     whole = range(min(size.rated, size.items))
     plain: list[Rated] = [(), *(tuple((item, like) for item in whole) for like in (True, False))]
@@ -76,9 +77,11 @@ def stated_worst(asking: Asking, query: Query, rows: list[Rated], pairs: Ints) -
     return _kept(rows, pairs[chosen])
 
 
-def searched(asking: Asking, query: Query, rows: list[Rated], pairs: Ints, coins: np.random.Generator) -> Neighbours:
+def searched(
+    asking: Asking, query: Query, rows: list[Rated], pairs: Ints, *, releases: int, coins: np.random.Generator
+) -> Neighbours:
     """Return the pairs of inputs whose releases differ most, whatever the channel states, in releases of their own."""
-    devices = min(SEARCHED, max(len(rows) * 500, (1 << 24) // query.bits))
+    devices = min(SEARCHED, releases, (1 << 24) // query.bits)
     own = coins.integers(len(rows), size=devices)
     (answers,) = asking.answers([query], stored(rows, own, query.items))
     least = np.full(len(pairs), -np.inf)

@@ -1,4 +1,4 @@
-"""One attack: devices hold one of two inputs by a fair coin, are asked, and the attacker looks at all that leaves them."""
+"""One attack: devices hold one of two inputs by a fair coin, are asked, and the attacker looks at what leaves them."""
 
 from __future__ import annotations
 
@@ -104,7 +104,9 @@ def play(
     """
     secret = coins.random(devices) < 0.5
     rows, pairs = neighbours
-    first = {row: asking.sketch(queries[0], stored([rows[row]], np.zeros(devices), queries[0].items)) for row in _used(pairs)}
+    first = {
+        row: asking.sketch(queries[0], stored([rows[row]], np.zeros(devices), queries[0].items)) for row in _used(pairs)
+    }
     pair, able = coins.integers(len(pairs), size=devices), np.ones(devices, np.bool_)
     if fitted:
         laws = Laws(asking, queries[0])  # of a likelihood it says in which pairs sketches differ

@@ -93,8 +93,16 @@ def audited(mechanism: str, epsilon: Fraction, *, releases: int, doubt: float) -
             times = ITEMS if whole and len(parts) > 1 else 1
             claimed = None if told is None else times * as_float(told)
             attacks.append(
-                Attack(name=name, meaning=words, times=times, claimed=claimed, measured=found.nats, right=found.right,
-                       plays=found.plays, by=found.by)
+                Attack(
+                    name=name,
+                    meaning=words,
+                    times=times,
+                    claimed=claimed,
+                    measured=found.nats,
+                    right=found.right,
+                    plays=found.plays,
+                    by=found.by,
+                )
             )
     return Audit(
         design=mechanism,
@@ -128,7 +136,11 @@ class Shown(NamedTuple):
 
 
 def _shown(
-    query: SecondOrderQuery, features: ItemFeatures, pair: tuple[Floats, Floats], devices: int, coins: np.random.Generator
+    query: SecondOrderQuery,
+    features: ItemFeatures,
+    pair: tuple[Floats, Floats],
+    devices: int,
+    coins: np.random.Generator,
 ) -> Shown:
     """Let private devices answer that each hold one of two inputs by a fair coin."""
     secret = coins.random(devices) < 0.5

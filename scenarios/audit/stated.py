@@ -1,4 +1,4 @@
-"""What a mechanism states of one query: the epsilon that it claims, its exact channel, and how it is asked for releases."""
+"""What a mechanism states of one query, its exact channel, and how it is asked for releases."""
 
 from __future__ import annotations
 
@@ -94,7 +94,9 @@ class Asking:
         """Return the channel of another query."""
         return None if self.channel is None else Asking(self.subject, query).channel
 
-    def sketch(self, query: Query, ratings: StoredRatings) -> tuple[np.ndarray[tuple[int, int], np.dtype[np.integer]], Bools]:
+    def sketch(
+        self, query: Query, ratings: StoredRatings
+    ) -> tuple[np.ndarray[tuple[int, int], np.dtype[np.integer]], Bools]:
         """Return what devices have to say, shape (devices, k), and which of them can answer."""
         told = self._device.sketch(query, ratings, coins_of(query, 0, ratings.users))
         able = np.ones(ratings.users, np.bool_) if told.able is None else told.able.astype(np.bool_)
@@ -109,7 +111,9 @@ class Asking:
         devices, told = cohort(ratings, 0, ratings.users), []
         for query in queries:
             release = devices.answer(query, 0, ratings.users)
-            told.append(Answers(bits=release.unpacked(), answered=release.answered_mask(), pairs=release.public_pairs()))
+            told.append(
+                Answers(bits=release.unpacked(), answered=release.answered_mask(), pairs=release.public_pairs())
+            )
         return told
 
     def _past_refusal(self, query: Query, ratings: StoredRatings) -> Answers:

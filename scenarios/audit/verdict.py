@@ -101,10 +101,11 @@ class Audit:
         told = [self.refused] if self.refused else []
         if self.exact is not None and self.exact > self.claimed + self.dust:
             told.append(f"exact epsilon {self.exact:.9g} is above the claimed {self.claimed:.9g}")
-        for one in self.attacks:
-            if one.claimed is not None and one.measured > one.claimed:
-                told.append(f"attack {one.name} measured at least {one.measured:.4g}, claimed are {one.claimed:.9g}")
-        return told
+        return told + [
+            f"attack {one.name} measured at least {one.measured:.4g}, claimed are {one.claimed:.9g}"
+            for one in self.attacks
+            if one.claimed is not None and one.measured > one.claimed
+        ]
 
     @property
     def held(self) -> bool:
