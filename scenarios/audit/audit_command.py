@@ -8,9 +8,11 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from scenarios.app.flags import Figure, Json
 from scenarios.audit.verdict import Audit
 from scenarios.conformance.check_command import named
 from scenarios.given.endings import BAD_INPUT
+from scenarios.pictures.writing import check_figure, deliver_figure
 from scenarios.report.records import STDOUT, check_target, deliver
 from scenarios.report.tables import percent, printed, remark, show_table
 
@@ -28,7 +30,8 @@ def audit(
     items: Annotated[int, typer.Option(help="Items of the catalogue.")] = 5,
     rated: Annotated[int, typer.Option(help="Items that a device rated at most.")] = 3,
     confidence: Annotated[float, typer.Option(help="Probability that all lower bounds hold.")] = 0.999,
-    json: Annotated[str | None, typer.Option(help="File for the JSON result, or - for standard output.")] = None,
+    json: Json = None,
+    figure: Figure = None,
 ) -> None:
     """Attack a mechanism's real releases: epsilon claimed, exact and measured; exit code 2 if more leaks.
 
@@ -39,6 +42,7 @@ def audit(
     from scenarios.audit.audits import audit as audit_one
 
     check_target(json)
+    check_figure(figure)
     told = named(setting or [])
 
     def made(name: str) -> Audit:
@@ -56,7 +60,9 @@ def audit(
     found = list(all_audits(made)) if design is None else [made(design)]
     held = all(one.held for one in found)
     every = {"held": held, "audits": [one.as_json() for one in found]}
-    deliver(json, every if design is None else found[0].as_json())
+    record = every if design is None else found[0].as_json()
+    deliver(json, record)
+    deliver_figure(figure, "audit", record)
     if json != STDOUT:
         show(printed(), found) if design is None else show_one(printed(), found[0])
     if not held:

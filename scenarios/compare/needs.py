@@ -15,7 +15,6 @@ from coordinator.protocol.budget import Epsilon, as_json, parse_epsilon
 from coordinator.protocol.errors import InputError
 from coordinator.server.mechanisms.set import LikedSet
 from coordinator.server.mechanisms.subset import subset_rates
-from scenarios.compare.features import read_features
 from scenarios.compare.forecast import ROWS, Forecast, Reach
 from scenarios.compare.laws import mean_of_likers
 from scenarios.compare.rows.local import Local
@@ -23,6 +22,7 @@ from scenarios.compare.scoring import TOP
 from scenarios.compare.settings import Comparison
 from scenarios.compare.splitting import Fold
 from scenarios.compare.worlds import table_of
+from scenarios.data.item_files import read_told
 
 SPLITS = 5
 EPSILONS = ("1", "2", "4")
@@ -86,7 +86,7 @@ def needs_or_why(wanted: Comparison, **asked: Any) -> tuple[list[dict[str, Any]]
     """Return `needs`, or why a file that can be read has none."""
     table = table_of(wanted)
     if wanted.features is not None:
-        read_features(wanted.features, table.item_labels)
+        read_told(wanted.features, table.item_labels)
     try:
         return needs(wanted, **asked), None
     except InputError as error:

@@ -93,7 +93,7 @@ def draw_worth(result: Mapping[str, Any], points: pd.DataFrame, figure: Figure) 
         if not here.empty:
             lines(axes, here, style)
             axes.set_xscale("log")
-        axes.set_ylim(0, 1.06 * points["y"].max())
+        axes.set_ylim(0, 1.06 * min(points["high"].max(), 1.5 * points["y"].max()))
         told = f"epsilon {epsilon.removesuffix('.0')}{' nats' * (epsilon != 'inf')}" if epsilon else "no privacy"
         finished(axes, told, xlabel="people who contribute; in two tiers, publicly", ylabel="NDCG at 10")
     named = {f"no privacy{str(one['label']).removeprefix('none')}": one["y"] for _, one in levels.iterrows()}

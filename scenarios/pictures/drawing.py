@@ -192,8 +192,7 @@ def legend(figure: Figure) -> None:
     """Explain everything that is named in any panel, once, below all of them; the figure grows by that."""
     named = [pair for axes in figure.axes for pair in zip(*axes.get_legend_handles_labels(), strict=True)]
     handles = {label: handle for handle, label in reversed(named)}
-    if handles:
-        labels = list(reversed(handles))
+    if labels := list(dict.fromkeys(label for _, label in named)):
         widest = _HANDLE + _LETTER * max(map(len, labels))
         columns = max(1, min(len(labels), int(72 * figure.get_figwidth() / widest)))
         figure.legend([handles[one] for one in labels], labels, loc="outside lower center", ncols=columns)

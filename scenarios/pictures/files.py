@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from scenarios.pictures.drawing import finished, legend, panels, ticks
+from scenarios.pictures.drawing import POINTS, finished, legend, lines, panels, ticks
 from scenarios.pictures.picture import Picture
 from scenarios.pictures.style import look
 
@@ -19,33 +19,32 @@ _SPREAD = {"ratings_per_user": "ratings of a user", "ratings_per_item": "ratings
 
 def pictures(record: Mapping[str, Any], tables: Mapping[str, pd.DataFrame]) -> Iterator[Picture]:  # noqa: ARG001 (as others)
     """Yield the pictures of what `blindrec data --json` prints."""
-    if record.get("worth"):
-        alt = "People like those of the file who are needed, against epsilon, beside those that the file has."
-        yield Picture("worth", "What recommendations take", alt, partial(draw_worth, record))
+    yield from worth_of(record)
     alt = "Least, quartiles and most ratings of a user and of an item, on a logarithmic axis."
     yield Picture("ratings", "How ratings are spread", alt, partial(draw_spread, record))
 
 
-def draw_worth(record: Mapping[str, Any], figure: Figure) -> None:
-    """Draw the recipe that `blindrec data` ends with; see `scenarios.compare.needs.needs`."""
+def worth_of(record: Mapping[str, Any]) -> Iterator[Picture]:
+    """Yield what recommendations take, where a record of a file says it, `blindrec data`'s or `plan`'s."""
+    if any(row["people"] and row["epsilon"] != "inf" for row in record.get("worth") or ()):
+        alt = "People like those of the file who are needed, with intervals, against epsilon; beside those there are."
+        yield Picture("worth", "What recommendations take", alt, partial(draw_worth, record["worth"]))
+
+
+def draw_worth(worth: Sequence[Mapping[str, Any]], figure: Figure) -> None:
+    """Draw the people that private advice takes, a line for each kind; see `scenarios.compare.needs.needs`."""
     (axes,) = panels(figure, 1)
-    rows = pd.DataFrame(record["worth"]).assign(epsilon=lambda table: table["epsilon"].astype(float))
-    low, high = (rows[name].to_numpy(np.float64) for name in ("people_low", "people_high"))
-    axes.fill_between(
-        rows["epsilon"], low, high, color=look(0)["color"], alpha=0.15, linewidth=0, label="where measured numbers lie"
-    )
-    axes.plot(rows["epsilon"], rows["people"], **look(0), label="set: 95 % of plain popularity")
-    axes.plot(
-        rows["epsilon"],
-        rows["people_for_pairs"].astype(float),
-        **look(1),
-        linestyle="--",
-        label="pairs: begin to beat it",
-    )
-    axes.axhline(rows["people_here"].iloc[0], color="black", linewidth=1, linestyle=":", label="people in this file")
+    rows = pd.DataFrame(worth)
+    names = {"x": "epsilon", "y": "people", "low": "people_low", "high": "people_high"}
+    points = pd.DataFrame({name: rows[column].astype(float) for name, column in names.items()})
+    points["label"] = rows["mechanism"] + rows["features"].map({True: " + features", False: ""})
+    points = points[np.isfinite(points["x"]) & points["y"].notna()].assign(kind="")
+    labels = list(dict.fromkeys(points["label"]))
     axes.set_yscale("log")
-    ticks(axes, rows["epsilon"])
-    title = f"{record['users']:,} users, {record['items']:,} items: formulas, before anything is run"
+    lines(axes, points, lambda _, label: {**POINTS, **look(labels.index(label)), "label": label})
+    axes.axhline(rows["users_here"].iloc[0], color="black", linewidth=1, linestyle=":", label="people there are")
+    ticks(axes, points["x"])
+    title = f"until advice is worth {worth[0]['worth']:.3g} of plain popularity, forecast"
     finished(axes, title, xlabel="epsilon [nats]", ylabel="people who contribute")
     legend(figure)
 

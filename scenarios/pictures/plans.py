@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 
+from scenarios.pictures.files import worth_of
 from scenarios.pictures.picture import Picture
 from scenarios.pictures.rows import (
     BESIDE,
@@ -42,6 +43,7 @@ def pictures(record: Mapping[str, Any], tables: Mapping[str, pd.DataFrame]) -> I
         marks, alt = [Mark("no design at all", "", math.nan)], "Nothing: no design reaches what was asked for."
     draw = partial(draw_rows, marks=marks, title=title, words=words, logarithmic=True, line=line)
     yield Picture("needs", "What each design needs", alt, draw)
+    yield from worth_of(record)
 
 
 def marks_of(plan: Mapping[str, Any], of: str) -> list[Mark]:

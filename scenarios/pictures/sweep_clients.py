@@ -12,7 +12,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from coordinator.server.online.recommenders import compared_in, recommender_of
-from scenarios.pictures.drawing import broad, covering, finished, legend, panels
+from scenarios.pictures.drawing import finished, legend, panels
 from scenarios.pictures.picture import Picture
 from scenarios.pictures.sweep_online import look_of
 
@@ -69,7 +69,7 @@ def draw_clients(summary: Mapping[str, Any], points: pd.DataFrame, figure: Figur
     left.set_yticks([-float(place) for place in range(len(names))], names)
     told = f"{summary['distinct_clients']} clients, paired, 95 % intervals"
     finished(left, told, xlabel="loss less random's expected loss [% of rounds]")
-    covered = covering(lines, "kind", "recommender", "x")
+    drawn = list(dict.fromkeys(lines["recommender"]))
     for right in others:
         for (name, kind), line in lines.groupby(["recommender", "kind"], sort=False):
             told = f"{name}, {'epsilon as proved' if kind == 'proved' else 'exact loss in the run'}"
@@ -78,7 +78,7 @@ def draw_clients(summary: Mapping[str, Any], points: pd.DataFrame, figure: Figur
                 "drawstyle": "steps-post",
                 "markevery": [-1],
             }
-            how |= broad(1.3, covered[str(kind), str(name)])
+            how["linewidth"] = 1.3 + 1.3 * (len(drawn) - 1 - drawn.index(name))  # is seen below those that cover it
             right.plot(line["x"], line["y"], **how, **look_of(str(name)), label=told)
         right.set_xscale("log")
         finished(right, "", xlabel="privacy loss [nats]", ylabel="share of clients with at most that")

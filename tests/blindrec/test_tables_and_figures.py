@@ -75,7 +75,7 @@ def test_a_file_has_a_result_without_accuracy(tmp_path: Path) -> None:
 def test_a_plan_is_drawn_on_a_log_axis() -> None:
     found = blindrec.plan(items=24, rated=6, epsilon=2)
     axes, table = found.plot(), found.frame()
-    points = [float(line.get_xdata()[0]) for line in axes.get_lines() if line.get_marker() != "None"]
+    points = [float(np.asarray(line.get_xdata())[0]) for line in axes.get_lines() if line.get_marker() != "None"]
     assert points == table["users"].dropna().tolist()
     assert (axes.get_xscale(), axes.get_xlabel()) == ("log", "users needed")
     assert table["epsilon"].dtype == float

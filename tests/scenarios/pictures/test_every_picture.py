@@ -61,6 +61,17 @@ def subjects() -> Iterator[tuple[str, str, dict[str, Any], dict[str, pd.DataFram
         case = golden()[name]
         family = case["command"].split()[0]
         yield name, family, case["result"], tables_of(case)
+    people = ("people", "people_low", "people_high")
+    worth = [
+        {"epsilon": epsilon, "mechanism": name, "features": features, "worth": 0.95, "users_here": 610}
+        | dict(
+            zip(people, (1e6 / epsilon, 5e5 / epsilon, 3e6 / epsilon) if name == "set" else (None,) * 3, strict=True)
+        )
+        for epsilon in (0.5, 1.0, 4.0)
+        for name in ("set", "pairs")
+        for features in (False, True)
+    ]
+    yield "data, worth", "data", {**golden()["data"]["result"], "worth": worth}, {}
     for row in AUDIT:
         yield "audit of one", "audit", row, {}
     yield "audit of all", "audit", {"audits": AUDIT}, {}

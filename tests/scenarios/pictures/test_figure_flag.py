@@ -18,7 +18,7 @@ from scenarios.pictures.picture import Picture
 
 HERE = "--backend inprocess --workers 1"
 RUN = f"run --items 12 --rated 4 --users 200 {HERE}"
-GRID = 'sweep = "results"\nexperiment = "run"\nseeds = 2\nbase = { rated = 4, users = 100 }\ngrid = [{ items = [8, 12] }]\n'
+GRID = 'sweep = "results"\nexperiment = "run"\nseeds = 2\nbase = {rated = 4, users = 99}\ngrid = [{items = [8, 12]}]\n'
 COMMANDS = {
     "run": RUN,
     "online": f"online --rounds 20 --voters 16 --peers 2 {HERE}",
@@ -27,10 +27,11 @@ COMMANDS = {
     "bounds": "bounds --items 100 --rated 5",
     "plan": "plan --items 24 --rated 6 --epsilon 2",
     "compare": f"compare ratings.csv --trust-models none --mechanisms popularity,chance --seeds 1 {HERE}",
+    "audit": "audit --design sign --releases 20000 --rounds 2",
     "adversary": "adversary theorem-6 --rounds 60 --voters 16 --repeat 2",
     "sweep": f"sweep grid.toml --out swept {HERE}",
 }
-WITHOUT = {"check", "submit", "status", "stop"}
+WITHOUT = {"check", "submit", "status", "watch", "fetch", "stop"}
 """Verdicts, and jobs, whose commands draw there."""
 
 

@@ -72,6 +72,9 @@ def test_data_on_the_cluster_is_named_for_the_job_to_look_for() -> None:
 def test_a_folder_that_would_be_deleted_is_refused() -> None:
     with pytest.raises(InputError, match=r"^out is runs/first, a folder beside the job's copy .* absolute path"):
         check("run", "--out", "runs/first")
+    with pytest.raises(InputError, match=r"^figure is items\.svg, a file beside the job's copy .* absolute path"):
+        check("run", "--figure", "items.svg")
+    assert check("run", "--figure", "/data/items.svg").arguments[-1] == "/data/items.svg"
 
 
 @pytest.mark.parametrize("words", [(), ("frob",), ("submit", "run"), ("stop", "id"), ("sweep",)])
