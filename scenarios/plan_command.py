@@ -93,32 +93,28 @@ def plan(
         **{**world, "columns": three_columns(world["columns"])},
     )
     made, result = planned(asked)
-    console = Console()
+    console = Console(quiet=json == STDOUT)
+    if ratings is not None:
+        show_needs(console, result["worth"], result["worth_not"])
+        console.print("\nand for a block model of the file's shape, to which it says nothing about lists:")
+    show_plan(console, made, f"blindrec plan: {made.target.words}", result["not_for"])
     if malicious is not None:
         result["withstanding"] = withstanding(made, malicious, asked.own)
-    if json != STDOUT:
-        if ratings is not None:
-            show_needs(console, result["worth"], result["worth_not"])
-            console.print("\nand for a block model of the file's shape, to which it says nothing about lists:")
-        show_plan(console, made, f"blindrec plan: {made.target.words}", result["not_for"])
-    if json != STDOUT and malicious is not None:
         show_withstanding(console, result["withstanding"])
     if made.recommended is not None and made.best is not None and (cost or check):
         spent, needed = parse_epsilon(made.best["epsilon"]), made.best["users"]
         if cost:
             result["cost"] = measure_cost(made.recommended.at(spent), needed).as_json()
+            show_cost(console, result["cost"])
         if check:
             if needed > MOST_SIMULATED:
                 raise InputError(f"users is {needed} for the check; at most {MOST_SIMULATED} can be simulated")
             checked = made.recommended.at(spent, users=needed, seed=seed or 0)
             with open_session(backend, address=address, workers=workers) as session:
                 result["check"] = check_plan(checked, session, repeat=repeat, console=log.console())
+            show_check(console, result["check"])
     deliver(json, result)
     deliver_figure(figure, "plan", result)
-    if json != STDOUT and "cost" in result:
-        show_cost(console, result["cost"])
-    if json != STDOUT and "check" in result:
-        show_check(console, result["check"])
 
 
 def _own(design: str | None, setting: Sequence[str]) -> dict[str, Any] | None:

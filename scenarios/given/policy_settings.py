@@ -86,6 +86,11 @@ class PolicySettings(ExperimentScenario):
             )
         if self.policy == GROUPS and decoder == POSTERIOR:
             raise InputError(f"decoder is {decoder!r}, which needs one question for all; policy {GROUPS} asks several")
+        self._check_against_liars(half, decoder)
+        if self.policy in ("eliminate", "item-by-item") and decoder != POSTERIOR:
+            raise InputError(f"decoder is {decoder!r}; policy {self.policy} needs posterior, leave it out")
+
+    def _check_against_liars(self, half: ServerHalf, decoder: str) -> None:
         if self.pool_size is not None and (self.policy not in ("fixed", "eliminate") or decoder != POSTERIOR):
             raise InputError(
                 f"pool_size is {self.pool_size}, which is about decoder posterior and policies fixed and eliminate; "
@@ -96,5 +101,3 @@ class PolicySettings(ExperimentScenario):
                 f"assume_malicious is {self.assume_malicious:g}, which is about sign sensing with policy eliminate; "
                 f"the run is of {half.name} with {self.policy}"
             )
-        if self.policy in ("eliminate", "item-by-item") and decoder != POSTERIOR:
-            raise InputError(f"decoder is {decoder!r}; policy {self.policy} needs posterior, leave it out")

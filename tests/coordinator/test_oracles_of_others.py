@@ -1,4 +1,4 @@
-"""Exact channels and composition beside OpenDP's, which is in the extra `check`, and dp-accounting's, installed apart."""
+"""Exact channels and composition beside OpenDP's, in the extra `check`, and dp-accounting's, installed apart."""
 
 from __future__ import annotations
 
