@@ -12,6 +12,7 @@ from coordinator.protocol.public_half import LOCAL
 from coordinator.server.mechanisms import found as halves
 from coordinator.server.server_half import TRUST_LOCAL
 from scenarios.compare.rows.curator import Paired
+from scenarios.compare.summary import RESAMPLED_NOTE
 from scenarios.pages.belief import each
 from scenarios.pages.grids import Grid, grid_of, lines_of, words
 from scenarios.pages.promise import Promise, kind_of, merged, trusted
@@ -59,11 +60,12 @@ def told_of_comparison(subject: Subject) -> Told:
         "min_ratings",
         "public_constants",
     )
-    remarks = record.get("remarks")
-    told = "{}: {} people and {} items, each mechanism on the same split."
+    noted = [told.get(place) for place in range(len(told.value))] if (told := record.get("remarks")) else []
+    remarks = [one for one in noted if one]
+    said = "{}: {} people and {} items, each mechanism on the same split."
     return Told(
         headline=[
-            Markup(told).format(*(shown(record.get(key)) for key in keys[:3])),
+            Markup(said).format(*(shown(record.get(key)) for key in keys[:3])),
             Markup("Best with an epsilon: {}; plain popularity, which knows all ratings: {}.").format(
                 _advice(best), _advice(plain, name=False)
             ),
@@ -80,7 +82,8 @@ def told_of_comparison(subject: Subject) -> Told:
             *_present(grid_of("People for a share of plain popularity's NDCG, interpolated", needed)),
             *(_panel(panel) if panel else ()),
         ],
-        warnings=[shown(one) for place in range(9) if remarks and (one := remarks.get(place))],
+        warnings=[shown(one) for one in remarks if one.value == RESAMPLED_NOTE],
+        remarks=[shown(one) for one in remarks if one.value != RESAMPLED_NOTE],
     )
 
 
@@ -183,7 +186,8 @@ def _advice(row: Traced | None, *, name: bool = True) -> Markup:
     features = " with features" if row.value["features"] else ""
     epsilon = Markup(" at epsilon {}").format(shown(one)) if (one := row.get("epsilon")) else ""
     whom = Markup(" by {} people").format(shown(row.get("users"), whole))
-    return Markup("{}{}{}{}: {}").format(shown(row.get("mechanism")), features, epsilon, whom, ndcg)
+    mechanism = Markup("{}, {}").format(shown(row.get("trust_model")), shown(row.get("mechanism")))
+    return Markup("{}{}{}{}: {}").format(mechanism, features, epsilon, whom, ndcg)
 
 
 def _range(rows: Sequence[Traced], key: str) -> Markup:
