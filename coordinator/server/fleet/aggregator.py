@@ -19,6 +19,11 @@ CPUS = 0.5
 """CPUs that Ray reserves for an aggregator; each block takes a worker's time on the devices' side and here."""
 
 
+def alone(workers: int) -> bool:
+    """Return whether the coordinator adds releases up itself, because a process more would cost more than it saves."""
+    return workers == 1
+
+
 class Aggregator:
     """Adds releases up and keeps nothing, so that Ray may repeat a call after a crash.
 
