@@ -1,4 +1,4 @@
-"""Exact channels and composition beside those of OpenDP, in the extra `check`, and dp-accounting, installed apart."""
+"""Exact channels and composition beside those of OpenDP (extra `check`) and of dp-accounting, installed apart."""
 
 from __future__ import annotations
 
