@@ -16,6 +16,8 @@ from scenarios.pictures.writing import check_figure, deliver_figure
 from scenarios.report.records import STDOUT, check_target, deliver
 from scenarios.report.tables import percent, printed, remark, show_table
 
+NATS = "epsilon in nats of one release"
+
 
 def audit(
     design: Annotated[
@@ -29,7 +31,7 @@ def audit(
     rounds: Annotated[int, typer.Option(help="Queries that the attacks over several rounds look at.")] = 4,
     items: Annotated[int, typer.Option(help="Items of the catalogue.")] = 5,
     rated: Annotated[int, typer.Option(help="Items that a device rated at most.")] = 3,
-    confidence: Annotated[float, typer.Option(help="Probability that all lower bounds hold.")] = 0.999,
+    confidence: Annotated[float, typer.Option(help="Probability that all lower bounds of a mechanism hold.")] = 0.999,
     json: Json = None,
     figure: Figure = None,
 ) -> None:
@@ -90,24 +92,22 @@ def show(console: Console, found: list[Audit]) -> None:
         for one in found
     ]
     columns = ["mechanism", "claimed", "exact", "measured, at least", "by attack", "held"]
-    show_table(console, columns, rows, title=_title(found[0]), words=["mechanism", "by attack", "held"])
+    title = f"{NATS}, bounds of each mechanism hold together with probability {found[0].confidence:g}"
+    show_table(console, columns, rows, title=title, words=["mechanism", "by attack", "held"])
     remark(console, *(f"{one.design}: {line}" for one in found for line in one.failures))
 
 
 def show_one(console: Console, found: Audit) -> None:
     """Print one audit: the three epsilons, and a row for each attack."""
     title = f"{found.design}: claimed {nats(found.claimed)}, exact {nats(found.exact)}, measured {nats(found.measured)}"
+    title += f"; {NATS}, bounds hold together with probability {found.confidence:g}"
     rows = [
         [one.name, one.meaning, nats(one.claimed), nats(one.measured), percent(one.right), _most(one.right_at_most)]
         for one in found.attacks
     ]
     columns = ["attack", "what is told apart", "claimed", "measured, at least", "guessed right", "at most"]
-    show_table(console, columns, rows, title=f"{title}; {_title(found)}", words=["attack", "what is told apart"])
+    show_table(console, columns, rows, title=title, words=["attack", "what is told apart"])
     remark(console, f"promised: {found.guarantee}", *(found.failures or ["nothing contradicts the claim"]))
-
-
-def _title(found: Audit) -> str:
-    return f"epsilon in nats of one release, bounds hold together with probability {found.confidence:g}"
 
 
 def _strongest(found: Audit) -> str:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from coordinator.protocol.arrays import Floats, Ints
+from coordinator.protocol.coins import derive
 from coordinator.protocol.messages import Query
 from scenarios.audit.laws import Laws, patterns_of
 from scenarios.audit.stated import Asking
@@ -25,6 +26,8 @@ DRAWN = 40
 """Inputs of a larger catalogue that are drawn, beside plain ones."""
 SEARCHED = 1 << 18
 """Releases that a search looks at, at most."""
+SEARCHING = derive(0, "devices that are searched")
+"""The secret of these devices: their noise is not that of the devices on which an attack is measured."""
 CHUNK = 8
 """Bits of a long release that a search looks at together."""
 
@@ -83,7 +86,7 @@ def searched(
     """Return the pairs of inputs whose releases differ most, whatever the channel states, in releases of their own."""
     devices = min(SEARCHED, releases, (1 << 24) // query.bits)
     own = coins.integers(len(rows), size=devices)
-    (answers,) = asking.answers([query], stored(rows, own, query.items))
+    (answers,) = asking.answers([query], stored(rows, own, query.items), SEARCHING)
     least = np.full(len(pairs), -np.inf)
     for first in range(0, query.bits, CHUNK):
         seen = patterns_of(answers.bits[:, first : first + CHUNK]) + (1 << CHUNK) * ~answers.answered

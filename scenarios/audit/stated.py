@@ -16,7 +16,7 @@ from coordinator.protocol.guarding import guarded
 from coordinator.protocol.messages import Query
 from coordinator.protocol.own import MechanismError, OwnChannel, Question
 from scenarios.conformance.enumerating import AnyChannel
-from scenarios.conformance.subject import Subject, cohort, coins_of
+from scenarios.conformance.subject import SECRET, Subject, cohort, coins_of
 
 Sketches: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 """Whole numbers, a row for each device."""
@@ -106,11 +106,14 @@ class Asking:
         sketches: Sketches = told.private.reshape(ratings.users, -1)
         return sketches, able
 
-    def answers(self, queries: list[Query], ratings: StoredRatings) -> list[Answers]:
-        """Return what devices let out when they are asked these queries in turn; each says what it says in a run."""
+    def answers(self, queries: list[Query], ratings: StoredRatings, secret: bytes = SECRET) -> list[Answers]:
+        """Return what devices let out when they are asked these queries in turn; each says what it says in a run.
+
+        With another ``secret`` they draw other noise: what is chosen by some releases is measured on others.
+        """
         if self.refusal:
-            return [self._past_refusal(query, ratings) for query in queries]
-        devices, told = cohort(ratings, 0, ratings.users), []
+            return [self._past_refusal(query, ratings, secret) for query in queries]
+        devices, told = cohort(ratings, 0, ratings.users, secret=secret), []
         for query in queries:
             release = devices.answer(query, 0, ratings.users)
             told.append(
@@ -118,8 +121,8 @@ class Asking:
             )
         return told
 
-    def _past_refusal(self, query: Query, ratings: StoredRatings) -> Answers:
-        coins = coins_of(query, 0, ratings.users)
+    def _past_refusal(self, query: Query, ratings: StoredRatings, secret: bytes) -> Answers:
+        coins = coins_of(query, 0, ratings.users, secret)
         sketched = self._device.sketch(query, ratings, coins)
         bits = self._device.randomize(sketched.private, query, coins)
         return Answers(bits=bits, answered=np.ones(ratings.users, np.bool_), pairs=None)

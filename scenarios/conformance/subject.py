@@ -129,11 +129,19 @@ class Subject:
         return self.device.sketch(query, ratings, coins_of(query, 0, ratings.users))
 
 
-def coins_of(query: Query, first: int, devices: int) -> Coins:
+def coins_of(query: Query, first: int, devices: int, secret: bytes = SECRET) -> Coins:
     """Return the private coins of devices from ``first`` on."""
-    return Coins(as_words(SECRET), first, devices, query.words)
+    return Coins(as_words(secret), first, devices, query.words)
 
 
-def cohort(ratings: Ratings, first: int, stop: int, *, budget: Epsilon = None, absence: Absence = PRESENT) -> Cohort:
+def cohort(
+    ratings: Ratings,
+    first: int,
+    stop: int,
+    *,
+    budget: Epsilon = None,
+    absence: Absence = PRESENT,
+    secret: bytes = SECRET,
+) -> Cohort:
     """Return devices as a run has them; they look up their half of the mechanism themselves."""
-    return Cohort(ratings, SECRET, first, stop, budget, absence=absence)
+    return Cohort(ratings, secret, first, stop, budget, absence=absence)

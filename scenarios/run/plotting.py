@@ -76,7 +76,7 @@ def _number(scenario: Scenario, attack: Attack, most: int) -> int:
         return most
     if attack.name != UNTARGETED:
         return attack.number or 1
-    sway = sway_of(scenario.model_copy(update={"policy": ONE_ROUND}))
+    sway = sway_of(scenario.model_copy(update={"policy": ONE_ROUND, "pool_size": None}))
     if sway is None:
         return min(FEW, most)
     return sway.worst(scenario.malicious or 0.0, scenario.users or 1, most)

@@ -108,7 +108,7 @@ def sway_of(scenario: Scenario, makes_up: str = ANSWERS, *, grinds: bool = False
     grinds : bool
         Whether they chose ids whose coins suit them.
     """
-    if scenario.policy not in (ONE_ROUND, FIXED) or scenario.answers_per_device > 1:
+    if scenario.policy not in (ONE_ROUND, FIXED) or scenario.answers_per_device > 1 or scenario.pool_size is not None:
         return None
     world = known_world(scenario)
     moments = scenario.half.moments(scenario.settings, world)

@@ -75,9 +75,9 @@ def predictor(scenario: Scenario) -> Predictor | None:
     -------
     Predictor or None
         None where nothing is predicted: another number of clusters than there are, a sensing probability of 1, a
-        policy that adapts.
+        policy that adapts, pools that are asked about in turn.
     """
-    if scenario.policy not in PREDICTED:
+    if scenario.policy not in PREDICTED or scenario.pool_size is not None:
         return None
     if scenario.epsilon is not None and scenario.answers_per_device > 1:
         share = {"epsilon": scenario.epsilon / scenario.answers_per_device, "answers_per_device": 1}

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from coordinator.protocol.errors import InputError
+from coordinator.server.statistics.groups import GroupStatistic
 from scenarios.data.populations import populate
 from scenarios.given.config import Scenario
 from scenarios.places.in_process import InProcess
@@ -16,6 +17,7 @@ from scenarios.run.lying_scores import lying_scores
 from scenarios.run.plotting import plot_of
 from scenarios.theory.lying import sway_of, universal_limit
 from scenarios.theory.lying_rounds import honest_plan
+from scenarios.theory.predictors import predictor
 
 ADAPTIVE: dict[str, Any] = {
     "design": "sign",
@@ -76,6 +78,24 @@ def test_fixed_rounds_take_pools_in_turn() -> None:
     pools = [pool.tolist() for ask in one.outcome.state.asked if (pool := ask.query.pool) is not None]
     assert [len(pool) for pool in pools] == [8, 8, 8] * 2
     assert pools[0] == pools[3]
+    assert (
+        lying_scores(ran(**{**ADAPTIVE, "policy": "fixed"}, pool_size=9, rounds=6, malicious=0.1))["tipping_share"]
+        is None
+    )
+    predicted = predictor(one.scenario)  # a formula for all items at once says nothing of pools
+    assert predicted is None
+
+
+@pytest.mark.parametrize("design", ["set", "pairs"])
+def test_liars_tell_how_many_items_they_like_and_promote_theirs_in_later_groups(design: str) -> None:
+    common = {"design": design, "items": 40, "rated": 8, "users": 20_000, "epsilon": 3, "counted_group": 0.1}
+    plain, lied = ran(**common), ran(**common, malicious=0.3, attack="promote:2")
+    sums = [one.outcome.state.merged for one in (plain, lied)]
+    assert isinstance(sums[0], GroupStatistic)
+    assert isinstance(sums[1], GroupStatistic)
+    assert sums[0].sized.tolist() == sums[1].sized.tolist()
+    assert sums[0].ranked.tolist() != sums[1].ranked.tolist()
+    assert lying_scores(lied)["promoted_rank"] < 5
 
 
 def test_liars_who_know_the_rounds_come_to_the_last_and_are_as_many_as_otherwise() -> None:

@@ -92,6 +92,10 @@ class ChosenPairs(ChosenSet):
     names = ("pairs",)
     sketched = False
 
+    def answers(self, asked: Asked, honest: Bits2) -> Bits2:
+        """Return the subsets; how many items a liar likes moves none of its items, and is told as it is."""
+        return super().answers(asked, honest) if together(asked.query) else honest
+
     def wishes(self, asked: Asked) -> Indices:
         """Return the wishes for items, or for pairs of them, and dummies."""
         if together(asked.query) == 1:
