@@ -19,6 +19,7 @@ from coordinator.protocol.arrays import Words
 from scenarios.audit import stated
 from scenarios.audit.audits import audit, every_name
 from scenarios.audit.bounds import at_least, best_event, parts_of
+from scenarios.conformance import subject
 from scenarios.conformance.finding import subjects
 from scenarios.conformance.subject import SECRET, TINY, stored
 
@@ -102,7 +103,7 @@ def test_inputs_are_searched_for_among_devices_whose_noise_measures_nothing(monk
         asked.append(secret)
         return honest(ratings, first, stop, secret=secret)
 
-    honest = stated.cohort
+    honest = subject.cohort
     monkeypatch.setattr(stated, "cohort", cohort)
     attacks = audit("grr", releases=1000).attacks
     assert asked[0] != SECRET  # the search
