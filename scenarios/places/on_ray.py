@@ -70,9 +70,10 @@ class OnRay:
         _by_value(work.packages)
         query = work.plan.rehearsal()  # before anything is started, because it may refuse
         keeper = start_keeper(work.ledger)
-        ensemble = Ensemble(work, keeper, self.workers, together=self.together)
         workers = work.layout.workers
-        needs = ensemble.needs + (CPUS * workers if query and not alone(workers) else 0.0)
+        ensemble = Ensemble(work, keeper, workers, together=self.together)
+        apart = query is not None and not alone(workers, work.plan.own)
+        needs = ensemble.needs + (CPUS * workers if apart else 0.0)
 
         def devices_ready() -> None:
             if query:

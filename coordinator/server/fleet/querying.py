@@ -49,7 +49,7 @@ class Querying:
 
     def __init__(self, cohorts: Cohorts, layout: Layout, own: Own | None, *, more: Count, retried: Count) -> None:
         self._cohorts, self._layout, self._more, self._retried = cohorts, layout, more, retried
-        self._here = Aggregator(own) if alone(layout.workers) and not cohorts.sums else None
+        self._here = Aggregator() if alone(layout.workers, own) and not cohorts.sums else None
         self._pool = [] if self._here else start_aggregators(1 if cohorts.sums else layout.workers, own)
         self._free: deque[Any] = deque()
         self._answers = 0
