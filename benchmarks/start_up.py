@@ -35,6 +35,8 @@ COMMANDS = {
     "demo": [sys.executable, "-m", "blindrec", "demo"],
     "--help": [sys.executable, "-m", "blindrec", "--help"],
 }
+UNCACHED = "PYTHONDONTWRITEBYTECODE"
+"""Where this is set, every process compiles all modules anew; Python by itself does not, and benchmarks do not."""
 EVERY = 0.1
 """Seconds between two looks; of a process that ends, at most this much is missed."""
 _BE_SUBREAPER = 36
@@ -106,6 +108,7 @@ def main(
 ) -> None:
     """Measure all commands in turns, after one run of each that compiles what is missing."""
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    os.environ.pop(UNCACHED, None)
     in_turns({name: partial(took, command) for name, command in COMMANDS.items()}, pairs, json_file)
 
 

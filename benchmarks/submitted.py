@@ -24,7 +24,7 @@ import psutil
 import requests
 import typer
 
-from benchmarks.start_up import BARE, in_turns, took
+from benchmarks.start_up import BARE, UNCACHED, in_turns, took
 
 PATIENCE = 120.0
 """Seconds that the head may take to start and to end."""
@@ -42,7 +42,8 @@ def main(
         token.write(key)
         token.flush()
         (Path(given) / "bare.py").write_text(BARE, encoding="utf-8")
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")} | {
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("RAY_") and name != UNCACHED}
+        environment = kept | {
             "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
             "RAY_USAGE_STATS_ENABLED": "0",
             "RAY_AUTH_MODE": "token",

@@ -89,7 +89,7 @@ ALLOWED: dict[type, set[str]] = {
         "counted_group",
     },
     CountedSet: {"items", "rated", "chosen", "counted_group"},
-    Learner: {"clusters", "decoder", "curator", "design", "confidence", "own", "public"},
+    Learner: {"clusters", "decoder", "curator", "design", "confidence", "assume_malicious", "own", "public"},
     Curator: {"epsilon", "rated", "seed"},
     Layout: {"devices", "workers", "devices_per_actor"},
     Cohorts: {"bounds", "hosts", "sums"},

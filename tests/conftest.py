@@ -206,7 +206,7 @@ def lent(ray_session: OnRay, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let `on_ray` and commands step into the instance that runs already, and leave it running."""
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     monkeypatch.setattr("scenarios.places.cluster._require_none_here", lambda: None)
-    monkeypatch.setattr("scenarios.places.cluster._start", lambda _: None)
+    monkeypatch.setattr("scenarios.places.cluster._start", lambda *_, **__: None)
     monkeypatch.setattr("ray.shutdown", lambda: None)
 
 

@@ -18,6 +18,7 @@ from unittest import mock
 
 import pandas as pd
 from cutting import CUT, Ended, forked
+from going_on import PROVENANCE, lasting
 from squares import Squares
 from typer.main import get_command
 
@@ -66,13 +67,6 @@ def command(*arguments: str) -> Callable[[], int]:
     return act
 
 
-def lasting(value: Any) -> Any:
-    """Return a result without what takes another time in every run."""
-    if isinstance(value, dict):
-        return {name: lasting(one) for name, one in value.items() if name not in TIMED}
-    return [lasting(one) for one in value] if isinstance(value, list) else value
-
-
 def left(folder: Path) -> dict[str, Any]:
     """Return all files and folders below a folder: results and tables as far as they last, others byte by byte.
 
@@ -94,8 +88,8 @@ def content(path: Path) -> Any:
     if path.suffix == ".parquet":
         return repr(pd.read_parquet(path).drop(columns="seconds", errors="ignore").to_dict("list"))
     if path.name == "versions.json":
-        return {name: told for name, told in json.loads(path.read_text()).items() if name not in ("command", "ended")}
-    return lasting(json.loads(path.read_text())) if path.name == "result.json" else path.read_bytes()
+        return lasting(json.loads(path.read_text()), PROVENANCE)
+    return lasting(json.loads(path.read_text()), TIMED) if path.name == "result.json" else path.read_bytes()
 
 
 def cuts(operations: list[str]) -> Iterator[tuple[int, bool]]:

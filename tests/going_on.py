@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Set
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from scenarios.store import chain, files
 from scenarios.store.chain import Chain, kept_records
 
 TIMED = {"seconds", "seconds_per_iteration", "peak_memory_mb"}
+PROVENANCE = {"command", "ended"}
 LAYOUT = TIMED | {"backend", "workers", "actors", "devices_per_actor"}
 _WAITING = """
 import signal, sys
@@ -81,19 +83,19 @@ def killed_on_ray(out: Path, kept: int, *arguments: object) -> None:
             one.kill()
 
 
-def lasting(value: Any, without: set[str]) -> Any:
+def lasting(value: Any, without: Set[str]) -> Any:
     """A result without some of its values, wherever they stand in it."""
     if isinstance(value, dict):
         return {name: lasting(one, without) for name, one in value.items() if name not in without}
     return [lasting(one, without) for one in value] if isinstance(value, list) else value
 
 
-def left(folder: Path, without: set[str]) -> dict[str, Any]:
+def left(folder: Path, without: Set[str]) -> dict[str, Any]:
     """All files of a finished folder, as far as they last."""
     found: dict[str, Any] = {}
     for path in folder.rglob("*"):
         if path.suffix == ".parquet":
             found[path.name] = pd.read_parquet(path).drop(columns="seconds", errors="ignore").to_json()
         else:
-            found[path.name] = lasting(json.loads(path.read_text()), without)
+            found[path.name] = lasting(json.loads(path.read_text()), without | PROVENANCE)
     return found

@@ -15,7 +15,8 @@ F = TypeVar("F", bound=Callable[..., None])
 Backend = Annotated[str, typer.Option(help="ray or inprocess.")]
 Address = Annotated[str | None, typer.Option(help="Ray head to join, host:port [start Ray here].")]
 Workers = Annotated[
-    int | None, typer.Option(help="Blocks of devices, or runs of a sweep, at the same time [all CPUs].")
+    int | None,
+    typer.Option(help="Blocks of devices, or runs of a sweep, at the same time [all CPUs; fewer for a small run]."),
 ]
 Cohort = Annotated[int | None, typer.Option(help="Devices of a cohort, which is one actor [devices / workers].")]
 Together = Annotated[

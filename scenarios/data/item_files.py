@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.errors import InputError
@@ -67,6 +66,8 @@ def read_told(path: Path, item_labels: Labels) -> Told:
     InputError
         If it cannot be read, or tells nothing of these items.
     """
+    import pandas as pd  # noqa: PLC0415 (it takes longer than a small run, which has no such file)
+
     remedy = "give a CSV with items' ids and columns of words split by '|'"
     try:
         table = pd.read_csv(a_file(path, "features file", remedy), dtype=str, keep_default_na=False)

@@ -20,7 +20,7 @@ class Ray:
     address : str, optional
         ``host:port`` of a running head; default: inside a Ray job its own cluster, else a new local instance.
     workers : int, optional
-        Blocks of devices at the same time; default: one for each CPU.
+        Blocks of devices at the same time; default: as many as a run gains from, at most one for each CPU.
     together : bool
         Whether the processes that hold devices also add up what these release to queries: the same answer sooner, for
         a simulation whose nodes may do both. In one process it is always so.

@@ -43,7 +43,7 @@ def on_ray(
         ``host:port`` of a running head, or ``"auto"``. None: the job's own cluster inside a Ray job, else a new
         local instance.
     workers : int or None
-        Device blocks computed at the same time; default: the instance's CPUs.
+        Device blocks computed at the same time; default: as many of the instance's CPUs as a run gains from.
     together : bool
         Whether devices' hosts add up what these release, too; see `scenarios.places.together`.
     metrics : bool
@@ -81,7 +81,7 @@ def on_ray(
                     )
                 if metrics:
                     tell_scraped()
-                yield OnRay(workers or cpus, together=together, metrics=metrics)
+                yield OnRay(workers or cpus, together=together, metrics=metrics, most=workers is None)
             except ray.exceptions.RayTaskError as error:
                 if isinstance(error.cause, BlindrecError):
                     raise error.cause from None

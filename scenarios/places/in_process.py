@@ -6,9 +6,13 @@ import os
 import queue
 import threading
 from collections.abc import Callable, Generator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from scenarios.places.session import Done, O, Progress, R, T, Work, check_workers
 from scenarios.places.worker_threads import A, work
+
+if TYPE_CHECKING:
+    from coordinator.server.rounds.conductor import Plan
 
 
 class InProcess:
@@ -33,6 +37,10 @@ class InProcess:
 
     def __repr__(self) -> str:
         return f"InProcess(workers={self.workers})"
+
+    def enough(self, plan: Plan[Any, Any], answers: int) -> int:  # noqa: ARG002 (threads start at once)
+        """Return the number of threads; see `scenarios.places.session.Session.enough`."""
+        return self.workers
 
     def conduct(self, job: Work[R, O, T], progress: Progress) -> Done[O, T]:
         """Conduct a run; see `scenarios.places.session.Session.conduct`."""

@@ -15,9 +15,10 @@ from actors.device import Raters
 from actors.host import DeviceHost, permit_of, start_host
 from actors.hosted_keeper import HostedKeeper, start_keeper
 from coordinator.protocol.messages import Query
-from coordinator.server.fleet.aggregator import CPUS
+from coordinator.server.fleet.aggregator import CPUS, alone
 from coordinator.server.fleet.cohorts import Cohorts, dealt
 from coordinator.server.fleet.retrying import again, got
+from coordinator.server.rounds.conductor import Plan
 from scenarios.own.halves import travelling
 from scenarios.places.session import Done, O, Progress, R, T, Work
 from scenarios.places.supervising import POLL, conducted, patient, room_for
@@ -27,6 +28,8 @@ from scenarios.places.worker_threads import A
 MOST_ACTORS = 64
 """Most Ray actors for devices of one kind, each a process of some 100 MB, unless there are more workers; further
 cohorts share them."""
+BITS_A_WORKER = 1 << 21
+"""Released bits for which it pays to start another worker [bits]; a bit takes some .3 to 1 microseconds."""
 BY_VALUE = 64 * 2**10
 """Largest size of holdings of which every host gets its own copy [bytes]; larger holdings are stored once."""
 UNREACHABLE = "devices cannot be reached"
@@ -44,20 +47,33 @@ class OnRay:
         Whether hosts of devices that are asked queries add up the answers, too; see `scenarios.places.together`.
     metrics : bool
         Whether coordinators tell Ray's metrics how far they have come.
+    most : bool
+        Whether ``workers`` is what there is, of which small runs take as many as they gain from; else all runs take it.
     """
 
     name = "ray"
 
-    def __init__(self, workers: int, *, together: bool = False, metrics: bool = False) -> None:
-        self.workers, self.together, self.metrics = workers, together, metrics
+    def __init__(self, workers: int, *, together: bool = False, metrics: bool = False, most: bool = False) -> None:
+        self.workers, self.together, self.metrics, self._most = workers, together, metrics, most
+
+    def enough(self, plan: Plan[Any, Any], answers: int) -> int:
+        """Return the workers of a run; see `scenarios.places.session.Session.enough`.
+
+        A worker's processes take seconds to start, in which one worker alone computes `BITS_A_WORKER`. Nothing is known
+        about how long a mechanism of one's own takes.
+        """
+        query = plan.rehearsal() if self._most and plan.own is None else None
+        return self.workers if query is None else max(1, min(self.workers, -(-answers * query.bits // BITS_A_WORKER)))
 
     def conduct(self, work: Work[R, O, T], progress: Progress) -> Done[O, T]:
         """Conduct a run; see `scenarios.places.session.Session.conduct`."""
         _by_value(work.packages)
         query = work.plan.rehearsal()  # before anything is started, because it may refuse
         keeper = start_keeper(work.ledger)
-        ensemble = Ensemble(work, keeper, self.workers, together=self.together)
-        needs = ensemble.needs + (CPUS * work.layout.workers if query else 0.0)
+        workers = work.layout.workers
+        ensemble = Ensemble(work, keeper, workers, together=self.together)
+        apart = query is not None and not alone(workers, work.plan.own)
+        needs = ensemble.needs + (CPUS * workers if apart else 0.0)
 
         def devices_ready() -> None:
             if query:

@@ -142,6 +142,10 @@ class Session(Protocol):
         """Device blocks computed at the same time."""
         ...
 
+    def enough(self, plan: Plan[Any, Any], answers: int) -> int:
+        """Return with how many of the workers a run is done soonest, in which devices give so many answers."""
+        ...
+
     def conduct(self, work: Work[R, O, T], progress: Progress) -> Done[O, T]:
         """Start the devices, conduct the server's rounds, and end everything that was started for them."""
         ...

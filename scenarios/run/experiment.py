@@ -148,14 +148,14 @@ def run(
     population = settled(population or populate(scenario))
     filled = population.scenario
     plot = plot_of(population)
-    layout = plan_layout(devices=population.ratings.users, workers=session.workers, devices_per_actor=devices_per_actor)
+    users = population.ratings.users
     job = Job(
         ratings=population.ratings,
         secret=derive(filled.seed, "devices"),
         budget=asked_epsilon(filled),
         policy=policy_of(filled),
         learner=replace(learner_of(filled), public=population.public),
-        layout=layout,
+        layout=plan_layout(devices=users, workers=session.workers, devices_per_actor=devices_per_actor),
         most_rounds=filled.most_rounds,
         rounds=rounds or Nowhere(),
         ledger=ledger,
@@ -163,7 +163,10 @@ def run(
         plot=plot,
     )
     if not job.rounds.trusted:
-        require_same(job.policy, job.learner, job.rounds, devices=layout.devices, budget=job.budget)
+        require_same(job.policy, job.learner, job.rounds, devices=users, budget=job.budget)
+    workers = session.enough(job.plan, users * filled.answers_per_device)
+    layout = plan_layout(devices=users, workers=workers, devices_per_actor=devices_per_actor)
+    job = replace(job, layout=layout)
     advised, listed = _advised(population), _listed(population)
     features = population.told.features if population.told else None
     ran = run_job(job, session, advised=advised, top=TOP, progress=progress, listed=listed, features=features)
@@ -171,7 +174,7 @@ def run(
         population=population,
         ran=ran,
         backend=session.name,
-        workers=session.workers,
+        workers=layout.workers,
         devices_per_actor=layout.devices_per_actor,
         plot=plot,
     )

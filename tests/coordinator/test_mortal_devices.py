@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from typing import Any
@@ -33,6 +33,8 @@ SIGN = SignSensing(items=ITEMS, rated=5)
 RATINGS = worlds.block_ratings(worlds.world(items=ITEMS, rated=5), USERS)
 LAYOUT = Layout(devices=USERS, workers=2, devices_per_actor=EACH)
 BOUNDS = LAYOUT.cohorts
+ALONE = replace(LAYOUT, workers=1)
+"""Where the coordinator's own process adds up."""
 ROUNDS = [(Fraction(3, 4), 0, 320), (Fraction(3, 4), 10, 320), (Fraction(3, 4), 0, 250), (Fraction(1, 2), 100, 320)]
 """What is asked: epsilon, first device and the one after the last. The third round most devices must refuse."""
 
@@ -76,7 +78,11 @@ class Seen:
 
 
 def run(
-    fate: Fate = lives, earlier: list[Round] | None = None, keeper: Keeper | None = None, books: Books | None = None
+    fate: Fate = lives,
+    earlier: list[Round] | None = None,
+    keeper: Keeper | None = None,
+    books: Books | None = None,
+    layout: Layout = LAYOUT,
 ) -> Seen:
     """Conduct the rounds; two hosts stand behind eight cohorts, six blocks are under way."""
     keeper = Keeper() if keeper is None else keeper
@@ -84,7 +90,7 @@ def run(
         Actor(partial(DeviceHost, Raters(budget=BUDGET), RATINGS, worlds.SECRET, own, books or keeper), fate)
         for own in dealt(BOUNDS, 2)
     ]
-    server = Coordinator(PLAN, {"devices": Cohorts(bounds=BOUNDS, hosts=hosts)}, LAYOUT)
+    server = Coordinator(PLAN, {"devices": Cohorts(bounds=BOUNDS, hosts=hosts)}, layout)
     for over in earlier or []:
         server.repeat(over)
     outcome, _ = server.run()
@@ -105,9 +111,10 @@ class Elsewhere(DeviceHost):
         return super().ask(question, first, stop - 1)
 
 
-def test_an_answer_of_other_devices_than_were_asked_is_refused() -> None:
+@pytest.mark.parametrize("layout", [LAYOUT, ALONE])
+def test_an_answer_of_other_devices_than_were_asked_is_refused(layout: Layout) -> None:
     hosts = [Actor(partial(Elsewhere, Raters(budget=BUDGET), RATINGS, worlds.SECRET, BOUNDS))]
-    server = Coordinator(PLAN, {"devices": Cohorts(bounds=BOUNDS, hosts=hosts)}, LAYOUT)
+    server = Coordinator(PLAN, {"devices": Cohorts(bounds=BOUNDS, hosts=hosts)}, layout)
     with pytest.raises(BlindrecError, match=r"39 devices from (\d+) on answered, devices \1 to"):
         server.run()
 
@@ -134,6 +141,18 @@ def test_processes_that_die_at_any_time_change_nothing() -> None:
         assert same(seen, undisturbed), seed
         deaths += seen.deaths
     assert deaths > 100
+
+
+def test_a_coordinator_that_adds_up_itself_learns_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether devices' processes die or not; it starts no aggregators."""
+    undisturbed, deaths = run(), 0
+    monkeypatch.setattr("coordinator.server.fleet.querying.start_aggregators", None)
+    for seed in range(20):
+        seen = run(by_chance(seed, share=0.06), layout=ALONE)
+        assert same(seen, undisturbed), seed
+        assert seen.outcome.model.score.tolist() == undisturbed.outcome.model.score.tolist()
+        deaths += seen.deaths
+    assert deaths > 20
 
 
 @pytest.mark.parametrize("how", DEATHS)

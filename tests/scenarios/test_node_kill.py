@@ -24,9 +24,9 @@ if __name__ == "__main__":
     other = cluster.add_node(num_cpus=1)
     killed = []
 
-    def progress(answers):
-        if answers > 300_000 and not killed:
-            killed.append(answers)
+    def progress(tally):
+        if tally.answers > 300_000 and not killed:
+            killed.append(tally.answers)
             cluster.remove_node(other, allow_graceful=False)
 
     with on_ray(address=cluster.address, workers=2) as session:

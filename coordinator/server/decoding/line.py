@@ -10,7 +10,7 @@ import numpy as np
 from coordinator.protocol.arrays import Floats, Indices
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Model
-from coordinator.server.decoding.threads import k_means
+from coordinator.server.decoding.lloyd_line import fitted
 from coordinator.server.statistics.scores import ScoreStatistic
 
 Scores = tuple[Floats, float]
@@ -51,9 +51,9 @@ def kmeans_on_line(scores: Floats, clusters: int, *, starts: int = 10) -> Indice
     ndarray of int32, shape (N,)
     """
     distinct = min(clusters, np.unique(scores).size)
-    fitted = k_means(scores[:, None], distinct, starts=starts)
-    rank: Indices = np.argsort(np.argsort(-fitted.cluster_centers_[:, 0])).astype(np.int32)
-    found: Indices = rank[fitted.labels_]
+    labels, means = fitted(scores, distinct, starts=starts)
+    rank: Indices = np.argsort(np.argsort(-means)).astype(np.int32)
+    found: Indices = rank[labels]
     return found
 
 

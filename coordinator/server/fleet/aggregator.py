@@ -19,6 +19,14 @@ CPUS = 0.5
 """CPUs that Ray reserves for an aggregator; each block takes a worker's time on the devices' side and here."""
 
 
+def alone(workers: int, own: Own | None) -> bool:
+    """Return whether the coordinator adds releases up itself, because a process more would cost more than it saves.
+
+    A mechanism of one's own adds up in a process that holds no handle of a device.
+    """
+    return workers == 1 and own is None
+
+
 class Aggregator:
     """Adds releases up and keeps nothing, so that Ray may repeat a call after a crash.
 

@@ -31,7 +31,11 @@ Landed = Callable[[Flight, bool], None]
 
 
 def carry(
-    panel: Panel, send: Callable[[Question], Flight], landed: Landed, lost: Callable[[int], None] = lambda _: None
+    panel: Panel,
+    send: Callable[[Question], Flight],
+    landed: Landed,
+    lost: Callable[[int], None] = lambda _: None,
+    made: Callable[[Flight, Any], Any] = lambda _, answer: answer,
 ) -> None:
     """Carry out what a panel decides, until it has all answers.
 
@@ -42,6 +46,8 @@ def carry(
         Calls a block.
     landed, lost : callable
         Called after every answered or lost call, and ``lost`` with the number of blocks that will be asked again.
+    made : callable
+        Makes what the panel gets of what a flight brings, where that is left to this process.
 
     Raises
     ------
@@ -59,7 +65,7 @@ def carry(
             flight = flying.pop(done)
             number, epoch, _ = flight.question
             try:
-                answer = _taken(flight)
+                answer = made(flight, _taken(flight))
             except LOST as error:
                 landed(flight, False)  # noqa: FBT003 (as the callback is declared)
                 lost(panel.lost(number, epoch, time.monotonic(), error))

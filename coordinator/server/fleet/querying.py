@@ -1,4 +1,7 @@
-"""Rounds of queries on Ray: an aggregator adds up every block's release on the node where it is stored, or its host."""
+"""Rounds of queries on Ray: an aggregator adds up every block's release on the node where it is stored, or its host.
+
+With one worker the coordinator's own process does it, while the worker is at the next block.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ import ray
 
 from coordinator.protocol.admitted import Own
 from coordinator.protocol.messages import Query, Release
-from coordinator.server.fleet.aggregator import start_aggregators
+from coordinator.server.fleet.aggregator import Aggregator, alone, start_aggregators
 from coordinator.server.fleet.carrying import Flight, carry
 from coordinator.server.fleet.cohorts import Cohorts
 from coordinator.server.fleet.layout import Layout, calls
@@ -46,12 +49,15 @@ class Querying:
 
     def __init__(self, cohorts: Cohorts, layout: Layout, own: Own | None, *, more: Count, retried: Count) -> None:
         self._cohorts, self._layout, self._more, self._retried = cohorts, layout, more, retried
-        self._pool = start_aggregators(1 if cohorts.sums else layout.workers, own)
+        self._here = Aggregator() if alone(layout.workers, own) and not cohorts.sums else None
+        self._pool = [] if self._here else start_aggregators(1 if cohorts.sums else layout.workers, own)
         self._free: deque[Any] = deque()
         self._answers = 0
 
     def warm_up(self, query: Query) -> list[Any]:
         """Start the aggregators, and let them compile what ``query`` will need; return what to wait for."""
+        if self._here:
+            self._here.warm_up(query)
         return [aggregator.warm_up.remote(query) for aggregator in self._pool]
 
     def ask(self, ask: Ask) -> tuple[Statistic, Sequence[Release | Sealed]]:
@@ -76,6 +82,9 @@ class Querying:
 
         def send(question: Question) -> Flight:
             block = question.block
+            if self._here:
+                answer = block.host.ask.remote(query, block.first, block.stop)
+                return Flight(question, answer, answer)
             aggregator = self._free.popleft()
             if self._cohorts.sums:
                 statistic, sealed = block.host.answer.options(num_returns=2).remote(query, block.first, block.stop)
@@ -87,9 +96,18 @@ class Querying:
             sent[sealed] = aggregator, statistic
             return Flight(question, answer, sealed)
 
+        def made(flight: Flight, answer: Any) -> Any:
+            if self._here is None:
+                return answer
+            _, first, stop, _ = flight.question.block
+            statistic, sealed = self._here.aggregate(ask.query, answer, first, stop)
+            sent[flight.over] = None, statistic
+            return sealed
+
         def landed(flight: Flight, counts: bool) -> None:
-            aggregator, statistic = sent.pop(flight.over)
-            self._free.append(aggregator)
+            aggregator, statistic = sent.pop(flight.over, (None, None))  # a lost answer was not added up here
+            if aggregator is not None:
+                self._free.append(aggregator)
             if counts:
                 block = flight.question.block
                 self._answers += block.stop - block.first
@@ -97,7 +115,7 @@ class Querying:
                 partial.append(statistic)
                 self._reduce(partial, to=FAN_IN)
 
-        carry(panel, send, landed, self._retried)
+        carry(panel, send, landed, self._retried, made)
         return self._reduce(partial, to=1), sorted(panel.answers(), key=lambda release: release.first)
 
     def _blocks(self, ask: Ask) -> Iterator[Block]:
@@ -116,5 +134,7 @@ class Querying:
         """Merge statistics, `FAN_IN` at a time, until at most ``to`` are left; return the last one where that is 1."""
         while len(partial) > to:
             few = [partial.popleft() for _ in range(min(FAN_IN, len(partial)))]
-            partial.append(self._free[0].merge.remote(*few))
-        return got(partial[0]) if to == 1 else None
+            partial.append(self._here.merge(*few) if self._here else self._free[0].merge.remote(*few))
+        if to > 1:
+            return None
+        return partial[0] if self._here else got(partial[0])

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy import special
 
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.errors import InputError
@@ -41,7 +41,9 @@ def binomial_mass(count: ArrayLike, many: ArrayLike, chance: ArrayLike) -> Float
         logs = _correction(n) - _correction(k) - _correction(n - k) - _deviance(k, n * p) - _deviance(n - k, n - n * p)
         inside = np.exp(logs) * np.sqrt(n / (2 * math.pi * k * (n - k)))
     found: Floats = np.select(
-        [(k < 0) | (k > n), k == 0, k == n], [0.0, np.exp(special.xlog1py(n, -p)), np.exp(special.xlogy(n, p))], inside
+        [(k < 0) | (k > n), k == 0, k == n],
+        [0.0, np.exp(scipy.special.xlog1py(n, -p)), np.exp(scipy.special.xlogy(n, p))],
+        inside,
     )
     return found
 
@@ -49,7 +51,7 @@ def binomial_mass(count: ArrayLike, many: ArrayLike, chance: ArrayLike) -> Float
 def _correction(number: Floats) -> Floats:
     """Return the logarithm of n! over Stirling's formula for it."""
     few, many = np.minimum(number, _FEW), np.maximum(number, _FEW)
-    exact = special.gammaln(few + 1) - (few + 0.5) * np.log(few) + few - math.log(2 * math.pi) / 2
+    exact = scipy.special.gammaln(few + 1) - (few + 0.5) * np.log(few) + few - math.log(2 * math.pi) / 2
     series = sum(term / many ** (2 * power + 1) for power, term in enumerate(_SERIES))
     return np.where(number < _FEW, exact, series)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import betainc
+import scipy
 
 from coordinator.protocol.arrays import Floats, Ints
 from coordinator.protocol.budget import Epsilon
@@ -85,4 +85,4 @@ def _best_of(own: int, vectors: int) -> Floats:
 
 def _more(count: Ints, many: int, chance: Floats | float) -> Floats:
     """Return P(a binomial count is larger), for counts from -1 on."""
-    return np.where(count < 0, 1.0, betainc(np.maximum(count + 1, 1), many - count, chance))
+    return np.where(count < 0, 1.0, scipy.special.betainc(np.maximum(count + 1, 1), many - count, chance))

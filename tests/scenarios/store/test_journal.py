@@ -16,6 +16,7 @@ import foreign_mechanisms
 import numpy as np
 import psutil
 import pytest
+from going_on import lasting
 from runs import Command, claim, holds_within, refused, small, tree
 
 from benchmarks.victims import alive, below
@@ -195,13 +196,6 @@ def killed(how: str, seed: int, number: int, *arguments: str) -> None:
 
 TIMED = frozenset({"seconds", "devices_per_second"})
 LAYOUT = TIMED | {"backend", "workers", "actors", "devices_per_actor", "bytes_per_answer"}
-
-
-def lasting(result: Any, without: frozenset[str]) -> Any:
-    """A result without what differs between two runs of the same scenario."""
-    if isinstance(result, dict):
-        return {name: lasting(value, without) for name, value in result.items() if name not in without}
-    return [lasting(value, without) for value in result] if isinstance(result, list) else result
 
 
 def check_alike(resumed: Path, whole: Path, without: frozenset[str]) -> None:
