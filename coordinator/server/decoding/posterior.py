@@ -58,19 +58,20 @@ class Posterior:
     def withstanding(self, moved: Floats) -> Posterior:
         """Return the posterior with doubts that hold even if liars moved weighted estimates by so much.
 
-        The log-odds of an item's cluster against the next one, a gap g away, are moved by ``g`` times that. What is
-        left of them, less this margin, is at most the honest answers' own log-odds, so that whatever holds for honest
-        answers with probability ``1 - failure`` (Ville's inequality) still holds. Source: ours.
+        The log-odds of an item's cluster against another one, a gap g away, are moved by ``g`` times that, most against
+        the farthest one. What is left of them, less this margin, is at most the honest answers' own log-odds, so that
+        whatever holds for honest answers with probability ``1 - failure`` (Ville's inequality) still holds. Source:
+        ours.
 
         Parameters
         ----------
         moved : ndarray of float64, shape (N,)
-            Largest sum of what liars added to each item's estimate times its information.
+            Largest sum of what liars added to each item's estimate times its information, counted from any level.
         """
         if self.mixture is None:
             return self
         doubt = np.clip(self.doubt, SMALLEST, 0.5)
-        odds = np.log1p(-doubt) - np.log(doubt) - nearest_gaps(self.mixture)[self.cluster] * moved
+        odds = np.log1p(-doubt) - np.log(doubt) - farthest_gaps(self.mixture)[self.cluster] * moved
         return replace(self, doubt=np.maximum(_on_a_grid(scipy.special.expit(-odds)), self.doubt))
 
     def model(self, estimates: Estimates, clusters: int) -> Model:
@@ -89,6 +90,12 @@ def nearest_gaps(mixture: Mixture) -> Floats:
     """Return the gap between each level and the nearest other one, shape (L,); infinite for a single one."""
     gaps = np.append(-np.diff(mixture.levels), np.inf)
     found: Floats = np.minimum(gaps, np.insert(gaps[:-1], 0, np.inf))
+    return found
+
+
+def farthest_gaps(mixture: Mixture) -> Floats:
+    """Return the gap between each level and the farthest other one, shape (L,); 0 for a single one."""
+    found: Floats = np.maximum(mixture.levels[0] - mixture.levels, mixture.levels - mixture.levels[-1])
     return found
 
 

@@ -49,10 +49,20 @@ def beliefs(
 def sway(state: ServerState, design: PoolDesign) -> Floats:
     """Return how far all answerers together could move each item's information-weighted estimate, shape (N,).
 
-    An answer moves it by the design's contrast at most, the square root of its information, where an answer is a sign.
+    Where an answer is a sign it moves it by `most_moved` at most.
     """
     total = np.zeros(design.items)
     for ask, counts in zip(state.asked, state.counts, strict=True):
         pool = slice(None) if ask.query.pool is None else ask.query.pool
-        total[pool] += np.sqrt(design.rates(ask.query)) * counts.answered
+        total[pool] += most_moved(design.rates(ask.query)) * counts.answered
     return total
+
+
+def most_moved(rates: Floats) -> Floats:
+    """Return by how much one sign moves weighted estimates, counted from the middle of two levels.
+
+    With the contrast c, whose square the rate is, a sign S adds ``c S`` to the estimate times its information, and c^2
+    times the middle is taken off; levels lie between -1 and 1.
+    """
+    found: Floats = np.sqrt(rates) + rates
+    return found

@@ -12,9 +12,10 @@ from scipy.special import ndtr
 from coordinator.protocol.arrays import Bools, Floats, Indices
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.grid import round_up
-from coordinator.server.decoding.posterior import Posterior, nearest_gaps
+from coordinator.server.decoding.posterior import Posterior, farthest_gaps, nearest_gaps
 from coordinator.server.design import PoolDesign
 from coordinator.server.mechanisms import able
+from coordinator.server.rounds.beliefs import most_moved
 from coordinator.server.rounds.setting import Setting
 from coordinator.server.rounds.state import Ask, ServerState
 from coordinator.server.server_half import ELIMINATE
@@ -177,7 +178,8 @@ def users_to_decide(
     doubt = np.clip(posterior.doubt[open_ones], 1e-300, 0.5)
     odds, bound = np.log1p(-doubt) - np.log(doubt), min(posterior.threshold(failure), 0.5)
     edge = math.log1p(-bound) - math.log(bound)
-    drift, lost = nearest**2 * rates / 2, assume_malicious * nearest * np.sqrt(rates)
+    farthest = farthest_gaps(posterior.mixture)[posterior.cluster[open_ones]]
+    drift, lost = nearest**2 * rates / 2, assume_malicious * farthest * most_moved(rates)
 
     def decided(users: float) -> float:
         return _passes(odds, doubt, drift * users, edge + lost * users)

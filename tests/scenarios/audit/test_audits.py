@@ -19,9 +19,8 @@ from coordinator.protocol.arrays import Words
 from scenarios.audit import stated
 from scenarios.audit.audits import audit, every_name
 from scenarios.audit.bounds import at_least, best_event, parts_of
-from scenarios.conformance import subject
 from scenarios.conformance.finding import subjects
-from scenarios.conformance.subject import SECRET, TINY, stored
+from scenarios.conformance.subject import SECRET, TINY, cohort, stored
 
 KEYS = {"design", "guarantee", "claimed", "exact", "measured", "confidence", "held", "failures", "attacks"}
 
@@ -99,12 +98,11 @@ def test_a_bound_holds_as_often_as_it_says_and_is_near_the_truth() -> None:
 def test_inputs_are_searched_for_among_devices_whose_noise_measures_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[bytes] = []
 
-    def cohort(ratings: Ratings, first: int, stop: int, *, secret: bytes = SECRET) -> Cohort:
+    def noted(ratings: Ratings, first: int, stop: int, *, secret: bytes = SECRET) -> Cohort:
         asked.append(secret)
-        return honest(ratings, first, stop, secret=secret)
+        return cohort(ratings, first, stop, secret=secret)
 
-    honest = subject.cohort
-    monkeypatch.setattr(stated, "cohort", cohort)
+    monkeypatch.setattr(stated, "cohort", noted)
     attacks = audit("grr", releases=1000).attacks
     assert asked[0] != SECRET  # the search
     assert asked[1:] == [SECRET] * len(attacks)
