@@ -51,7 +51,8 @@ def _folder(out: Path, *, json: bool) -> NoReturn:
         if not json:
             show(found.rows(), f"{found.state}: {found.kept or out / 'result.json'}")
     if found.state == looking.INTERRUPTED:
-        say(f"the run was killed or interrupted; {found.kept or 'nothing is kept to go on from'}")
+        anew = "nothing is kept to go on from, the same command begins anew"
+        say(f"the run was killed or interrupted; {found.kept or anew}")
         sys.exit(RESUMABLE if found.kept else 2)
     say(f"the run is over; its result is in {out}")
     sys.exit(0)

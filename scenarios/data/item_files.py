@@ -11,7 +11,7 @@ import numpy as np
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.public_features import PublicFeatures
-from scenarios.given.values import a_file
+from scenarios.given.values import a_file, brief
 
 Labels = np.ndarray[tuple[int], np.dtype[np.object_]]
 FEWEST, MOST = 5, 500
@@ -64,17 +64,24 @@ def read_told(path: Path, item_labels: Labels) -> Told:
     Raises
     ------
     InputError
-        If it cannot be read, or tells nothing of these items.
+        If it cannot be read, tells of an item twice, or tells nothing of these items.
     """
     import pandas as pd  # noqa: PLC0415 (it takes longer than a small run, which has no such file)
 
     remedy = "give a CSV with items' ids and columns of words split by '|'"
     try:
         table = pd.read_csv(a_file(path, "features file", remedy), dtype=str, keep_default_na=False)
+    except InputError:
+        raise
     except (ValueError, OSError) as error:
         raise InputError(f"features file {path} cannot be read ({error}); {remedy}") from None
     named = [name for name in table if re.sub(r"[^a-z]", "", str(name).lower()) in _ITEM]
     item = named[0] if named else table.columns[0]
+    if not (again := table[item][table[item].duplicated()]).empty:
+        raise InputError(
+            f"features file {path} tells of {item} {brief(again.iloc[0])} in several lines, as files of ratings or "
+            "tags do, which are about people and not public; give a CSV with one line for each item"
+        )
     place = pd.Series(np.arange(len(item_labels)), index=item_labels)
     known = table[item].map(place)
     table, rows = table[known.notna()], known[known.notna()].to_numpy(np.int64)

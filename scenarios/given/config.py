@@ -172,7 +172,9 @@ class Scenario(AttackSettings, AdviceSettings):
         files = [name for name in about_files if getattr(self, name) != type(self).model_fields[name].default]
         if self.ratings is None and files:
             name = files[0]
-            raise ValueError(f"{name} is {getattr(self, name)!r}, which is about ratings files; give --ratings too")
+            raise ValueError(
+                f"{name} is {brief(getattr(self, name))}, which is about ratings files; give --ratings too"
+            )
         check_shares("class_shares", self.class_shares, len(self.like))
         if len({len(row) for row in self.like}) != 1 or not self.like[0]:
             raise ValueError(

@@ -27,13 +27,13 @@ LARGEST_WHOLE = (1 << 63) - 1
 
 
 def brief(value: object, most: int = MOST_ECHOED) -> str:
-    """Return a value as an error repeats it: its `repr`, without its middle where that is long.
+    """Return a value as an error repeats it: its `repr`, a path's that of its text, without its middle if it is long.
 
-    >>> brief("0.9,0.1"), brief("9" * 1000, 40)
-    ("'0.9,0.1'", "'9999999 ... (1,002 characters) ... 999'")
+    >>> brief("0.9,0.1"), brief(Path("a.csv")), brief("9" * 1000, 40)
+    ("'0.9,0.1'", "'a.csv'", "'9999999 ... (1,002 characters) ... 999'")
     """
     try:
-        text = repr(value)
+        text = repr(str(value) if isinstance(value, Path) else value)
     except (ValueError, RecursionError):  # a number of more digits than Python writes, lists in lists in lists
         text = f"<{type(value).__name__}>"
     return cut_short(text, most)

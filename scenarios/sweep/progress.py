@@ -28,7 +28,7 @@ def counted(telling: Telling, done: int, total: int, *, before: int) -> Iterator
     def over() -> None:
         nonlocal now
         now += 1
-        course.tell(Tally(count=now, rounds=now, planned=total))
+        course.tell(Tally(count=now, rounds=now, planned=total, answers=None, refused=None, epsilon=None))
 
     if before:
         console.print(f"{before} of {total} units were done before; going on", highlight=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
 import time
 from dataclasses import dataclass
@@ -73,8 +74,8 @@ def look(out: Path) -> Look:
             f"{out} holds no run; name the --out of one that has begun, or the id that blindrec submit printed"
         )
     standing, records = _standing(out), kept_records(out)
-    kept = mark.told(records, out) if records else ""
     if not (held or _alive(standing)):
+        kept = mark.told(records, out) if records else ""
         return Look(state=INTERRUPTED, standing=standing, kept=kept, result={})
     return Look(state=RUNNING if _alive(standing) else STARTING, standing=standing, result={})
 
@@ -88,7 +89,7 @@ def is_folder(what: str) -> bool:
         If it looks like a folder's, but there is none.
     """
     path = Path(what)
-    if not path.is_dir() and (len(path.parts) > 1 or path.exists()):
+    if not path.is_dir() and (os.sep in what or path.exists()):
         raise InputError(f"there is no folder {what}; name the --out of a run, or the id that blindrec submit printed")
     return path.is_dir()
 

@@ -41,7 +41,7 @@ class Standing:
     refused : int or None
         Devices in these that refused for lack of budget; None where devices do not say so.
     epsilon : float or None
-        What a device has spent at most [nats]; infinite where answers have no noise.
+        What a device has spent at most in these [nats]; infinite where answers have no noise, None for sweeps.
     undecided : int or None
         Items that are not decided; None where the policy does not ask about these only.
     seconds : float
@@ -89,7 +89,9 @@ class Standing:
             self.unit: f"{self.count:,} of {'at most ' if self.planned is None else ''}{self.total:,}",
             "answers": None if self.answers is None else f"{self.answers:,} in {rounds} that are over",
             "refused": None if self.refused is None else f"{self.refused:,}",
-            "epsilon spent": None if self.epsilon is None else f"{self.epsilon:g} a device at most [nats]",
+            "epsilon spent": None
+            if self.epsilon is None
+            else f"{self.epsilon:g} a device at most [nats], in {rounds} that are over",
             "undecided": None if self.undecided is None else f"{self.undecided:,} items",
             f"{self.unit} a second": self._speed(),
             "time left": "unknown" if self.left is None else duration(self.left),

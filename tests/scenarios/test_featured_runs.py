@@ -90,4 +90,5 @@ def test_features_go_with_scores_that_are_popularity(
 
 
 def test_features_need_a_file_of_ratings(movies: Path, blindrec: Command) -> None:
-    assert "is about ratings files; give --ratings too" in refused(blindrec, *FLAGS[:7], "--features", movies)
+    line = f"features is '{movies}', which is about ratings files; give --ratings too"
+    assert line in refused(blindrec, *FLAGS[:7], "--features", movies)

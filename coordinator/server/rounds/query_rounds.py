@@ -281,7 +281,7 @@ class QueryRounds:
         self._tally = replace(
             self._tally,
             rounds=self._tally.rounds + 1,
-            answers=self._tally.answers + over.statistic.answered,
+            answers=(self._tally.answers or 0) + over.statistic.answered,
             refused=(self._tally.refused or 0) + over.statistic.refused,
             epsilon=self._spending.most,
             undecided=self._undecided(over.ask),

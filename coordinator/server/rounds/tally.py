@@ -21,12 +21,13 @@ class Tally:
         Rounds, batches or clients that are over.
     planned : int or None
         How many of them there will be, where that is known beforehand.
-    answers : int
-        Answers in the rounds that are over.
+    answers : int or None
+        Answers in the rounds that are over; None where units are counted that are whole experiments.
     refused : int or None
         Devices in these rounds that refused for lack of budget; None where devices do not say so.
-    epsilon : float
-        What a device has spent at most, by what it was asked [nats]; infinite where answers have no noise.
+    epsilon : float or None
+        What a device has spent at most in the rounds that are over, by what it was asked [nats]; infinite where answers
+        have no noise, None as for ``answers``.
     undecided : int or None
         Items that were not decided when the latest round was asked, where the policy asks about these only.
     """
@@ -34,9 +35,9 @@ class Tally:
     count: int = 0
     rounds: int = 0
     planned: int | None = None
-    answers: int = 0
+    answers: int | None = 0
     refused: int | None = 0
-    epsilon: float = 0.0
+    epsilon: float | None = 0.0
     undecided: int | None = None
 
 

@@ -63,8 +63,19 @@ def told_of_plan(subject: Subject) -> Told:
             grid_of("Every design: what it needs", _rows(record, "designs"), _DESIGNS),
             grid_of("Lower bounds: users that any epsilon-LDP learner needs", _rows(record, "bounds")),
         ),
+        warnings=[_with_liars(liars)] if (liars := record.get("withstanding")) else [],
         remarks=[shown(one)] if (one := record.get("not_for")) else [],
     )
+
+
+def _with_liars(liars: Traced) -> Markup:
+    """Return what a plan says of a share of users who lie; the rest of it is about honest ones."""
+    said = Markup("no design is known to reach the target")
+    if best := liars.get("recommended"):
+        names = (best.get(name) for name in ("design", "pool_size", "users"))
+        said = Markup("{} in pools of {} takes {} users").format(*map(shown, names))
+    told = "What is recommended holds if everybody is honest. If a share of {} lies, {}."
+    return Markup(told).format(shown(liars.get("malicious")), said)
 
 
 def told_of_data(subject: Subject) -> Told:

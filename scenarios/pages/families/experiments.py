@@ -207,6 +207,9 @@ def _warnings(record: Traced, promise: Promise, believed: list[Believed]) -> lis
     if copies is not None and copies.value != 1 and promise.kind == "local":
         told = "People were drawn with replacement: one person stands behind up to {} devices, and loses up to {} nats."
         found.append(Markup(told).format(shown(copies), shown(person)))
+    if share := record.get("malicious"):
+        told = "A share of {} of the devices lied (attack {}); what is predicted of items right holds for honest ones."
+        found.append(Markup(told).format(shown(share), shown(record.get("attack"))))
     if error := record.get("policy_error"):
         found.append(Markup("The policy went astray: {}").format(shown(error)))
     if promise.kind in ("local", "curator") and all(one.says_nothing for one in believed) and believed:

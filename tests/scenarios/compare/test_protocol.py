@@ -159,6 +159,18 @@ def test_features_are_words_and_decades_of_the_catalogue(tmp_path: Path) -> None
     np.testing.assert_allclose(gains[1], 0, atol=1e-9)  # whoever likes nothing yet
     with pytest.raises(InputError, match="tells nothing of these 2 items"):
         read_told(path, np.array(["a", "b"], np.object_))
+    with pytest.raises(InputError, match=r"gone\.csv cannot be read") as missing:
+        read_told(tmp_path / "gone.csv", np.array(["0"], np.object_))
+    assert str(missing.value).count("cannot be read") == 1
+
+
+def test_ratings_are_no_public_features(tmp_path: Path) -> None:
+    path = tmp_path / "ratings.csv"
+    path.write_text(
+        "userId,movieId,rating\n" + "".join(f"{user},7,{user % 5}\n" for user in range(40)), encoding="utf-8"
+    )
+    with pytest.raises(InputError, match="tells of movieId '7' in several lines"):
+        read_told(path, np.array(["7"], np.object_))
 
 
 def test_features_help_where_taste_follows_them(tmp_path: Path) -> None:

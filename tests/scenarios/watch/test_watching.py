@@ -6,17 +6,21 @@ import json
 import os
 import shutil
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 
 import psutil
 import pytest
 from boundary import SEED, secrets
+from rich.console import Console
 from runs import Command, refused
 
+from coordinator.protocol.errors import InputError
 from coordinator.server.rounds.tally import Tally
 from scenarios.log import strict
 from scenarios.store.mark import FOLDER, PROGRESS, read_mark
 from scenarios.store.mark import MARK as MARKED
+from scenarios.sweep.progress import counted
 from scenarios.watch import looking, telling
 from scenarios.watch.job_log import MARK, taken
 from scenarios.watch.standing import Standing, duration, read_standing
@@ -149,6 +153,25 @@ def test_time_left_follows_from_the_rate_and_what_is_planned(monkeypatch: pytest
         course.tell(Tally(count=count, planned=planned, rounds=count))
     assert [(one.rate, one.left) for one in told] == [(0.0, None), (10.0, 30.0), (10.0, None)]
     assert duration(30.0) == "30 s"
+
+
+def test_a_sweep_tells_nothing_that_it_does_not_know(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its units are whole experiments: no answers and no epsilon of a device, rather than none spent."""
+    told: list[Standing] = []
+    of = telling.Telling(kind="sweep", run="", console=Console(file=StringIO()))
+    monkeypatch.setattr(telling.Telling, "tell", lambda *_, **__: told.append(_[2]))
+    monkeypatch.setattr(telling, "EVERY", 0.0)
+    with counted(of, 0, 2, before=0) as over:
+        over()
+    assert {*told[0].rows()}.isdisjoint({"answers", "refused", "epsilon spent"})
+    assert told[0].rows()["units"] == "1 of 2"
+
+
+def test_a_folder_that_is_not_there_is_no_job() -> None:
+    for name in ("./missing", "runs/missing", "missing/"):
+        with pytest.raises(InputError, match="there is no folder"):
+            looking.is_folder(name)
+    assert not looking.is_folder("raysubmit_1")
 
 
 def test_the_structured_log_is_json_and_tells_nothing_private(
