@@ -30,8 +30,9 @@ from coordinator.server.grouped_sets import CountedSet
 from coordinator.server.liked_pairs import LikedPairs
 from coordinator.server.rounds.elimination import Eliminate, ItemByItem
 from coordinator.server.rounds.groups import Groups
+from coordinator.server.rounds.learner import Learner
 from coordinator.server.rounds.query_plan import QueryPlan
-from coordinator.server.rounds.query_rounds import Learner, Outcome, Round
+from coordinator.server.rounds.query_rounds import Outcome, Round
 from coordinator.server.rounds.readings import Centred, Readings
 from coordinator.server.rounds.schedules import Fixed, OneRound, UntilLearned
 from coordinator.server.rounds.setting import Setting

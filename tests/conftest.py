@@ -78,6 +78,7 @@ for shared in (
     "nasty",
     "malformed",
     "cutting",
+    "lasting",
     "going_on",
     "golden",
     "liars",

@@ -18,7 +18,7 @@ from unittest import mock
 
 import pandas as pd
 from cutting import CUT, Ended, forked
-from going_on import PROVENANCE, lasting
+from lasting import PROVENANCE, lasting
 from squares import Squares
 from typer.main import get_command
 

@@ -13,7 +13,7 @@ from coordinator.server.design import World
 from coordinator.server.fleet.layout import plan_layout
 from coordinator.server.own import KMEANS, OwnDesign
 from coordinator.server.rounds.elimination import Eliminate
-from coordinator.server.rounds.query_rounds import Learner
+from coordinator.server.rounds.learner import Learner
 from coordinator.server.rounds.schedules import Fixed
 from coordinator.server.rounds.setting import Setting
 from coordinator.server.server_half import POSTERIOR

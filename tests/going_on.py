@@ -14,6 +14,7 @@ from typing import Any
 import pandas as pd
 import psutil
 import pytest
+from lasting import PROVENANCE, lasting
 from runs import Command, Ended, holds_within
 
 from benchmarks.victims import alive, below
@@ -21,7 +22,6 @@ from scenarios.store import chain, files
 from scenarios.store.chain import Chain, kept_records
 
 TIMED = {"seconds", "seconds_per_iteration", "peak_memory_mb"}
-PROVENANCE = {"command", "ended"}
 LAYOUT = TIMED | {"backend", "workers", "actors", "devices_per_actor"}
 _WAITING = """
 import signal, sys
@@ -81,13 +81,6 @@ def killed_on_ray(out: Path, kept: int, *arguments: object) -> None:
     if not holds_within(5, lambda: not alive(started)):
         for one in alive(started):
             one.kill()
-
-
-def lasting(value: Any, without: Set[str]) -> Any:
-    """A result without some of its values, wherever they stand in it."""
-    if isinstance(value, dict):
-        return {name: lasting(one, without) for name, one in value.items() if name not in without}
-    return [lasting(one, without) for one in value] if isinstance(value, list) else value
 
 
 def left(folder: Path, without: Set[str]) -> dict[str, Any]:

@@ -25,8 +25,9 @@ from coordinator.server.aggregation import aggregate
 from coordinator.server.fleet.cohorts import Cohorts
 from coordinator.server.fleet.layout import cut
 from coordinator.server.mechanisms.sign import SignSensing
+from coordinator.server.rounds.learner import Learner
 from coordinator.server.rounds.query_plan import QueryPlan
-from coordinator.server.rounds.query_rounds import Learner, Outcome, Round
+from coordinator.server.rounds.query_rounds import Outcome, Round
 from coordinator.server.rounds.state import Ask, ServerState
 from coordinator.server.rounds.transcript import digest
 from coordinator.server.server_half import POSTERIOR

@@ -263,12 +263,8 @@ class Scenario(AttackSettings, AdviceSettings):
         """
         items = self.items or items
         clusters = self.clusters or (2 if self.ratings else len(self.like[0]))
-        full = {
-            "items": items,
-            "rated": self.rated or min(rated, items),
-            "users": self.users or users,
-            "clusters": clusters,
-        }
+        rated, users = self.rated or min(rated, items), self.users or users
+        full = {"items": items, "rated": rated, "users": users, "clusters": clusters}
         if clusters > items:
             raise InputError(f"clusters is {clusters}; it must be at most the number of items, {items}")
         if clusters < 2:

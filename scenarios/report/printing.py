@@ -106,12 +106,12 @@ def progress(console: Console, devices: int, label: str, done: str = "devices an
             task = bar.add_task(label, total=devices)
             yield lambda tally: bar.update(task, completed=tally.count)
         return
-    said = time.monotonic()
+    said, counted = time.monotonic(), 0
 
     def line(tally: Tally) -> None:
-        nonlocal said
-        if time.monotonic() - said >= EVERY:
-            said = time.monotonic()
+        nonlocal said, counted
+        if tally.count != counted and time.monotonic() - said >= EVERY:
+            said, counted = time.monotonic(), tally.count
             console.print(f"{label}: {tally.count:,} of {devices:,} {done}", highlight=False)
 
     yield line

@@ -11,7 +11,8 @@ from coordinator.protocol.coins import derive
 from coordinator.server.decoding.told_ratings import Curator
 from coordinator.server.design import PoolDesign
 from coordinator.server.fleet.layout import plan_layout
-from coordinator.server.rounds.query_rounds import Learner, Outcome
+from coordinator.server.rounds.learner import Learner
+from coordinator.server.rounds.query_rounds import Outcome
 from coordinator.server.rounds.resuming import require_same
 from coordinator.server.rounds.state import total
 from coordinator.server.server_half import POSTERIOR, TRUST_CURATOR

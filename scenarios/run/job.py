@@ -20,8 +20,9 @@ from coordinator.protocol.errors import InputError, PolicyError
 from coordinator.protocol.public_features import PublicFeatures
 from coordinator.server.fleet.layout import Layout
 from coordinator.server.rounds.asking import whose
+from coordinator.server.rounds.learner import Learner
 from coordinator.server.rounds.query_plan import QueryPlan
-from coordinator.server.rounds.query_rounds import Learner, Outcome
+from coordinator.server.rounds.query_rounds import Outcome
 from coordinator.server.rounds.state import Policy, ServerState
 from coordinator.server.server_half import MOST_ROUNDS
 from scenarios.given.policies import packages_of_policy

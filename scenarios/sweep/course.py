@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from coordinator.protocol.arrays import Indices
-from coordinator.server.rounds.query_rounds import Learner, Round
+from coordinator.server.rounds.learner import Learner
+from coordinator.server.rounds.query_rounds import Round
 from coordinator.server.rounds.state import ServerState
 from scenarios.data.metrics import clustering_scores
 

@@ -13,7 +13,7 @@ from coordinator.protocol.coins import derive
 from coordinator.protocol.messages import Model, Query
 from coordinator.server.aggregation import aggregate, no_release
 from coordinator.server.fleet.layout import cut
-from coordinator.server.rounds.query_rounds import Learner
+from coordinator.server.rounds.learner import Learner
 from coordinator.server.rounds.state import Ask, ServerState
 from coordinator.server.statistics.statistic import Statistic, merge
 from scenarios.data.block_world import settled

@@ -11,7 +11,8 @@ from coordinator.protocol.coins import derive
 from coordinator.protocol.errors import InputError
 from coordinator.server.mechanisms.sign import SignSensing
 from coordinator.server.moments.signs import sign_contrast
-from coordinator.server.rounds.query_rounds import Learner, conduct
+from coordinator.server.rounds.learner import Learner
+from coordinator.server.rounds.query_rounds import conduct
 from scenarios.data.block_world import known_world
 from scenarios.data.populations import class_shares
 from scenarios.given.config import Scenario

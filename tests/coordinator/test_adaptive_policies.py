@@ -22,7 +22,8 @@ from coordinator.server.mechanisms.maxsense import MaxSense
 from coordinator.server.mechanisms.pairwise import Pairwise
 from coordinator.server.mechanisms.sign import SignSensing
 from coordinator.server.rounds.elimination import Eliminate, ItemByItem
-from coordinator.server.rounds.query_rounds import Learner, Outcome, conduct
+from coordinator.server.rounds.learner import Learner
+from coordinator.server.rounds.query_rounds import Outcome, conduct
 from coordinator.server.rounds.schedules import Fixed
 from coordinator.server.rounds.setting import Setting
 from coordinator.server.rounds.state import Ask, Policy, ServerState, absorb

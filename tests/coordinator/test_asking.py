@@ -19,7 +19,8 @@ from coordinator.server.aggregation import aggregate
 from coordinator.server.mechanisms.maxsense import MaxSense
 from coordinator.server.mechanisms.sign import SignSensing
 from coordinator.server.rounds.asking import complaint_about, next_ask, whose
-from coordinator.server.rounds.query_rounds import Learner, Outcome, conduct
+from coordinator.server.rounds.learner import Learner
+from coordinator.server.rounds.query_rounds import Outcome, conduct
 from coordinator.server.rounds.setting import Setting
 from coordinator.server.rounds.state import Ask, ServerState
 from coordinator.server.server_half import POSTERIOR

@@ -18,7 +18,7 @@ from coordinator.server.decoding.curator import item_sensitivity, noisy_symmetri
 from coordinator.server.decoding.told_ratings import Curator
 from coordinator.server.design import Decoding
 from coordinator.server.mechanisms.reveal import Reveal
-from coordinator.server.rounds.query_rounds import Learner
+from coordinator.server.rounds.learner import Learner
 from coordinator.server.rounds.state import Ask, ServerState, absorb, learn, total
 
 ITEMS, RATED = 6, 3

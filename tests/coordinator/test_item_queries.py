@@ -23,7 +23,8 @@ from coordinator.protocol.item_queries import item_queries
 from coordinator.protocol.messages import Query, Release
 from coordinator.server.aggregation import aggregate, no_release
 from coordinator.server.mechanisms.item_query import ItemQuery
-from coordinator.server.rounds.query_rounds import Learner, Outcome, conduct
+from coordinator.server.rounds.learner import Learner
+from coordinator.server.rounds.query_rounds import Outcome, conduct
 from coordinator.server.rounds.schedules import DRY_ROUNDS, UntilLearned, round_users
 from coordinator.server.rounds.state import Ask
 from coordinator.server.statistics.scores import ScoreStatistic

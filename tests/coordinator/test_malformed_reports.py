@@ -25,8 +25,9 @@ from coordinator.server.fleet.layout import Layout
 from coordinator.server.mechanisms import found
 from coordinator.server.mechanisms.grr import Grr
 from coordinator.server.mechanisms.reveal import Reveal
+from coordinator.server.rounds.learner import Learner
 from coordinator.server.rounds.query_plan import QueryPlan
-from coordinator.server.rounds.query_rounds import Learner, Outcome, conduct
+from coordinator.server.rounds.query_rounds import Outcome, conduct
 from coordinator.server.rounds.state import Ask, ServerState
 from coordinator.server.statistics.statistic import Statistic, merge
 

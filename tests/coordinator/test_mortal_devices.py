@@ -22,8 +22,9 @@ from coordinator.server.fleet.cohorts import Cohorts, dealt
 from coordinator.server.fleet.coordinator import Coordinator
 from coordinator.server.fleet.layout import Layout
 from coordinator.server.mechanisms.sign import SignSensing
+from coordinator.server.rounds.learner import Learner
 from coordinator.server.rounds.query_plan import QueryPlan
-from coordinator.server.rounds.query_rounds import Learner, Outcome, Round
+from coordinator.server.rounds.query_rounds import Outcome, Round
 from coordinator.server.rounds.state import Ask, ServerState
 from coordinator.server.server_half import POSTERIOR
 from scenarios.places.spending import spent_by

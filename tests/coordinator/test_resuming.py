@@ -21,7 +21,8 @@ from coordinator.server.design import PoolDesign
 from coordinator.server.mechanisms.maxsense import MaxSense
 from coordinator.server.mechanisms.sign import SignSensing
 from coordinator.server.rounds.elimination import Eliminate
-from coordinator.server.rounds.query_rounds import Learner, Outcome, Round, conduct
+from coordinator.server.rounds.learner import Learner
+from coordinator.server.rounds.query_rounds import Outcome, Round, conduct
 from coordinator.server.rounds.resuming import require_same
 from coordinator.server.rounds.schedules import Fixed
 from coordinator.server.rounds.setting import Setting

@@ -21,7 +21,8 @@ from coordinator.server.decoding.line import decode
 from coordinator.server.design import Decoding
 from coordinator.server.mechanisms.maxsense import MaxSense
 from coordinator.server.mechanisms.pairwise import Pairwise
-from coordinator.server.rounds.query_rounds import Learner, Round, conduct
+from coordinator.server.rounds.learner import Learner
+from coordinator.server.rounds.query_rounds import Round, conduct
 from coordinator.server.rounds.schedules import OneRound
 from coordinator.server.rounds.state import Ask, ServerState, absorb, learn, total
 from coordinator.server.rounds.transcript import chain, digest

@@ -12,7 +12,7 @@ import worlds
 from benchmarks.victims import actors_below
 from coordinator.server.fleet.layout import Layout
 from coordinator.server.mechanisms.sign import SignSensing
-from coordinator.server.rounds.query_rounds import Learner
+from coordinator.server.rounds.learner import Learner
 from coordinator.server.rounds.schedules import Fixed
 from coordinator.server.rounds.setting import Setting
 from coordinator.server.rounds.tally import Tally

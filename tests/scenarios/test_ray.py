@@ -21,7 +21,7 @@ from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query
 from coordinator.server.fleet.coordinator import start_coordinator
 from coordinator.server.fleet.layout import plan_layout
-from coordinator.server.rounds.query_rounds import Learner
+from coordinator.server.rounds.learner import Learner
 from coordinator.server.rounds.schedules import OneRound
 from coordinator.server.rounds.state import Ask, ServerState
 from coordinator.server.rounds.tally import Tally

@@ -20,7 +20,7 @@ from coordinator.protocol.errors import PolicyError
 from coordinator.protocol.messages import Query
 from coordinator.server.fleet.layout import Layout
 from coordinator.server.mechanisms import found
-from coordinator.server.rounds.query_rounds import Learner
+from coordinator.server.rounds.learner import Learner
 from coordinator.server.rounds.schedules import OneRound
 from coordinator.server.rounds.state import Ask, ServerState
 from coordinator.server.server_half import ONE_ROUND

@@ -9,7 +9,8 @@ from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.messages import Query
 from coordinator.server.rounds.asking import next_ask
 from coordinator.server.rounds.conductor import Fleet
-from coordinator.server.rounds.query_rounds import Learner, QueryRounds
+from coordinator.server.rounds.learner import Learner
+from coordinator.server.rounds.query_rounds import QueryRounds
 from coordinator.server.rounds.state import Policy, ServerState
 from coordinator.server.server_half import MOST_ROUNDS
 

@@ -9,7 +9,8 @@ from dataclasses import replace
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import PolicyError
 from coordinator.server.rounds.asking import next_ask, whose
-from coordinator.server.rounds.query_rounds import ANEW, Learner, Round
+from coordinator.server.rounds.learner import Learner
+from coordinator.server.rounds.query_rounds import ANEW, Round
 from coordinator.server.rounds.state import Ask, Policy, ServerState
 
 

@@ -97,6 +97,8 @@ def test_a_run_of_a_file_runs_again_from_elsewhere(
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
     again = blindrec(*here(name, tmp_path / "out" / "scenario.json")).result
+    if name == "run":  # the folder's scenario names rated, so that it is declared now
+        assert (first.pop("from_the_file"), again.pop("from_the_file")) == ("items, rated", "items")
     assert list(differences(kept(first), again)) == []
 
 

@@ -16,7 +16,7 @@ import foreign_mechanisms
 import numpy as np
 import psutil
 import pytest
-from going_on import lasting
+from lasting import lasting
 from runs import Command, claim, holds_within, refused, small, tree
 
 from benchmarks.victims import alive, below
