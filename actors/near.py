@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from coordinator.protocol.arrays import Floats, Indices, Indices2
+from coordinator.protocol.arrays import Floats, Indices, Indices2, Ints
 from coordinator.protocol.item_to_item import ItemToItem, scores
 from coordinator.protocol.rows import Likes
 
@@ -14,13 +14,19 @@ BLOCK = 4096
 """Devices whose scores are held at once."""
 
 
-def public_order(near: ItemToItem | None, popularity: Floats) -> Indices:
-    """Return all items as those come that a device's likes say nothing of: the model's by `liked`, others by score."""
-    items = np.argsort(-popularity, kind="stable").astype(np.int32)
+def public_order(near: ItemToItem | None, popularity: Floats, ties: Ints | None = None) -> Indices:
+    """Return all items as those come that a device's likes say nothing of: the model's by `liked`, others by score.
+
+    Of equal ones those come first that do so in ``ties``, a permutation of the items; without it, by number.
+    """
+    first: Indices = np.arange(popularity.size, dtype=np.int32) if ties is None else ties.astype(np.int32)
+    items = first[np.argsort(-popularity[first], kind="stable")]
     if near is None:
         return items
-    first = near.pool[np.argsort(-near.liked, kind="stable")]
-    return np.concatenate([first, items[~np.isin(items, near.pool)]])
+    liked = np.full(popularity.size, -np.inf)
+    liked[near.pool] = near.liked
+    pool = first[np.isin(first, near.pool)]
+    return np.concatenate([pool[np.argsort(-liked[pool], kind="stable")], items[~np.isin(items, near.pool)]])
 
 
 def recommend_near(near: ItemToItem, popularity: Floats, rated: Likes, *, k: int) -> Indices2:

@@ -66,7 +66,6 @@ def plan(
     device holds are shown for comparison, never recommended. For a file it first tells how many people like its own
     private advice takes, which is drawn from the file, and then plans for a block model of its shape.
     """
-    from scenarios.compare.needs_table import show_needs
     from scenarios.planned import planned
     from scenarios.planner.asking import Asked
     from scenarios.planner.check import check_plan
@@ -95,6 +94,8 @@ def plan(
     made, result = planned(asked)
     console = Console(quiet=json == STDOUT)
     if ratings is not None:
+        from scenarios.compare.needs_table import show_needs
+
         show_needs(console, result["worth"], result["worth_not"])
         console.print("\nand for a block model of the file's shape, to which it says nothing about lists:")
     show_plan(console, made, f"blindrec plan: {made.target.words}", result["not_for"])

@@ -81,7 +81,7 @@ def begin_no_run(patch: pytest.MonkeyPatch, scratch: Path) -> None:
         "scenarios.places.in_process.InProcess.conduct", "scenarios.places.in_process.InProcess.each",
         "scenarios.places.cluster.on_ray",
         "scenarios.app.finishing.run_seeds", "scenarios.planner.asking.plan",
-        "scenarios.submission.job_commands._head",
+        "scenarios.submission.job_commands.head_at",
     ):  # fmt: skip
         patch.setattr(name, begun)
     patch.setattr("scenarios.planner.shape.learnable_of", lambda *_: [])

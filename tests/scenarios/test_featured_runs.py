@@ -9,6 +9,8 @@ import pandas as pd
 import pytest
 from runs import Command, refused, write_movielens
 
+from scenarios.given.values import brief
+
 FLAGS: tuple[str, ...] = (
     "run",
     "--design",
@@ -90,5 +92,5 @@ def test_features_go_with_scores_that_are_popularity(
 
 
 def test_features_need_a_file_of_ratings(movies: Path, blindrec: Command) -> None:
-    line = f"features is '{movies}', which is about ratings files; give --ratings too"
+    line = f"features is {brief(movies)}, which is about ratings files; give --ratings too"
     assert line in refused(blindrec, *FLAGS[:7], "--features", movies)

@@ -33,7 +33,7 @@ def binomial_mass(count: ArrayLike, many: ArrayLike, chance: ArrayLike) -> Float
 
     Examples
     --------
-    >>> binomial_mass([0, 1, 2, 3], 2, 0.5).tolist()
+    >>> binomial_mass([0, 1, 2, 3], 2, 0.5).round(12).tolist()
     [0.25, 0.5, 0.25, 0.0]
     """
     k, n, p = np.broadcast_arrays(*(np.asarray(value, np.float64) for value in (count, many, chance)))

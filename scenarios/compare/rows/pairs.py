@@ -35,7 +35,8 @@ class Paired(Local):
             found[:, near.pool] = inside
             return found
 
-        order = public_order(near, model.score)
+        # Many shares are equal where few people answered; by number they would come as the file has its items.
+        order = public_order(near, model.score, asked.coins.permutation(world.items))
         return Advised(
             popularity=model.score, floor=LEAST, noise=noise, scorer=scores, order=order, simulated=simulated
         )
