@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import TYPE_CHECKING, Annotated, ClassVar
@@ -35,7 +36,7 @@ Step = tuple[str, float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupedSets:
+class GroupedSets(ABC):
     """Sets of items that groups of devices are asked for; subclasses define `steps` and `question`.
 
     Attributes
@@ -64,15 +65,15 @@ class GroupedSets:
         check_shape(self.items, self.rated)
 
     @property
+    @abstractmethod
     def steps(self) -> tuple[Step, ...]:
         """The groups in the order in which they are asked."""
-        raise NotImplementedError
 
+    @abstractmethod
     def question(
         self, group: str, told: GroupStatistic | None, *, round_number: int, public_seed: bytes, epsilon: Epsilon
     ) -> Query:
         """Return what a group is asked, from what earlier ones told."""
-        raise NotImplementedError
 
     def group_ends(self, devices: int) -> tuple[int, ...]:
         """Return where the groups of so many devices end, in order; the first groups have at least a device each."""

@@ -273,32 +273,3 @@ def test_what_is_wrong_is_told_in_one_line_with_name_and_value(case: str) -> Non
     assert "\n" not in line
     assert line.startswith(words[0]) or f"key '{words[0]}'" in line
     assert all(word in line for word in words), line
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("epsilom = 1", ["epsilom", "unknown"]),
-        ("[speed]\nworkers = 2", ["speed", "unknown"]),
-        ('items = "many"', ["items", "'many'"]),
-        ("items = 10.5", ["items", "10.5"]),
-        ("items = 10\nitems = 11", ["scenario.toml", "no TOML"]),
-        ("items: 10", ["scenario.toml", "no TOML"]),
-        ("columns = ['u', 'i']", ["columns", "['u', 'i']"]),
-        ("like = [[0.9, 0.1], 0.5]", ["like", "0.5"]),
-        ("epsilon = true", ["epsilon", "True"]),
-    ],
-)
-def test_files_that_are_wrong_are_refused(text: str, words: list[str], tmp_path: Path) -> None:
-    with pytest.raises(InputError) as raised:
-        load_scenario(written(tmp_path, text), {})
-    line = str(raised.value)
-    assert "\n" not in line
-    assert all(word in line for word in words), line
-
-
-def test_files_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
-    (tmp_path / "latin.toml").write_bytes(b'design = "\xff"')
-    for path in (tmp_path / "none.toml", tmp_path, tmp_path / "latin.toml"):
-        with pytest.raises(InputError, match=f"scenario file {path} "):
-            load_scenario(path, {})
