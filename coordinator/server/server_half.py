@@ -18,13 +18,14 @@ from coordinator.server.design import Decoding, Design, World
 if TYPE_CHECKING:
     from coordinator.server.statistics.statistic import Statistic
 
-ONE_ROUND, FIXED, ELIMINATE, ITEM_BY_ITEM, UNTIL_LEARNED, GROUPS = (
+ONE_ROUND, FIXED, ELIMINATE, ITEM_BY_ITEM, UNTIL_LEARNED, GROUPS, ANCHOR = (
     "one-round",
     "fixed",
     "eliminate",
     "item-by-item",
     "until-learned",
     "groups",
+    "anchor",
 )
 MOST_ROUNDS = 10_000
 """Number of rounds after which a policy is assumed never to stop."""
@@ -139,8 +140,9 @@ class ServerHalf:
         Whether it learns from pairs of items, and so can distinguish clusters that single items cannot.
     ranks : bool
         Whether an item's score grows with the number of devices that like it, so that scores rank items by popularity.
-    in_groups : bool
-        Whether its policy asks groups of devices different things, so that public coins must deal devices to groups.
+    groups : tuple of str
+        What its design can ask besides `Design.query`, by a method ``of_NAME`` each, where its policy asks groups of
+        devices different things.
     variants : tuple of dict
         Settings that plans compare.
     schemes : tuple of Scheme
@@ -160,7 +162,7 @@ class ServerHalf:
     bounded: ClassVar[bool] = True
     paired: ClassVar[bool] = False
     ranks: ClassVar[bool] = False
-    in_groups: ClassVar[bool] = False
+    groups: ClassVar[tuple[str, ...]] = ()
     variants: ClassVar[tuple[Mapping[str, Any], ...]] = ({},)
     schemes: ClassVar[tuple[Scheme, ...]] = ()
 

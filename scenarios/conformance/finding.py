@@ -47,7 +47,7 @@ def subjects(design: str | Mechanism, told: Told | None = None) -> list[Subject]
         half = server_half(design)
         wanted = [one for one in choices(half) if not refusal(half, one)] if told is None else [told]
     found = [subject_of(half, chosen) for chosen in wanted]
-    found += [subject_of(half, chosen, of=of) for chosen in wanted if half.in_groups for of in ("items", "numbers")]
+    found += [subject_of(half, chosen, of=of) for chosen in wanted for of in half.groups]
     return found + [subject_of(half, chosen, pooled=True) for chosen in wanted if _pools(half, chosen)]
 
 
@@ -134,8 +134,8 @@ def subject_of(half: ServerHalf, told: Told, *, pooled: bool = False, of: str = 
         Its settings that are not the default.
     pooled : bool
         Whether it asks about all items but the first, with an estimate of each that is expected.
-    of : {"", "items", "numbers"}
-        Whether it asks what earlier groups of devices are asked: about single items, or how many are liked.
+    of : str
+        Which of its groups of devices is asked, `ServerHalf.groups`; by default the first query is meant.
     """
 
     def asks(size: Size, epsilon: Epsilon, round_number: int, public_seed: bytes) -> Query:

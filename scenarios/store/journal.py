@@ -11,6 +11,7 @@ import numpy as np
 from coordinator.protocol.messages import Query
 from coordinator.server.rounds.query_rounds import Round
 from coordinator.server.rounds.state import Ask
+from coordinator.server.statistics.anchor import AnchorStatistic
 from coordinator.server.statistics.counts import CountStatistic
 from coordinator.server.statistics.groups import GroupStatistic
 from coordinator.server.statistics.pairs import PairStatistic
@@ -20,7 +21,8 @@ from scenarios.given.policies import code_digest
 from scenarios.store.booked import Answered, require_booked
 from scenarios.store.chain import Chain, Codec, Numbers
 
-_STATISTICS = {kind.__name__: kind for kind in (ScoreStatistic, PairStatistic, CountStatistic, GroupStatistic)}
+_KINDS = (ScoreStatistic, PairStatistic, CountStatistic, GroupStatistic, AnchorStatistic)
+_STATISTICS = {kind.__name__: kind for kind in _KINDS}
 
 
 def _answered(over: Round) -> Answered:

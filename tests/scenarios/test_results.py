@@ -116,7 +116,7 @@ def test_the_record_of_every_design(name: str, file: Path) -> None:
         assert found["design"] == name
         assert found["trust_model"] == half.trust
         assert found["rounds"] == len(run.outcome.state.asked)
-        assert found["rounds"] == 1 or half.learns_all or half.in_groups
+        assert found["rounds"] == 1 or half.learns_all or half.groups
         assert (found["unlearned"] is None) == (not half.learns_all)
         assert found["answered"] == run.statistic.asked <= found["users"]
         assert (found["refused"], found["missing"]) == (0, 0)

@@ -58,7 +58,7 @@ class PairsHalf(ServerHalf):
     decoders = (KMEANS,)
     policies: ClassVar[tuple[str, ...]] = (GROUPS,)
     ranks = True
-    in_groups = True
+    groups = ("items", "numbers")
 
     def design(self, settings: Settings, world: World) -> LikedPairs:
         """Return pairs of liked items in a world."""

@@ -81,13 +81,33 @@ def count_agreements(query: Query, first: int, bits: Bits2, answered: Bools) -> 
         Those that did not answer do not count.
     """
     assert query.pool is not None  # a device answers no other
-    count, words = len(bits), sign_words(query.pool.size)
-    even = count + count % 2
-    streams = device_streams(round_key(query.public_seed, query.round), first, even)
     positive, vector = from_bits(bits)
-    lanes, flips, heard = np.zeros((3, even), np.uint64)
-    lanes[:count], flips[:count] = vector * words, np.where(positive, 0, _FULL)
+    key, pool = round_key(query.public_seed, query.round), query.pool.size
+    return agreements(key, first, positive, answered, pool, vector * sign_words(pool))
+
+
+def agreements(key: Words, first: int, positive: Bools, answered: Bools, places: int, lanes: Ints | int = 0) -> Ints:
+    """Return how many answering devices said what the public sign of a place is, int64, one count a place.
+
+    Parameters
+    ----------
+    key : ndarray of uint64, shape (2,)
+        The round's public key.
+    first : int
+        The first device.
+    positive, answered : ndarray of bool, shape (devices,)
+        Whether each device said +1, and whether it said anything.
+    places : int
+        Signs of a device; see `protocol.signs`.
+    lanes : ndarray of int64, shape (devices,), or int
+        Where the signs that it answered about begin in its public stream.
+    """
+    count = positive.size
+    even = count + count % 2
+    streams = device_streams(key, first, even)
+    begin, flips, heard = np.zeros((3, even), np.uint64)
+    begin[:count], flips[:count] = lanes, np.where(positive, 0, _FULL)
     heard[:count] = np.where(answered, _FULL, 0)
-    counts = np.zeros(query.pool.size, np.int64)
-    _add_up(streams, lanes, flips, heard, *planes_for(even, query.pool.size), counts)
+    counts = np.zeros(places, np.int64)
+    _add_up(streams, begin, flips, heard, *planes_for(even, places), counts)
     return counts

@@ -1,0 +1,175 @@
+"""Anchor sensing's private bits, compiled: turned signs of a device's ratings, and signs of pairs of them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import int32, int64, uint64
+
+from actors.block_model import BlockModelRatings, device_class, likes_item, list_rated
+from actors.kernels import StoredOpinions
+from actors.seeds import ratings_streams
+from coordinator.protocol.arrays import Bits, Bools, Counts, Indices, Indices2, Ints, Words
+from coordinator.protocol.compiled import compiled, inlined
+from coordinator.protocol.hashing import draw
+from coordinator.protocol.streams import device_streams
+from coordinator.protocol.turned import item_coins
+from coordinator.protocol.uniform import below
+
+
+class Turned(NamedTuple):
+    """A query about turned signs as compiled code reads it; see `coordinator.protocol.mechanisms.anchor`."""
+
+    prior: Indices
+    guess: Indices2
+    counts: Indices2
+    lean: Indices
+    sensed: Indices
+    bits: int
+    """Bits of an item's sensing coin."""
+
+
+class Paired(NamedTuple):
+    """A query about signs of pairs as compiled code reads it."""
+
+    places: Indices
+    """Every item's place in the pool, -1 outside."""
+    centres: Indices
+    unit: int
+
+
+@inlined
+def _sign_of(total: int | np.int64, coin: np.uint64) -> int:
+    """Return 1 for a sum above 0, 0 for one below, and for 0 a fair coin."""
+    return int(total > 0) if total != 0 else int(draw(coin, uint64(0)) & uint64(1))
+
+
+@compiled
+def _guessed(scores: Ints, coin: np.uint64) -> int:
+    """Return the class of the highest score; a coin chooses among equal ones."""
+    best, tied = scores.max(), 0
+    for one in scores:
+        tied += one == best
+    left = below(coin, 1, tied) if tied > 1 else 0
+    for k in range(scores.size):
+        if scores[k] == best:
+            if left == 0:
+                return k
+            left -= 1
+    return 0
+
+
+@compiled
+def _turned_bit(
+    asked: Turned, public: np.uint64, coin: np.uint64, rated: Counts, likes: Bools, kept: Ints, scores: Ints
+) -> int:
+    """Return one device's private bit; ``kept`` and ``scores`` are room for its ratings and for the classes."""
+    scores[:] = asked.prior
+    found = 0
+    for at in range(rated.size):
+        item, row = int(rated[at]), int(likes[at])
+        sign, senses = item_coins(public, item, asked.sensed[item], asked.bits)
+        if senses:
+            kept[found] = sign * (2 * item + row + 1)  # never 0
+            found += 1
+        else:
+            for k in range(scores.size):
+                scores[k] += asked.guess[2 * k + row, item]
+    k = _guessed(scores, coin)
+    total = int64(asked.lean[k])
+    for at in range(found):
+        sign, code = (1 if kept[at] > 0 else -1), abs(kept[at]) - 1
+        total += sign * int64(asked.counts[2 * k + (code & 1), code >> 1])
+    return _sign_of(total, coin)
+
+
+@compiled
+def _paired_bit(
+    asked: Paired, public: np.uint64, coin: np.uint64, rated: Counts, likes: Bools, values: Indices, held: Ints
+) -> int:
+    """Return one device's private bit; ``values`` holds a 0 for each place, again afterwards, and ``held`` has room."""
+    pool, found, nothing = asked.centres.size, 0, int32(np.iinfo(np.int32).min)
+    values[:] = nothing
+    for at in range(rated.size):
+        place = asked.places[rated[at]]
+        if place >= 0:
+            values[place] = (asked.unit if likes[at] else -asked.unit) - asked.centres[place]
+    for place in range(pool):
+        held[found] = place
+        found += values[place] != nothing
+    total, lane, word = int64(0), int64(-1), uint64(0)
+    for first in range(found - 1):
+        i = held[first]
+        start, row = i * pool - i * (i + 1) // 2 - i - 1, int64(0)
+        for second in range(first + 1, found):
+            pair = start + held[second]
+            if pair >> 6 != lane:
+                lane = pair >> 6
+                word = draw(public, uint64(lane))
+            sign = 2 * int((word >> uint64(pair & 63)) & uint64(1)) - 1
+            row += sign * int64(values[held[second]])
+        total += row * int64(values[i])
+    return _sign_of(total, coin)
+
+
+@compiled
+def block_model_turned(
+    model: BlockModelRatings, master: Words, key: Words, coins: Words, asked: Turned, first: int, bits: Bits
+) -> None:
+    """Write synthetic devices' private bits, uint8, shape (devices,); ``key`` is the round's public key."""
+    many = model.items
+    marks, stamp, buffer = np.zeros(many + 1, np.uint8), 0, np.empty(many + 2, np.uint32)
+    rated, likes = np.empty(many + 1, np.uint32), np.empty(model.rated, np.bool_)
+    kept, scores = np.empty(model.rated, np.int64), np.empty(asked.prior.size, np.int64)
+    secret, public = ratings_streams(master, first, bits.size), device_streams(key, first, bits.size)
+    for k in range(bits.size):
+        stamp = list_rated(secret[k], many, model.rated, marks, stamp, buffer, rated)
+        like = model.like[device_class(secret[k], model.class_marks)]
+        for at in range(model.rated):
+            likes[at] = likes_item(secret[k], rated[at], like[model.clusters[rated[at]]])
+        bits[k] = _turned_bit(asked, public[k], coins[k], rated[: model.rated], likes, kept, scores)
+
+
+@compiled
+def block_model_paired(
+    model: BlockModelRatings, master: Words, key: Words, coins: Words, asked: Paired, first: int, bits: Bits
+) -> None:
+    """Write synthetic devices' private bits; see `block_model_turned`."""
+    many = model.items
+    marks, stamp, buffer = np.zeros(many + 1, np.uint8), 0, np.empty(many + 2, np.uint32)
+    rated, likes = np.empty(many + 1, np.uint32), np.empty(model.rated, np.bool_)
+    values, held = np.empty(asked.centres.size, np.int32), np.empty(asked.centres.size + 1, np.int64)
+    secret, public = ratings_streams(master, first, bits.size), device_streams(key, first, bits.size)
+    for k in range(bits.size):
+        stamp = list_rated(secret[k], many, model.rated, marks, stamp, buffer, rated)
+        like = model.like[device_class(secret[k], model.class_marks)]
+        for at in range(model.rated):
+            likes[at] = asked.places[rated[at]] >= 0 and likes_item(
+                secret[k], rated[at], like[model.clusters[rated[at]]]
+            )
+        bits[k] = _paired_bit(asked, public[k], coins[k], rated[: model.rated], likes, values, held)
+
+
+@compiled
+def stored_turned(opinions: StoredOpinions, key: Words, coins: Words, asked: Turned, first: int, bits: Bits) -> None:
+    """Write real devices' private bits; see `block_model_turned`."""
+    public, many = device_streams(key, first, bits.size), asked.sensed.size
+    kept, scores = np.empty(many, np.int64), np.empty(asked.prior.size, np.int64)
+    for k in range(bits.size):
+        user = opinions.user[first + k]
+        rows = slice(opinions.starts[user], opinions.starts[user + 1])
+        rated, likes = opinions.rated[rows].astype(np.uint32), opinions.likes[rows]
+        bits[k] = _turned_bit(asked, public[k], coins[k], rated, likes, kept, scores)
+
+
+@compiled
+def stored_paired(opinions: StoredOpinions, key: Words, coins: Words, asked: Paired, first: int, bits: Bits) -> None:
+    """Write real devices' private bits; see `block_model_turned`."""
+    public = device_streams(key, first, bits.size)
+    values, held = np.empty(asked.centres.size, np.int32), np.empty(asked.centres.size + 1, np.int64)
+    for k in range(bits.size):
+        user = opinions.user[first + k]
+        rows = slice(opinions.starts[user], opinions.starts[user + 1])
+        rated, likes = opinions.rated[rows].astype(np.uint32), opinions.likes[rows]
+        bits[k] = _paired_bit(asked, public[k], coins[k], rated, likes, values, held)

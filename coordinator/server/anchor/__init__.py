@@ -1,0 +1,1 @@
+"""Anchor sensing on the server: what is asked, what it tells of pairs and of items, and when an item is decided."""

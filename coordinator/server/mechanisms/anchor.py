@@ -1,0 +1,63 @@
+"""Anchor sensing: pairs of a few items first, then items turned by the guess of a device's class. Ours."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+from pydantic import Field
+
+from coordinator.protocol.messages import Query, Release
+from coordinator.server.design import World
+from coordinator.server.server_half import ANCHOR, POSTERIOR, ServerHalf, Settings
+
+if TYPE_CHECKING:
+    from coordinator.server.anchor.sensing import AnchorSensing
+    from coordinator.server.statistics.anchor import AnchorStatistic
+
+
+class AnchorSettings(Settings):
+    """Settings of anchor sensing; none of them looks at the ratings."""
+
+    pool_items: Annotated[
+        int, Field(ge=0, description="Anchor sensing: items whose pairs are asked about first, 0 for 2.5 N / w [0].")
+    ] = 0
+
+
+class AnchorHalf(ServerHalf):
+    """Anchor sensing on the server."""
+
+    name = "anchor"
+    title = "anchor sensing"
+    order = 25
+    settings = AnchorSettings
+    decoders = (POSTERIOR,)
+    policies: ClassVar[tuple[str, ...]] = (ANCHOR,)
+    learns_all = True
+    paired = True
+    groups = ("turned",)
+
+    @property
+    def asks(self) -> tuple[str, ...]:
+        """Signs of pairs, and turned signs of items."""
+        return ("pair-signs", self.name)
+
+    def query_name(self, settings: Settings) -> str:
+        """Return the design of the first queries."""
+        return "pair-signs"
+
+    def design(self, settings: AnchorSettings, world: World) -> AnchorSensing:
+        """Return anchor sensing in a world."""
+        from coordinator.server.anchor.sensing import AnchorSensing
+
+        return AnchorSensing(
+            items=world.items, rated=world.rated, clusters=world.clusters, pool_items=settings.pool_items
+        )
+
+    def aggregate(self, query: Query, release: Release) -> AnchorStatistic:
+        """Return the agreements with signs of pairs or of items; see `statistics.anchor`."""
+        from coordinator.server.statistics.anchor import aggregate_anchor
+
+        return aggregate_anchor(query, release)
+
+
+SERVER = (AnchorHalf(),)

@@ -1,0 +1,191 @@
+"""Anchor sensing's private bits and counts are the oracle's, bit for bit, and follow their exact moments."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import combinations
+from math import comb
+
+import numpy as np
+import pytest
+import reference
+import worlds
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from statistical import normal_radius
+
+from actors.coins import Coins
+from actors.device import Cohort
+from actors.mechanisms import half_of
+from actors.ratings import Ratings
+from coordinator.protocol.coins import as_words
+from coordinator.protocol.messages import Query
+from coordinator.server.aggregation import aggregate
+from coordinator.server.anchor.sensing import AnchorSensing
+from coordinator.server.moments.anchor import pair_contrast
+from coordinator.server.statistics.anchor import AnchorStatistic
+
+UNIT = 32
+
+
+def pair_query(pool: list[int], *, items: int, centres: list[int] | None = None) -> Query:
+    held = None if centres is None else np.array(centres, np.int32)
+    design = AnchorSensing(items=items, rated=2)
+    return design.query(
+        round_number=2, public_seed=worlds.PUBLIC, epsilon=None, pool=np.array(pool, np.int32), centres=held
+    )
+
+
+def turned_query(classes: int, items: int, levels: int, draw: np.random.Generator) -> Query:
+    arrays = {
+        "prior": draw.integers(-2, 3, classes),
+        "lean": draw.integers(-1, 2, classes),
+        "guess": draw.integers(-3, 4, (2 * classes, items)),
+        "counts": draw.integers(-3, 4, (2 * classes, items)),
+        "sensed": draw.integers(0, levels + 1, items),
+    }
+    return Query(
+        design="anchor",
+        items=items,
+        round=5,
+        public_seed=worlds.PUBLIC,
+        epsilon=None,
+        parameters={"levels": float(levels)},
+        arrays={name: value.astype(np.int32) for name, value in arrays.items()},
+    )
+
+
+def sign_of(total: int, coin: int) -> int:
+    return int(total > 0) if total else reference.draw(coin, 0) & 1
+
+
+def oracle_pair(query: Query, device: int, ratings: dict[int, bool]) -> int:
+    assert query.pool is not None
+    pool, stream = query.pool.tolist(), worlds.public_stream(query, device)
+    unit, centres = (1, [0] * len(pool)) if query.centres is None else (UNIT, query.centres.tolist())
+    total = 0
+    for number, (i, j) in enumerate(combinations(range(len(pool)), 2)):
+        if pool[i] in ratings and pool[j] in ratings:
+            one, other = ((unit if ratings[pool[at]] else -unit) - centres[at] for at in (i, j))
+            sign = 2 * (reference.draw(stream, number // 64) >> number % 64 & 1) - 1
+            total += sign * one * other
+    return sign_of(total, reference.choice_stream(worlds.SECRET, device, query.id))
+
+
+def oracle_coins(query: Query, device: int, item: int) -> tuple[int, bool]:
+    levels, stream = int(query.parameters["levels"]), worlds.public_stream(query, device)
+    bits = levels.bit_length() - 1
+    lanes = [reference.draw(stream, (item // 64) * (bits + 1) + k) >> item % 64 & 1 for k in range(bits + 1)]
+    number = int("0" + "".join(map(str, lanes[1:])), 2)
+    return 2 * lanes[0] - 1, number < int(query.arrays["sensed"][item])
+
+
+def oracle_turned(query: Query, device: int, ratings: dict[int, bool]) -> int:
+    told, coin = query.arrays, reference.choice_stream(worlds.SECRET, device, query.id)
+    scores = told["prior"].tolist()
+    kept = []
+    for item, liked in ratings.items():
+        sign, senses = oracle_coins(query, device, item)
+        if senses:
+            kept.append((sign, item, int(liked)))
+        else:
+            scores = [score + int(told["guess"][2 * k + liked, item]) for k, score in enumerate(scores)]
+    best = [k for k, score in enumerate(scores) if score == max(scores)]
+    k = best[reference.below(coin, 1, len(best))] if len(best) > 1 else best[0]
+    return sign_of(int(told["lean"][k]) + sum(s * int(told["counts"][2 * k + r, i]) for s, i, r in kept), coin)
+
+
+def bits_of(ratings: Ratings, query: Query, first: int, count: int) -> list[int]:
+    coins = Coins(as_words(worlds.SECRET), first, count, query.words)
+    told: list[int] = half_of(query.design).sketch(query, ratings, coins).private[:, 0].tolist()
+    return told
+
+
+@settings(max_examples=40)
+@given(data=st.data(), items=st.integers(2, 140), centred=st.booleans())
+def test_stored_pair_bits_are_the_oracles(data: st.DataObject, items: int, centred: bool) -> None:
+    item = st.integers(0, items - 1)
+    users = data.draw(st.lists(st.dictionaries(item, st.booleans(), max_size=12), min_size=1, max_size=6))
+    pool = sorted(data.draw(st.sets(item, min_size=2)))
+    centres = data.draw(st.lists(st.integers(-UNIT, UNIT), min_size=len(pool), max_size=len(pool)))
+    query = pair_query(pool, items=items, centres=centres if centred else None)
+    expected = [oracle_pair(query, device, user) for device, user in enumerate(users)]
+    assert bits_of(worlds.stored_ratings(users, range(len(users)), items), query, 0, len(users)) == expected
+
+
+@settings(max_examples=40)
+@given(data=st.data(), items=st.integers(1, 140), classes=st.integers(1, 4), power=st.integers(0, 6))
+def test_stored_turned_bits_are_the_oracles(data: st.DataObject, items: int, classes: int, power: int) -> None:
+    """Scores and sums are small whole numbers, so that ties of both are met often."""
+    item = st.integers(0, items - 1)
+    users = data.draw(st.lists(st.dictionaries(item, st.booleans(), max_size=12), min_size=1, max_size=6))
+    query = turned_query(classes, items, 1 << power, np.random.default_rng(data.draw(st.integers(0, 99))))
+    expected = [oracle_turned(query, device, user) for device, user in enumerate(users)]
+    assert bits_of(worlds.stored_ratings(users, range(len(users)), items), query, 0, len(users)) == expected
+
+
+WORLD = worlds.world(items=150, rated=17, like=((0.9, 0.1, 0.5), (0.0, 1.0, 0.25)), shares=(0.3, 0.7))
+
+
+@pytest.mark.parametrize("kind", ["pairs", "turned"])
+def test_synthetic_devices_answer_as_stored_ones_of_the_same_ratings(kind: str) -> None:
+    draw = np.random.default_rng(1)
+    query = pair_query(list(range(3, 93)), items=150) if kind == "pairs" else turned_query(3, 150, 8, draw)
+    users = [WORLD.ratings(device) for device in range(60)]
+    stored = bits_of(worlds.stored_ratings(users, range(60), 150), query, 11, 40)
+    assert bits_of(worlds.block_ratings(WORLD), query, 11, 40) == stored
+    assert len(set(stored)) == 2
+
+
+def answers(query: Query, devices: int, budget: Fraction | None = None) -> AnchorStatistic:
+    cohort = Cohort(worlds.block_ratings(WORLD), worlds.SECRET, 0, devices, budget)
+    found = aggregate(query, cohort.answer(query, 0, devices))
+    assert isinstance(found, AnchorStatistic)
+    return found
+
+
+def test_counts_are_those_of_a_naive_sum() -> None:
+    query = turned_query(2, 150, 8, np.random.default_rng(2))
+    sensed, scores = np.zeros((2, 150), np.int64)
+    bits = bits_of(worlds.block_ratings(WORLD), query, 0, 75)
+    for device, bit in enumerate(bits):
+        coins = [oracle_coins(query, device, item) for item in range(150)]
+        sensed += [senses for _, senses in coins]
+        scores += [senses and sign == 2 * bit - 1 for sign, senses in coins]
+    found = answers(query, 75)
+    assert found.sensed.tolist() == sensed.tolist()
+    assert found.scores.tolist() == scores.tolist()
+    assert (found.answered, found.ones) == (75, sum(bits))
+
+
+def agreement_of_pairs(share: float = 1.0) -> float:
+    """How many standard errors the mean agreement along the truth lies from g2 times ``share`` of it."""
+    pool, devices = list(range(0, 150, 6)), 100_000
+    query = pair_query(pool, items=150)
+    told = answers(query, devices)
+    one, other = np.triu_indices(len(pool), 1)
+    like, shares = np.array(WORLD.like), np.array(WORLD.shares)
+    liked = 2 * like[:, np.array(WORLD.clusters)[pool]] - 1
+    wanted = np.einsum("k,ki,kj->ij", shares, liked, liked)[one, other]
+    g2 = share * pair_contrast(len(pool), items=150, rated=17, epsilon=None)
+    means = (2 * told.pairs - told.answered) / told.answered
+    return float((means - g2 * wanted) @ wanted / np.sqrt(wanted @ wanted / devices))
+
+
+@pytest.mark.statistical
+def test_pairs_agree_as_their_contrast_says() -> None:
+    """False alarm 1e-6: agreements of pairs are uncorrelated, with variance below 1 a device."""
+    assert abs(agreement_of_pairs()) < normal_radius(1.0)
+
+
+def test_a_contrast_a_third_too_large_is_noticed() -> None:
+    assert abs(agreement_of_pairs(4 / 3)) > normal_radius(1.0)
+
+
+def test_the_contrast_is_that_of_adding_up_all_cases() -> None:
+    """By hand: N = 6, M = 4, w = 3, no noise."""
+    held = {h: Fraction(comb(2, h) * comb(2, 1 - h), comb(4, 1)) for h in (0, 1)}
+    ties = {0: Fraction(1), 1: Fraction(comb(2, 1), 4)}  # one pair alone; three pairs, the other two even
+    wanted = Fraction(3 * 2, 6 * 5) * sum(held[h] * ties[h] for h in held)
+    assert pair_contrast(4, items=6, rated=3, epsilon=None) == pytest.approx(float(wanted), rel=1e-12)
+    assert pair_contrast(4, items=6, rated=1, epsilon=None) == 0
