@@ -48,7 +48,7 @@ def parts_of(design: str, items: int, rated: int, users: int, epsilon: str) -> d
 def measure(items: int, rated: int, users: int, epsilon: str, best_of: int) -> dict[str, dict[str, float]]:
     """Return nanoseconds a user of both sides, and users a second, of oracles, pairs, MaxSense and sign sensing."""
     halves = found().items()
-    names = ["maxsense", "sign", *(name for name, half in halves if isinstance(half, FrequencyHalf) or half.in_groups)]
+    names = ["maxsense", "sign", *(name for name, half in halves if isinstance(half, FrequencyHalf) or name == "pairs")]
     parts = {
         (name, side): part for name in names for side, part in parts_of(name, items, rated, users, epsilon).items()
     }
