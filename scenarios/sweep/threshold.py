@@ -31,7 +31,7 @@ from scenarios.theory.toy_prediction import query_users
 
 STEP = math.sqrt(2)
 """Factor between populations while a bracket is sought: overshooting costs devices, evaluations cost little."""
-STOPPING = ("eliminate", "item-by-item", "until-learned")
+STOPPING = ("eliminate", "item-by-item", "until-learned", "anchor")
 """Policies that decide themselves how many users they ask."""
 
 
