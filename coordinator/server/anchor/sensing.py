@@ -15,7 +15,7 @@ from coordinator.protocol.mechanisms.anchor import COUNTS, GUESS, LEAN, LEVELS, 
 from coordinator.protocol.messages import Query
 from coordinator.server.server_half import check_shape
 
-LEAST_POOL, POOL_OF_CLUSTER, POOL = 20, 12, 2.5
+LEAST_POOL, POOL_OF_CLUSTER, POOL = 20, 12, 2.0
 """A pool has so many items at least, so many for each cluster where there are more than two, or so many times N / w."""
 SENSING_LEVELS = 16
 

@@ -40,7 +40,7 @@ def read(told: Told, expected: Floats, *, rated: int) -> Estimates:
     (s = -1), ``E[H_i S] = t (w/N) sum_s P(s) ((1 + s d) G_s(1 - m) - (1 - s d) G_s(1 + m)) / 2``, where G_s(v) is the
     probability that the device's other ratings sum up to less than v. That is linear in d.
     """
-    query, statistic = told
+    query, statistic = told.query, told.statistic
     scale, offset = contrasts(query, expected, rated=rated)
     variance = np.maximum(1 - statistic.means**2, 0.5)
     power = statistic.sensed / variance

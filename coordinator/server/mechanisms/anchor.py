@@ -19,7 +19,7 @@ class AnchorSettings(Settings):
     """Settings of anchor sensing; none of them looks at the ratings."""
 
     pool_items: Annotated[
-        int, Field(ge=0, description="Anchor sensing: items whose pairs are asked about first, 0 for 2.5 N / w [0].")
+        int, Field(ge=0, description="Anchor sensing: items whose pairs are asked about first, 0 for 2 N / w [0].")
     ] = 0
 
 
