@@ -75,7 +75,8 @@ class AnchorSensing:
 
     def pool(self, public_seed: bytes) -> Indices:
         """Return the items whose pairs are asked about, ascending, by public coins."""
-        suits = max(LEAST_POOL, round(POOL * self.items / self.rated), POOL_OF_CLUSTER * self.clusters)
+        wide = POOL_OF_CLUSTER * self.clusters if self.clusters > 2 else 0
+        suits = max(LEAST_POOL, round(POOL * self.items / self.rated), wide)
         many = self.pool_items or min(suits, self.items, MOST_POOL)
         order = np.random.default_rng(int.from_bytes(derive(public_seed, "anchor pool"))).permutation(self.items)
         return np.sort(order[:many]).astype(np.int32)

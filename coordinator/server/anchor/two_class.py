@@ -16,7 +16,7 @@ from coordinator.protocol.signs import UNIT
 from coordinator.server.anchor.belief import Belief, unsure
 from coordinator.server.anchor.sensing import AnchorSensing, Tables
 from coordinator.server.anchor.start import spectral_start
-from coordinator.server.anchor.synthetic import simulated
+from coordinator.server.anchor.synthetic import DEVICES, simulated
 from coordinator.server.anchor.told import Course, Told
 from coordinator.server.decoding.estimates import Estimates
 from coordinator.server.decoding.posterior import believe
@@ -47,9 +47,9 @@ def read(told: Told, expected: Floats, *, rated: int) -> Estimates:
     return Estimates(weighted=scale * power * (statistic.means - offset), information=scale**2 * power)
 
 
-def contrasts(query: Query, expected: Floats, *, rated: int) -> tuple[Floats, Floats]:
+def contrasts(query: Query, expected: Floats, *, rated: int, devices: int = DEVICES) -> tuple[Floats, Floats]:
     """Return slope and offset of every item's mean of ``H_i S``, over devices whose coins have them sense it."""
-    masses = simulated(query, expected, rated=rated - 1)[:, :-1]
+    masses = simulated(query, expected, rated=rated - 1, devices=devices)[:, :-1]
     wrong, right = np.cumsum(masses, axis=1) - masses / 2
     near, far = (np.minimum(np.abs(query.arrays[COUNTS][row]), 2 * UNIT) for row in (1, 0))
     told = bit_channel(query.epsilon).contrast * rated / query.items
