@@ -13,13 +13,15 @@ from scipy.special import logit
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.channels import LARGEST_EPSILON
 from coordinator.protocol.errors import InputError
+from coordinator.server.moments.anchor import AnchorMoments
 from coordinator.server.moments.roots import root_between
 from coordinator.server.moments.signs import SignMoments
-from scenarios.data.block_world import block_parameters
+from scenarios.data.block_world import block_parameters, known_world
 from scenarios.given.config import Scenario
 from scenarios.planner.candidates import Candidate
 from scenarios.planner.simulated import simulated
 from scenarios.theory import toy_prediction
+from scenarios.theory.anchor_prediction import AnchorWorld, anchor_users
 from scenarios.theory.predictors import Predictor, from_moments, predictor
 
 MOST_USERS = 10**15
@@ -99,6 +101,8 @@ def users_needed(candidate: Candidate, epsilon: Epsilon, target: Target) -> Need
     For item queries, whose policy goes on until every item is learned, it is the expected number of users asked.
     """
     scenario = candidate.at(epsilon)
+    if isinstance(candidate.half.moments(scenario.settings, known_world(scenario)), AnchorMoments):
+        return _anchor(scenario, target)
     if candidate.half.learns_all:
         return _item_query(candidate, target)
     found = predictor(scenario) or simulated_predictor(scenario)
@@ -114,6 +118,26 @@ def simulated_predictor(scenario: Scenario) -> Predictor | None:
 def predicted_users(found: Predictor, target: Target) -> int | None:
     """Return the smallest number of users that meets a target; None above `MOST_USERS`, or where none does."""
     return _smallest(cache(lambda users: target.margin(found, users)), rises=found.rises)
+
+
+def _anchor(scenario: Scenario, target: Target) -> Need:
+    """Return the users after whom anchor sensing has decided every item; its rounds stop only then."""
+    parameters = block_parameters(scenario)
+    if parameters.cluster_sizes.size != 2:
+        raise InputError("anchor sensing is predicted for two clusters only: run it")
+    if parameters.rated < 2:
+        raise InputError("anchor sensing needs two rated items of a user")
+    world = AnchorWorld(
+        items=parameters.items,
+        rated=parameters.rated,
+        sizes=tuple(parameters.cluster_sizes.tolist()),
+        shares=tuple(parameters.class_shares.tolist()),
+        ratings=tuple(map(tuple, (2 * parameters.like - 1).tolist())),
+        epsilon=scenario.epsilon,
+        failure=1 - (target.success or scenario.confidence),
+    )
+    users = anchor_users(world)
+    return Need(users=math.ceil(users) if users <= MOST_USERS else None, predictor=None)
 
 
 def _item_query(candidate: Candidate, target: Target) -> Need:
