@@ -21,7 +21,7 @@ from scenarios.given.config import Scenario
 from scenarios.planner.candidates import Candidate
 from scenarios.planner.simulated import simulated
 from scenarios.theory import toy_prediction
-from scenarios.theory.anchor_prediction import AnchorWorld, anchor_users
+from scenarios.theory.anchor_prediction import users_of
 from scenarios.theory.predictors import Predictor, from_moments, predictor
 
 MOST_USERS = 10**15
@@ -102,7 +102,8 @@ def users_needed(candidate: Candidate, epsilon: Epsilon, target: Target) -> Need
     """
     scenario = candidate.at(epsilon)
     if isinstance(candidate.half.moments(scenario.settings, known_world(scenario)), AnchorMoments):
-        return _anchor(scenario, target)
+        users = users_of(scenario, 1 - (target.success or scenario.confidence))
+        return Need(users=math.ceil(users) if users <= MOST_USERS else None, predictor=None)
     if candidate.half.learns_all:
         return _item_query(candidate, target)
     found = predictor(scenario) or simulated_predictor(scenario)
@@ -118,26 +119,6 @@ def simulated_predictor(scenario: Scenario) -> Predictor | None:
 def predicted_users(found: Predictor, target: Target) -> int | None:
     """Return the smallest number of users that meets a target; None above `MOST_USERS`, or where none does."""
     return _smallest(cache(lambda users: target.margin(found, users)), rises=found.rises)
-
-
-def _anchor(scenario: Scenario, target: Target) -> Need:
-    """Return the users after whom anchor sensing has decided every item; its rounds stop only then."""
-    parameters = block_parameters(scenario)
-    if parameters.cluster_sizes.size != 2:
-        raise InputError("anchor sensing is predicted for two clusters only: run it")
-    if parameters.rated < 2:
-        raise InputError("anchor sensing needs two rated items of a user")
-    world = AnchorWorld(
-        items=parameters.items,
-        rated=parameters.rated,
-        sizes=tuple(parameters.cluster_sizes.tolist()),
-        shares=tuple(parameters.class_shares.tolist()),
-        ratings=tuple(map(tuple, (2 * parameters.like - 1).tolist())),
-        epsilon=scenario.epsilon,
-        failure=1 - (target.success or scenario.confidence),
-    )
-    users = anchor_users(world)
-    return Need(users=math.ceil(users) if users <= MOST_USERS else None, predictor=None)
 
 
 def _item_query(candidate: Candidate, target: Target) -> Need:

@@ -12,12 +12,15 @@ import scipy
 from coordinator.protocol.arrays import Bools, Floats, Ints
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.channels import bit_channel
+from coordinator.protocol.errors import InputError
 from coordinator.server.anchor.sensing import SENSING_LEVELS, AnchorSensing
 from coordinator.server.anchor.start import CLIP, ENOUGH, FIRST_LOOK, NEXT_LOOK
 from coordinator.server.anchor.two_class import LEVELS_TRIED, PAIRS_COUNT, SURE
 from coordinator.server.moments.anchor import pair_contrast
 from coordinator.server.moments.counts import hypergeometric_masses
 from coordinator.server.rounds.anchoring import AGAIN, CLEAR, GROWTH, TRIAL
+from scenarios.data.block_world import block_parameters
+from scenarios.given.config import Scenario
 
 PLAYED, MANY = 6, 60
 """Runs that are played, whose mean is the prediction; a third of them in pools above the second number."""
@@ -35,6 +38,31 @@ class AnchorWorld(NamedTuple):
     """Mean rating of each class, in [-1, 1], for items of each cluster."""
     epsilon: Epsilon
     failure: float
+
+
+def users_of(scenario: Scenario, failure: float) -> float:
+    """Return users whom anchor sensing asks on average in a filled-in block model until every item is decided.
+
+    Raises
+    ------
+    InputError
+        If nothing is predicted: other than two clusters, or users that rated one item.
+    """
+    of = block_parameters(scenario)
+    if of.cluster_sizes.size != 2:
+        raise InputError(f"anchor sensing is predicted for 2 clusters, not for {of.cluster_sizes.size}; run it")
+    if of.rated < 2:
+        raise InputError("anchor sensing learns from pairs of ratings; give users 2 rated items or more")
+    world = AnchorWorld(
+        items=of.items,
+        rated=of.rated,
+        sizes=tuple(of.cluster_sizes.tolist()),
+        shares=tuple(of.class_shares.tolist()),
+        ratings=tuple(map(tuple, (2 * of.like - 1).tolist())),
+        epsilon=scenario.epsilon,
+        failure=failure,
+    )
+    return anchor_users(world)
 
 
 @lru_cache(maxsize=256)

@@ -11,7 +11,7 @@ import worlds
 from statistical import normal_radius
 
 from actors.device import Cohort
-from coordinator.protocol.messages import Query
+from coordinator.protocol.messages import Query, Release
 from coordinator.server.aggregation import aggregate
 from coordinator.server.anchor.learning import learner_for
 from coordinator.server.anchor.sensing import AnchorSensing
@@ -25,6 +25,7 @@ from coordinator.server.rounds.setting import Setting
 from coordinator.server.rounds.state import Ask
 from coordinator.server.server_half import POSTERIOR
 from coordinator.server.statistics.anchor import AnchorStatistic
+from coordinator.server.statistics.statistic import Statistic
 
 ITEMS, RATED, USERS = 60, 20, 20_000
 CROSSED = ((0.9, 0.1), (0.1, 0.9))
@@ -39,11 +40,9 @@ class Devices:
 
     cohort: Cohort
 
-    def ask(self, ask: Ask) -> tuple[AnchorStatistic, list[object]]:
+    def ask(self, ask: Ask) -> tuple[Statistic, list[Release]]:
         release = self.cohort.answer(ask.query, ask.first, ask.stop)
-        found = aggregate(ask.query, release)
-        assert isinstance(found, AnchorStatistic)
-        return found, [release]
+        return aggregate(ask.query, release), [release]
 
 
 def cohort(users: int, like: tuple[tuple[float, ...], ...] = CROSSED) -> Cohort:
@@ -58,7 +57,7 @@ def run(users: int = USERS, earlier: tuple[Round, ...] = ()) -> tuple[Outcome, l
     devices = Devices(cohort(users))
     return conduct(
         policy, learner, devices, devices=users, budget=SETTING.epsilon, earlier=earlier, keep=kept.append
-    ), kept  # type: ignore[arg-type] # a transport
+    ), kept
 
 
 def test_a_run_decides_every_item_and_goes_on_as_if_never_interrupted() -> None:
