@@ -1,11 +1,11 @@
 """How near directions of taste, told by signs of pairs, come to what they would be without noise, and what they give.
 
-``python -m benchmarks.tastes FILE [--users N,...] [--epsilon E,...] [--like-from L] [--seed S] [--devices N]``. Rates of
-single items are public, and all devices are asked about pairs. Printed are the cosine of the first direction with that
-of the mechanism's own noise-free limit, how far the first three span the limit's first three (mean squared cosine), the
-share of items, weighed by the square of the limit's entry, on which the first directions have one sign, and NDCG at 10:
-of plain popularity, of public rates that devices weigh by how much they rated, and of directions. ``--private`` lets
-devices tell the rates, too.
+``python -m benchmarks.tastes FILE [--users N,...] [--epsilon E,...] [--like-from L] [--seed S] [--devices N]``. Rates
+of single items are public, and all devices are asked about pairs; with ``--private`` devices tell the rates, too.
+Printed are the cosine of the first direction with that of the mechanism's own noise-free limit, how far the first three
+span the limit's first three (mean squared cosine), the share of the items that were asked about on which both first
+directions have one sign, and NDCG at 10: of plain popularity, of rates that devices weigh by how many items they rated,
+and of directions beside these.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ def likenesses(told: Floats2, limit: Floats2) -> tuple[float, float, float]:
     told = told / np.linalg.norm(told, axis=0)
     one, other = told[:, 0], limit[:, 0]
     cosine = float(one @ other)
-    same = float(np.square(other)[np.sign(one) == np.sign(cosine) * np.sign(other)].sum())
-    return abs(cosine), likeness(told[:, :TOP], limit[:, :TOP]), same
+    same = (np.sign(one) == np.sign(cosine) * np.sign(other))[other != 0]
+    return abs(cosine), likeness(told[:, :TOP], limit[:, :TOP]), float(same.mean())
 
 
 def measure(wanted: Comparison, row: Directions, epsilon: Epsilon, users: int) -> dict[str, float]:
@@ -86,11 +86,12 @@ def main(
     private: Annotated[bool, typer.Option(help="Let devices tell the rates of items, too.")] = False,
 ) -> None:
     """Print a line for each number of devices and epsilon, and where directions begin to stand out."""
-    wanted = Comparison(ratings=file, like_from=like_from, seed=seed, devices=devices, epsilon=epsilon, paired=paired)
+    asked = tuple(map(parse_epsilon, epsilon.split(",")))
+    wanted = Comparison(ratings=file, like_from=like_from, seed=seed, devices=devices, epsilon=asked, paired=paired)
     row = found()["local: directions" if private else "local: directions (rates public)"]
     assert isinstance(row, Directions)  # by its name
     print(*row.remarks(wanted), sep="\n", flush=True)
-    for spent in map(parse_epsilon, epsilon.split(",")):
+    for spent in asked:
         for many in map(int, users.split(",")):
             told = measure(wanted, row, spent, many)
             print(
