@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from actors.featured import recommend_featured
 from actors.near import NOTHING, recommend_near
 from coordinator.protocol.arrays import Bools, Floats, Indices, Indices2, Ints
 from coordinator.protocol.compiled import compiled
@@ -60,7 +61,8 @@ def recommend(model: Model, rated: Likes, *, k: int) -> Indices2:
     Clusters are ordered by the device's own share of likes among its ratings of them. One like and one dislike are
     added to each, so that an unknown cluster stands at 1/2; ties go to the cluster with the lower number. Within a
     cluster items are ordered by public score, so that a model of one cluster is a list by score. A model that tells
-    which items go together is followed instead, see `actors.near.recommend_near`.
+    which items go together is followed instead, see `actors.near.recommend_near`; one that tells along which directions
+    tastes differ by `actors.featured.recommend_featured`.
 
     Parameters
     ----------
@@ -78,6 +80,8 @@ def recommend(model: Model, rated: Likes, *, k: int) -> Indices2:
     """
     if model.near is not None:
         return recommend_near(model.near, model.score, rated, k=k)
+    if model.tastes is not None:
+        return recommend_featured(model, None, rated, k=k)
     ranked = np.lexsort((-model.score, model.cluster)).astype(np.int32)
     ends = np.searchsorted(model.cluster[ranked], np.arange(model.clusters + 1))
     top = np.full((rated.users, k), NOTHING, np.int32)

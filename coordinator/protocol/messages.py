@@ -30,6 +30,7 @@ from coordinator.protocol.errors import InputError
 from coordinator.protocol.item_to_item import ItemToItem
 from coordinator.protocol.packing import unpack
 from coordinator.protocol.signs import UNIT
+from coordinator.protocol.tastes import Tastes
 
 ID_BYTES = 16
 """Bytes of a message's id."""
@@ -268,8 +269,8 @@ class Model(Checked):
         Standard error of the score.
     clusters : int
         Number of clusters L.
-    near : ItemToItem or None
-        What a like of one item says for others, where pairs of liked items were told.
+    near, tastes : ItemToItem or None, Tastes or None
+        What a like of one item says for others, where pairs were told; or along which directions tastes differ.
 
     Raises
     ------
@@ -282,6 +283,7 @@ class Model(Checked):
     error: Floats
     clusters: int
     near: ItemToItem | None = None
+    tastes: Tastes | None = None
 
     def check(self) -> None:
         """Refuse a model that compiled code would follow astray; see `Checked.check`."""
@@ -293,3 +295,5 @@ class Model(Checked):
         require_range("scores of a model", self.score, -LARGEST, LARGEST)
         if self.near is not None:
             require_ascending("items of an item-item model", ItemToItem.arrived(self.near).pool, 0, self.cluster.size)
+        if self.tastes is not None:
+            require_array("tastes of a model", Tastes.arrived(self.tastes).liked, np.float64, self.cluster.shape)

@@ -125,3 +125,7 @@ class Row:
     def reaches(self, users: int, wanted: Comparison) -> bool:  # noqa: ARG002 (rows override it)
         """Return whether so many people can be measured; by default any number."""
         return True
+
+    def remarks(self, wanted: Comparison) -> tuple[str, ...]:  # noqa: ARG002 (rows override it)
+        """Return sentences about the row that stand below the tables; by default none."""
+        return ()

@@ -19,7 +19,7 @@ TRUST_MODELS = ("none", "curator", "two-tier", "local")
 """Who is trusted: with everybody's ratings, with noise of a curator, with public people's ratings, nobody."""
 COORDINATOR = "coordinator"
 """A panel beside these, with a metric of its own."""
-PUBLIC = ("likes", "counted", "sensed", "neighbours", "rank", "ridge", "curated", "top", "co_liked")
+PUBLIC = ("likes", "counted", "sensed", "neighbours", "rank", "ridge", "curated", "top", "co_liked", "paired")
 """Constants that no file is asked for."""
 
 
@@ -157,6 +157,10 @@ class Comparison(BaseModel):
     )
     co_liked: Annotated[int, Field(ge=2)] = Field(
         default=30, description="Public: likes of a person whose pairs a curator counts [30]."
+    )
+
+    paired: Annotated[int, Field(ge=2, le=1024)] = Field(
+        default=70, description="Public: items M, the most liked ones, whose pairs' signs devices tell [70]."
     )
 
     @property

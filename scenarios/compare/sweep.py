@@ -75,11 +75,12 @@ class CompareSweep(Sweep[Key, Unit, Measured]):
         told = summarize(self.wanted, units, table)
         losses = {(key.mechanism, key.seed): unit for key, unit in units.items() if key.trust_model == COORDINATOR}
         served = {key: Served(clients=unit.losses, seconds=unit.seconds) for key, unit in losses.items()}
+        of_rows = [line for row in rows_of(self.wanted).values() for line in row.remarks(self.wanted)]
         own, (_, why) = check_own(self.wanted, table.users, table.count), served_in(self.wanted)
         return {
             **told,
             "coordinator": panel_of(self.wanted, served) if served else None,
-            "remarks": [*told["remarks"], *own, *([why] if why else [])],
+            "remarks": [*told["remarks"], *of_rows, *own, *([why] if why else [])],
         }
 
     def rows(self, result: Mapping[str, Any], /) -> pd.DataFrame:

@@ -109,9 +109,10 @@ def set_sizes(told: Comparison, items: int) -> Mapping[str, Any]:
 
 
 SET = Local("set", 40, "set", laws.set_counts, set_sizes)
+SIGN = Local("sign", 20, "sign", laws.sign_agreements)
 ROWS = (
     Local("subset", 10, "subset", laws.subset_counts),
-    Local("sign", 20, "sign", laws.sign_agreements),
+    SIGN,
     Local("MaxSense", 30, "maxsense", laws.sensed_scores, lambda told, _: {"theta": told.sensed}),
     SET,
 )

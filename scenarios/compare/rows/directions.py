@@ -1,0 +1,108 @@
+"""Nobody is trusted: devices tell signs of pairs, and each applies directions of taste to its own ratings.
+
+Every device answers one question under its whole epsilon. Some tell which items they like, by the set mechanism, and
+some what they think of all items, by sign sensing; all others are asked about pairs, centred on what these told. In a
+second row how many people rate and like each item is public, as where totals are published, and all devices are asked
+about pairs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy import sparse
+
+from actors.near import public_order
+from coordinator.protocol.arrays import Floats2
+from coordinator.protocol.messages import Model
+from coordinator.protocol.public_features import LEAST, typical_error
+from coordinator.protocol.rows import Likes
+from coordinator.protocol.tastes import likely
+from scenarios.compare.row import AGGREGATE, DEVICES, Advised, Asked, Row
+from scenarios.compare.rows.local import SET, SIGN, Local
+from scenarios.compare.settings import Comparison
+from scenarios.compare.tasting import Rates, answered, drawn, learned, public_rates, question, threshold, told_rates
+from scenarios.compare.worlds import World
+
+LIKING, JUDGING = 0.3, 0.15
+"""Shares of devices that tell which items they like, and what they think of all items, where rates are not public."""
+
+
+@dataclass(frozen=True, slots=True)
+class Directions(Row):
+    """Directions of taste by signs of pairs.
+
+    Attributes
+    ----------
+    known : bool
+        Whether rates of single items are public; otherwise devices tell them.
+    """
+
+    mechanism: str
+    order: int
+    known: bool
+
+    trust_model: ClassVar[str] = "local"
+    asks: ClassVar[frozenset[str]] = frozenset({"epsilon", "scale"})
+
+    def advise(self, world: World, asked: Asked) -> Advised:
+        """Let devices answer, or draw the sums of their answers; devices apply directions to their own ratings."""
+        return self.advised(world, asked, self.learned(world, asked))
+
+    def advised(self, world: World, asked: Asked, model: Model) -> Advised:
+        """Return how devices rank items by a model, as `actors.featured.recommend_featured` does."""
+        rows, tastes = world.fold.train, model.tastes
+        assert tastes is not None  # perhaps without any direction
+
+        def scores(own: Any) -> Floats2:
+            starts, items = own.indptr.astype(np.int64), own.indices.astype(np.int32)
+            return likely(tastes, Likes(starts=starts, items=items, values=own.data > 0, count=world.items))
+
+        holds = sparse.csr_array((np.where(rows.values, 1, -1), rows.items, rows.starts), (rows.users, rows.count))
+        return Advised(
+            popularity=model.score,
+            floor=LEAST,
+            noise=typical_error(model.error),
+            scorer=scores,
+            order=public_order(None, model.score),
+            simulated=DEVICES if asked.users <= asked.wanted.devices else AGGREGATE,
+            holds=holds,
+        )
+
+    def learned(self, world: World, asked: Asked) -> Model:
+        """Return the model that devices' answers tell."""
+        few, users, rates = asked.users <= asked.wanted.devices, asked.users, public_rates(world)
+        if not self.known:
+            groups = [max(1, round(share * users)) for share in (LIKING, JUDGING)]
+            rates, users = _told(world, asked, groups, few=few), max(1, users - sum(groups))
+        query = question(asked, rates)
+        sums = (answered if few else drawn)(query, world, users, asked)
+        return learned(query, sums, rates, asked.wanted)
+
+    def remarks(self, wanted: Comparison) -> tuple[str, ...]:
+        """Tell from how many people on a direction stands out of the noise, among people like the file's."""
+        share = 1.0 if self.known else 1 - LIKING - JUDGING
+        told = [(epsilon, threshold(wanted, wanted.seed, epsilon) / share) for epsilon in wanted.epsilon]
+        needed = ", ".join(
+            f"{people:,.0f} at epsilon {'inf' if epsilon is None else epsilon}" for epsilon, people in told
+        )
+        return (f"{self.mechanism}: with fewer people than these none stands out of the noise: {needed}",)
+
+
+def _told(world: World, asked: Asked, groups: list[int], *, few: bool) -> Rates:
+    """Return the rates that two groups of devices tell."""
+
+    def model(row: Local, users: int) -> Model:
+        one = replace(asked, users=users)
+        return row.answered(world, one) if few else row.drawn(world, one)
+
+    liking, judging = (model(row, users) for row, users in zip((SET, SIGN), groups, strict=True))
+    return told_rates(liking, judging, min(asked.wanted.likes / world.items, 1))
+
+
+ROWS = (
+    Directions("directions", 60, known=False),
+    Directions("directions (rates public)", 61, known=True),
+)

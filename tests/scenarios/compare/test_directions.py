@@ -1,0 +1,148 @@
+"""Directions of taste in a comparison: the law is that of devices, both rank alike, and too few people are told."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from itertools import combinations, product
+from pathlib import Path
+
+import numpy as np
+import pytest
+from runs import planted_ratings, write_movielens
+from statistical import normal_radius
+
+from actors.device import Cohort
+from actors.near import public_order
+from actors.ratings import StoredRatings
+from benchmarks.tastes import likenesses
+from coordinator.protocol.arrays import Floats
+from coordinator.protocol.messages import Model
+from coordinator.protocol.rows import Likes, starts_of
+from coordinator.server.anchor.sensing import AnchorSensing
+from scenarios.compare import tasting
+from scenarios.compare.pair_laws import pair_agreements, pair_means
+from scenarios.compare.row import AGGREGATE, DEVICES, Asked
+from scenarios.compare.rows import found
+from scenarios.compare.rows.directions import Directions
+from scenarios.compare.scoring import TOP, _lists
+from scenarios.compare.settings import Comparison
+from scenarios.compare.splitting import Fold
+from scenarios.compare.worlds import World, world_of
+
+ITEMS = 12
+POOL = np.arange(1, ITEMS, dtype=np.int32)
+CENTRES = np.linspace(-20, 24, ITEMS - 1).astype(np.int32)
+
+
+def people(numbers: list[int]) -> World:
+    """People who rated so many items, likes and dislikes at random."""
+    coins, items, likes = np.random.default_rng(0), [], []
+    for number in numbers:
+        items.append(np.sort(coins.permutation(ITEMS)[:number]))
+        likes.append(coins.random(number) < 0.6)
+    rows = Likes(
+        starts=starts_of(np.array(numbers)),
+        items=np.concatenate(items).astype(np.int32),
+        values=np.concatenate(likes),
+        count=ITEMS,
+    )
+    held = rows.where(rows.values).valued(None)
+    return World(fold=Fold(train=rows, liked=held, held=held), matrix=None, features=None)
+
+
+def means(world: World, centres: np.ndarray = CENTRES) -> Floats:
+    query = AnchorSensing(items=ITEMS, rated=6).query(
+        round_number=2, public_seed=bytes(16), epsilon=None, pool=POOL, centres=centres
+    )
+    return pair_means(query, world.fold)
+
+
+@pytest.mark.parametrize("number", [2, 3, 4, 5, 6, 7])
+def test_the_law_is_that_of_all_signs(number: int) -> None:
+    """One person, with all signs of its pairs gone through; beyond ten pairs the law is within 4 % of that."""
+    world = people([number])
+    rows, exact = world.fold.train, np.zeros((ITEMS - 1, ITEMS - 1))
+    inside = [(int(i) - 1, 32 * (2 * int(like) - 1)) for i, like in zip(rows.items, rows.values, strict=True) if i]
+    values = [(i, value - int(CENTRES[i])) for i, value in inside]
+    pairs = [(i, j, a * b) for (i, a), (j, b) in combinations(values, 2)]
+    signs = np.array(list(product((-1, 1), repeat=len(pairs))), np.int8)
+    agreed = np.sign(signs @ np.array([size for *_, size in pairs], np.int64))
+    for at, (i, j, _) in enumerate(pairs):
+        exact[i, j] = np.mean(agreed * signs[:, at])
+    told = means(world)
+    assert told == pytest.approx(exact[np.triu_indices(ITEMS - 1, 1)], rel=1e-9 if len(pairs) <= 10 else 0.04, abs=1e-4)
+
+
+@pytest.mark.statistical
+def test_the_law_is_that_of_devices() -> None:
+    """False alarm 1e-6 over all pairs, of 300,000 answers; the twin's ratings are counted from other centres."""
+    world, users = people([2, 3, 4, 5, 6, 9, 12] * 3), 300_000
+    wanted = Comparison(ratings=Path("none.csv"), likes=6)
+    asked = Asked(wanted=wanted, epsilon=Fraction(4), users=users, public=0, seed=0)
+    query = AnchorSensing(items=ITEMS, rated=6).query(
+        round_number=2, public_seed=bytes(16), epsilon=Fraction(4), pool=POOL, centres=CENTRES
+    )
+    answered = tasting.answered(query, world, users, asked)
+    drawn = pair_agreements(query, means(world), users, np.random.default_rng(0))
+    wrong = pair_agreements(query, means(world, -CENTRES), users, np.random.default_rng(0))
+    radius = normal_radius(np.sqrt(2 * users) / 2, comparisons=answered.pairs.size)
+    assert np.abs(answered.pairs - drawn.pairs).max() < radius
+    assert np.abs(answered.pairs - wrong.pairs).max() > radius
+
+
+@pytest.fixture(scope="module")
+def wanted(tmp_path_factory: pytest.TempPathFactory) -> Comparison:
+    path = tmp_path_factory.mktemp("file") / "ratings.csv"
+    write_movielens(path, planted_ratings(users=150, items=30, each=12))
+    return Comparison(ratings=path, like_from=4, likes=10, devices=200_000, epsilon="8", paired=20)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["directions", "directions (rates public)"])
+@pytest.mark.parametrize("users", [100_000, 3_000_000])
+def test_devices_rank_as_the_row_does(name: str, users: int, wanted: Comparison) -> None:
+    world, row = world_of(wanted, 0), found()[f"local: {name}"]
+    assert isinstance(row, Directions)
+    asked = Asked(wanted=wanted, epsilon=Fraction(8), users=users, public=0, seed=0)
+    model = row.learned(world, asked)
+    advised = row.advised(world, asked, model)
+    assert advised.simulated == (DEVICES if users <= wanted.devices else AGGREGATE)
+    assert model.tastes is not None
+    assert model.tastes.vectors.shape[1] >= 1
+    everybody = np.arange(world.people)
+    devices = StoredRatings(rows=world.fold.train, user=everybody.astype(np.int32), rated_public=False)
+    lists = Cohort(devices, bytes(16), 0, everybody.size, None).recommend(model, 0, everybody.size, TOP)
+    order = public_order(None, model.score).astype(np.int64)
+    assert lists.tolist() == _lists(world, advised, everybody, order, features=False).tolist()
+    pool, limit = tasting.limit_of(wanted, 0)
+    cosine, three, signs = likenesses(model.tastes.vectors, tasting.in_catalogue(pool, limit.vectors, world.items))
+    assert cosine > (0.9 if row.known else 0.8)
+    assert min(three, signs) > 0.3
+
+
+def test_too_few_people_have_no_direction_and_are_told(wanted: Comparison) -> None:
+    """At the threshold a direction is about to stand out: a quarter of it shows none, four times it does."""
+    row, world = found()["local: directions (rates public)"], world_of(wanted, 0)
+    assert isinstance(row, Directions)
+    enough, low = tasting.threshold(wanted, 0, Fraction(1)), wanted.model_copy(update={"devices": 0})
+    assert f"{enough:,.0f} at epsilon 1" in row.remarks(wanted.model_copy(update={"epsilon": (Fraction(1),)}))[0]
+    for times, some in ((0.25, False), (4, True)):
+        asked = Asked(wanted=low, epsilon=Fraction(1), users=round(times * enough), public=0, seed=0)
+        tastes = row.learned(world, asked).tastes
+        assert tastes is not None
+        assert (tastes.vectors.shape[1] > 0) == some
+
+
+def test_rates_follow_from_likes_and_mean_ratings() -> None:
+    """Without noise what devices tell gives the rates back; where all is noise, every item has the mean's."""
+    rated, liked = np.array([0.8, 0.5, 0.4]), np.array([0.5, 0.0, -0.5])
+    likes, error = rated * (1 + liked) / 2, np.zeros(3)
+    nowhere = np.zeros(3, np.int32)
+    liking = Model(cluster=nowhere, score=likes, error=error, clusters=1)
+    judging = Model(cluster=nowhere, score=rated * liked / 0.5, error=error, clusters=1)
+    told = tasting.told_rates(liking, judging, 0.5)
+    assert told.rated == pytest.approx(rated)
+    assert told.liked == pytest.approx(liked)
+    noisy = tasting.told_rates(replace(liking, error=error + 1), replace(judging, error=error + 1), 0.5)
+    assert noisy.score == pytest.approx(np.full(3, likes.mean()))
+    assert np.ptp(noisy.liked) == pytest.approx(0)
