@@ -76,11 +76,16 @@ class Plot:
         A device has one coin for all queries, so that those who lie at a share also lie at every larger one.
         """
         share = float(self.shares[query.items if query.pool is None else query.pool.size])
-        if share == 0:
-            return np.empty(0, np.int64)
-        mine = private_coins(coins.master, coins.first, coins.devices, LIARS, np.zeros(2, np.uint64), 0)
-        found = np.flatnonzero(mine <= np.uint64(min(int(share * _COINS), _COINS - 1)))
+        found = liars_among(coins, share)
         if self.came is None:
             return found
         first, stop = self.came
         return found[(found + coins.first >= first) & (found + coins.first < stop)]
+
+
+def liars_among(coins: Coins, share: float) -> Ints:
+    """Return which devices of a block lie, ascending places in it, by a coin of each, the same in all queries."""
+    if share == 0:
+        return np.empty(0, np.int64)
+    mine = private_coins(coins.master, coins.first, coins.devices, LIARS, np.zeros(2, np.uint64), 0)
+    return np.flatnonzero(mine <= np.uint64(min(int(share * _COINS), _COINS - 1)))
