@@ -56,6 +56,11 @@ class Client:
         return bool(self._likes[round_number, chosen])
 
     @property
+    def likes(self) -> Bools2:
+        """What the client likes, bool, shape (T, m); for the experimenter, who lets liars know it."""
+        return self._likes
+
+    @property
     def random_loss(self) -> float:
         """Expected number of disliked recommendations if objects were recommended at random; for the experimenter."""
         return float((1 - self._likes.mean(axis=1)).sum())

@@ -42,6 +42,7 @@ from coordinator.server.rounds.schedules import Fixed, OneRound, UntilLearned
 from coordinator.server.rounds.setting import Setting
 from coordinator.server.rounds.state import Ask, Counts, ServerState
 from coordinator.server.rounds.tally import Tally
+from coordinator.server.rounds.verifying import Verifying
 from coordinator.server.statistics.scores import ScoreStatistic
 from coordinator.server.statistics.statistic import Statistic
 from scenarios.places import shared_sets as together
@@ -65,14 +66,14 @@ ALLOWED: dict[type, set[str]] = {
     Release: {"query_id", "first", "count", "width", "bits", "answered", "refused", "pairs"},
     Model: {"cluster", "score", "error", "clusters", "near"},
     ItemToItem: {"pool", "liked", "weights"},
-    Ask: {"query", "first", "stop"},
-    ServerState: {"devices", "asked", "counts", "merged", "estimates", "readings", "budget"},
+    Ask: {"query", "first", "stop", "verifies"},
+    ServerState: {"devices", "asked", "counts", "merged", "estimates", "readings", "budget", "verified"},
     Counts: {"asked", "answered", "refused", "ones"},
     Readings: {"settled", "centred", "anchors"},
     Told: {"query", "statistic"},
     Centred: {"query", "inside"},
     Estimates: {"weighted", "information"},
-    Posterior: {"cluster", "doubt", "expected", "mixture", "apart"},
+    Posterior: {"cluster", "doubt", "expected", "mixture", "apart", "disputed"},
     Mixture: {"levels", "shares", "doubts", "likelihood"},
     Round: {"ask", "statistic", "digest", "size"},
     QueryPlan: {"policy", "learner", "devices", "budget", "most_rounds"},
@@ -89,6 +90,7 @@ ALLOWED: dict[type, set[str]] = {
     Fixed: {"setting", "rounds"},
     Eliminate: {"setting", "share"},
     ItemByItem: {"setting"},
+    Verifying: {"policy", "setting", "size"},
     Outcome: {"state", "model", "releases_sha256", "size", "posterior", "failure"},
     OneRound: {"design", "epsilon", "public_seed"},
     UntilLearned: {"design", "rated", "answers", "public_seed"},

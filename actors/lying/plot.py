@@ -36,8 +36,8 @@ class Plot:
         How many items a liar claims to have rated, where it makes up its ratings.
     grinds : bool
         Whether liars chose their ids by the public coins: one whose coins do not suit is silent.
-    until : int or None
-        Devices from this one on do not lie, as all liars have come; None if they come throughout.
+    came : (int, int) or None
+        The first device that lies and the one after the last, where liars came together; None if they come throughout.
 
     Raises
     ------
@@ -51,7 +51,7 @@ class Plot:
     makes_up: str = ANSWERS
     rated: int = 1
     grinds: bool = False
-    until: int | None = None
+    came: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
         require_array("wishes of liars", self.wishes, np.int32, [None])
@@ -60,6 +60,8 @@ class Plot:
         require_array("shares of liars", self.shares, np.float64, [self.wishes.size + 1])
         require_range("shares of liars", self.shares, 0.0, 1.0)
         require_whole("rated items of a liar", self.rated, 1, self.wishes.size)
+        if self.came is not None:
+            require_whole("first device that lies", self.came[0], 0, self.came[1])
         if self.makes_up not in (ANSWERS, SKETCHES, RATINGS):
             raise InputError(f"liars make up {self.makes_up!r}; choose {ANSWERS}, {SKETCHES} or {RATINGS}")
 
@@ -74,8 +76,16 @@ class Plot:
         A device has one coin for all queries, so that those who lie at a share also lie at every larger one.
         """
         share = float(self.shares[query.items if query.pool is None else query.pool.size])
-        if share == 0:
-            return np.empty(0, np.int64)
-        mine = private_coins(coins.master, coins.first, coins.devices, LIARS, np.zeros(2, np.uint64), 0)
-        found = np.flatnonzero(mine <= np.uint64(min(int(share * _COINS), _COINS - 1)))
-        return found if self.until is None else found[found + coins.first < self.until]
+        found = liars_among(coins, share)
+        if self.came is None:
+            return found
+        first, stop = self.came
+        return found[(found + coins.first >= first) & (found + coins.first < stop)]
+
+
+def liars_among(coins: Coins, share: float) -> Ints:
+    """Return which devices of a block lie, ascending places in it, by a coin of each, the same in all queries."""
+    if share == 0:
+        return np.empty(0, np.int64)
+    mine = private_coins(coins.master, coins.first, coins.devices, LIARS, np.zeros(2, np.uint64), 0)
+    return np.flatnonzero(mine <= np.uint64(min(int(share * _COINS), _COINS - 1)))

@@ -220,12 +220,16 @@ class PrivateCohort(Embodied):
 
     def _answer_block(self, query: SecondOrderQuery, features: ItemFeatures, first: int, stop: int) -> list[Answer]:
         own = self._ratings.block(first - self.first, stop - self.first)
-        vectors = _finite(residuals(features, own))
         coins = Coins(self._master, first, stop - first, query.words)
+        vectors = self._vectors(features, own, coins)
         told = half_of(query.mechanism).payloads(vectors, query, features, coins)
         guarantee = public_half_of(query.mechanism).promised(query)
         about = query.id, query.model, query.mechanism, query.epsilon, guarantee
         return [Answer(first + k, *about, payload) for k, payload in enumerate(told)]
+
+    def _vectors(self, features: ItemFeatures, own: Rows, coins: Coins) -> Floats2:  # noqa: ARG002 (liars look at them)
+        """Return devices' completed vectors less the items' means, float64, shape (devices, m)."""
+        return _finite(residuals(features, own))
 
     def _release(self, one: Answer) -> SecondOrderRelease:
         return SecondOrderRelease(

@@ -15,6 +15,7 @@ from scenarios.given.values import brief
 INPUT, INPUT_LATE, UNTARGETED, PROMOTE = "input", "input-late", "untargeted", "promote"
 EARLY, LATE, STALL, GRIND = "early", "late", "stall", "grind"
 POISON = "poison-features"
+HALVING = "halving"
 FEW = 10
 """Items that liars promote who make up ratings, if nothing else is said."""
 _NUMBERED = {PROMOTE: True, LATE: True, STALL: True, GRIND: True, INPUT: False, INPUT_LATE: False}

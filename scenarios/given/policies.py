@@ -85,10 +85,12 @@ def _until_learned(scenario: Scenario, setting: Setting) -> Policy:
     )
 
 
-def _eliminate(scenario: Scenario, setting: Setting) -> Policy:  # noqa: ARG001 (as all builders)
+def _eliminate(scenario: Scenario, setting: Setting) -> Policy:
     from coordinator.server.rounds.elimination import Eliminate  # noqa: PLC0415 (numerical)
+    from coordinator.server.rounds.verifying import Verifying  # noqa: PLC0415 (numerical)
 
-    return Eliminate(setting=setting)
+    policy = Eliminate(setting=setting)
+    return Verifying(policy=policy, setting=setting, size=scenario.verify) if scenario.verify else policy
 
 
 def _item_by_item(scenario: Scenario, setting: Setting) -> Policy:  # noqa: ARG001 (as all builders)

@@ -45,6 +45,11 @@ class PolicySettings(ExperimentScenario):
         default=None,
         description="Policy eliminate with sign sensing: share of liars that decided items must withstand [0].",
     )
+    verify: Annotated[int, Field(ge=1)] | None = Field(
+        default=None,
+        description="Policy eliminate with sign sensing: at the end fresh devices are asked again about all items, in "
+        "pools of so many, and labels that they dispute count as not decided [no].",
+    )
     most_rounds: Annotated[int, Field(ge=1)] = Field(
         default=MOST_ROUNDS, description=f"Stop a policy that goes on after so many rounds [{MOST_ROUNDS}]."
     )
@@ -97,8 +102,14 @@ class PolicySettings(ExperimentScenario):
                 f"pool_size is {self.pool_size}, which is about decoder posterior and policies fixed and eliminate; "
                 f"the policy is {self.policy} with decoder {decoder}"
             )
-        if self.assume_malicious is not None and (self.policy != "eliminate" or half.name != "sign"):
+        for name in ("assume_malicious", "verify"):
+            value = getattr(self, name)
+            if value is not None and (self.policy != "eliminate" or half.name != "sign"):
+                raise InputError(
+                    f"{name} is {value:g}, which is about sign sensing with policy eliminate; the run is of "
+                    f"{half.name} with {self.policy}"
+                )
+        if self.verify is not None and self.answers_per_device != 1:
             raise InputError(
-                f"assume_malicious is {self.assume_malicious:g}, which is about sign sensing with policy eliminate; "
-                f"the run is of {half.name} with {self.policy}"
+                f"answers_per_device is {self.answers_per_device}, but fresh devices verify labels; leave out one"
             )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -51,6 +51,14 @@ class OnlineScenario(ExperimentScenario):
     epsilon: Exact = Field(
         default=None, description="Naive composition only: privacy of a whole run in nats [what is proved of p-rec]."
     )
+    malicious: Annotated[float, Field(gt=0, lt=1)] | None = Field(
+        default=None, description="Share of the voters that lies, by the coin of each [none]."
+    )
+    attack: Literal["halving", "untargeted"] | None = Field(
+        default=None,
+        description="What liars do: halving (group after group votes for what the client dislikes, until it is kicked "
+        "out) or untargeted (all from the first round on) [halving].",
+    )
     seed: Seed = Field(default=0, description=SEED)
     ratings: GivenPath | None = Field(
         default=None, description="A file of real ratings: its users vote, and clients are drawn among them."
@@ -83,6 +91,8 @@ class OnlineScenario(ExperimentScenario):
             )
         if named.sharp and self.objects != 2:
             raise ValueError(f"objects is {self.objects}; {self.recommender} is for 2 objects")
+        if self.attack is not None and self.malicious is None:
+            raise ValueError(f"attack is {self.attack}, but nobody lies; give --malicious too")
         if self.ratings is None and self.world is None:
             self._check_planted()
         return self

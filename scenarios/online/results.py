@@ -12,8 +12,10 @@ import pandas as pd
 
 from coordinator.protocol.budget import Epsilon, add, as_json
 from coordinator.server.server_half import TRUST_CURATOR
+from scenarios.given.attacks import HALVING
 from scenarios.online.columns import COLUMNS
 from scenarios.online.exact import epsilon_exact
+from scenarios.online.liars import honest_peers, lies_of
 from scenarios.online.loss_bounds import loss_bound
 from scenarios.online.privacy_lower_bounds import epsilon_needed
 from scenarios.online.run import ClientRun, OnlineRun, cost, privacy_losses
@@ -41,6 +43,7 @@ def record(run: OnlineRun) -> dict[str, Any]:
         "guarantee": NO_GUARANTEE if total is None else GUARANTEE,
         "clients": len(rows),
         **{name: _joined(name, [row[name] for row in rows]) for name in rows[0] if name not in ("client", "seconds")},
+        **_lying(run),
         "voter_epsilon": total,
         "voter_loss": _voter_loss(run),
         "budget": None if run.scenario.budget is None else as_json(run.scenario.budget),
@@ -56,6 +59,14 @@ def record(run: OnlineRun) -> dict[str, Any]:
     }
 
 
+def _lying(run: OnlineRun) -> dict[str, Any]:
+    """Return how many voters lied, and how; nothing if nobody did."""
+    scenario = run.scenario
+    if scenario.malicious is None:
+        return {}
+    return {"malicious": scenario.malicious, "attack": scenario.attack or HALVING, "liars": lies_of(run.world)}
+
+
 def client_record(run: OnlineRun, client: ClientRun) -> dict[str, Any]:
     """Return one client's row."""
     world, served, promise = client.world, client.served, client.promise
@@ -69,7 +80,10 @@ def client_record(run: OnlineRun, client: ClientRun) -> dict[str, Any]:
         "diversity": world.diversity,
         "radius": world.radius,
     }
-    bound = None if served.electors.size < world.voters else loss_bound(run.scenario.recommender, **shape)
+    honest = honest_peers(run.scenario, promise.peers, world.peers)
+    bound = None
+    if served.electors.size == world.voters and honest:
+        bound = loss_bound(run.scenario.recommender, **{**shape, "peers": honest})
     return {
         "client": world.name,
         **shape,

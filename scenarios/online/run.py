@@ -19,6 +19,7 @@ from coordinator.server.online.service import Served
 from coordinator.server.online.serving import CLIENTS, VOTERS, ClientPlan, ServedClient, ServingPlan
 from scenarios.online.config import OnlineScenario
 from scenarios.online.kept_clients import KeptClients
+from scenarios.online.liars import with_liars
 from scenarios.online.privacy_bounds import epsilon_proved
 from scenarios.online.rating_world import world_of_ratings
 from scenarios.online.world_file import world_from_file
@@ -87,8 +88,8 @@ def build_world(scenario: OnlineScenario) -> World:
         If a file cannot be used, or the scenario contradicts it.
     """
     if scenario.ratings is not None:
-        return world_of_ratings(scenario, scenario.ratings)
-    return planted_world(scenario) if scenario.world is None else world_from_file(scenario, scenario.world)
+        return with_liars(world_of_ratings(scenario, scenario.ratings))
+    return with_liars(planted_world(scenario) if scenario.world is None else world_from_file(scenario, scenario.world))
 
 
 def proved(scenario: OnlineScenario, world: ClientWorld, recommender: str) -> float | None:

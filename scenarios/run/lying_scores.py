@@ -62,9 +62,10 @@ def _lies(run: Run, plot: Plot) -> float:
     total, grinding = 0.0, run.scenario.malicious if plot.grinds else None
     for ask, counts in zip(run.outcome.state.asked, run.outcome.state.counts, strict=True):
         size = plot.wishes.size if ask.query.pool is None else ask.query.pool.size
-        reached = ask.stop if plot.until is None else min(ask.stop, plot.until)
+        first, stop = (ask.first, ask.stop) if plot.came is None else plot.came
+        reached = max(min(ask.stop, stop) - max(ask.first, first), 0)
         share = float(plot.shares[size]) if grinding is None else grinding
-        total += share * counts.answered * max(reached - ask.first, 0) / max(ask.stop - ask.first, 1)
+        total += share * counts.answered * reached / max(ask.stop - ask.first, 1)
     return total
 
 

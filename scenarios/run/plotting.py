@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import numpy as np
 
 from actors.lying.answers import lie_about
@@ -9,20 +11,32 @@ from actors.lying.plot import ANSWERS, RATINGS, SKETCHES, Plot
 from coordinator.protocol.arrays import Floats, Indices
 from coordinator.protocol.coins import derive
 from coordinator.protocol.errors import InputError
-from coordinator.server.server_half import ONE_ROUND
+from coordinator.server.rounds.state import Ask
+from coordinator.server.server_half import FIXED, ONE_ROUND
 from scenarios.data.liked import liked_share
 from scenarios.data.populations import Population
 from scenarios.given.attacks import BEFORE, EARLY, FEW, GRIND, INPUT, INPUT_LATE, LATE, STALL, UNTARGETED, Attack
 from scenarios.given.config import Scenario
 from scenarios.theory.lying import sway_of
-from scenarios.theory.lying_rounds import early, ground, late, stalling
+from scenarios.theory.lying_rounds import ground, stalling, together
 
 MAKES_UP = {INPUT: RATINGS, INPUT_LATE: SKETCHES}
 """What liars make up in attacks that stick to the local randomizer."""
 
 
-def plot_of(population: Population) -> Plot | None:
+Course = Callable[[], Sequence[Ask]]
+"""Tells what the same run asks if nobody lies."""
+
+
+def plot_of(population: Population, course: Course) -> Plot | None:
     """Return what the liars of a settled population agree on; None if nobody lies.
+
+    Parameters
+    ----------
+    population : Population
+        Settled.
+    course : callable
+        Tells what the same run asks if nobody lies; called where liars choose their rounds.
 
     Raises
     ------
@@ -33,15 +47,14 @@ def plot_of(population: Population) -> Plot | None:
     if (attack := scenario.plotted) is None:
         return None
     truth = truth_of(population)
-    shares, until = _shares(population, attack)
     return Plot(
-        shares=shares,
+        shares=_shares(population, attack),
         wishes=_wishes(scenario, attack, truth),
         truth=truth,
         makes_up=MAKES_UP.get(attack.name, ANSWERS),
         rated=scenario.rated or 1,
         grinds=attack.name == GRIND and scenario.coins_drawn == BEFORE,
-        until=until,
+        came=_came(scenario, attack, course),
     )
 
 
@@ -79,28 +92,41 @@ def _number(scenario: Scenario, attack: Attack, most: int) -> int:
     sway = sway_of(scenario.model_copy(update={"policy": ONE_ROUND, "pool_size": None}))
     if sway is None:
         return min(FEW, most)
+    if scenario.policy not in (ONE_ROUND, FIXED):
+        return sway.swift(scenario.malicious or 0.0, most)
     return sway.worst(scenario.malicious or 0.0, scenario.users or 1, most)
 
 
-def _shares(population: Population, attack: Attack) -> tuple[Floats, int | None]:
-    """Return the share of liars by the number of items that a query is about, and the device before which they came.
+def _shares(population: Population, attack: Attack) -> Floats:
+    """Return the share of liars by the number of items that a query is about.
 
-    Where coins and rounds are drawn before devices register, liars choose the rounds that they come to, or ids whose
-    coins suit them. Afterwards they are spread evenly, over rounds and over coins.
+    Where coins and rounds are drawn before devices register, liars choose the rounds that they come to, and fill them,
+    or ids whose coins suit them. Afterwards they are spread evenly, over rounds and over coins.
     """
     scenario, labels = population.scenario, population.truth
     items, before = scenario.items or 1, scenario.coins_drawn == BEFORE
     evenly = np.full(items + 1, scenario.malicious or 0.0)
     if attack.name == STALL:
         assert labels is not None  # a ratings file has none, and is refused
-        return stalling(scenario, labels, attack.number or 1), None
+        return stalling(scenario, labels, attack.number or 1)
     if attack.name == GRIND and before:
-        return np.full(items + 1, ground(scenario, attack.number or 1)), None
+        return np.full(items + 1, ground(scenario, attack.number or 1))
     if attack.name in (EARLY, LATE):
-        assert labels is not None  # as above
-        largest = min(attack.number or items, items)
-        if before:
-            return early(scenario, labels) if attack.name == EARLY else late(scenario, labels, largest=largest)
         sizes = np.arange(items + 1)
-        return np.where(sizes <= largest if attack.name == LATE else sizes == items, evenly, 0.0), None
-    return evenly, None
+        chosen = sizes >= _first_size(scenario) if attack.name == EARLY else sizes <= (attack.number or items)
+        return np.where(chosen, 1.0 if before else evenly, 0.0)
+    return evenly
+
+
+def _first_size(scenario: Scenario) -> int:
+    """Return how many items the smallest of the rounds that begin a run is about."""
+    items = scenario.items or 1
+    return items // -(-items // (scenario.pool_size or items))
+
+
+def _came(scenario: Scenario, attack: Attack, course: Course) -> tuple[int, int] | None:
+    """Return which devices lie where liars came together; None if they come throughout."""
+    if attack.name not in (EARLY, LATE) or scenario.coins_drawn != BEFORE:
+        return None
+    most = scenario.items or 1
+    return together(scenario, course(), largest=most if attack.name == EARLY else attack.number or most)

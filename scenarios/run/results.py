@@ -82,6 +82,7 @@ def record(run: Run, noiseless: Run | None = None) -> dict[str, Any]:
         "rounds": len(asked),
         "unlearned": _unlearned(run),
         "undecided": _undecided(run),
+        **(_verified(run) if scenario.verify else {}),
         "seed": scenario.seed,
         "trust_model": trust,
         "guarantee": scenario.guarantee(),
@@ -142,6 +143,19 @@ def _undecided(run: Run) -> int | None:
     """Return how many items are not decided at the scenario's confidence; None where the server does not know."""
     posterior = run.outcome.posterior
     return None if posterior is None else int((~posterior.decided(1 - run.scenario.confidence)).sum())
+
+
+def _verified(run: Run) -> dict[str, int]:
+    """Return about how many items fresh devices were asked again, how many answered, and whose labels they dispute."""
+    state, posterior = run.outcome.state, run.outcome.posterior
+    known = np.zeros(0, np.bool_) if state.verified is None else state.verified.information > 0
+    answers = sum(one.answered for ask, one in zip(state.asked, state.counts, strict=True) if ask.verifies)
+    disputed = None if posterior is None else posterior.disputed
+    return {
+        "verified": int(known.sum()),
+        "verifying_answers": answers,
+        "disputed": 0 if disputed is None else int((disputed & known).sum()),
+    }
 
 
 def _known_truth(run: Run) -> dict[str, Any]:

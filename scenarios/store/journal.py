@@ -43,6 +43,7 @@ def _tell(over: Round) -> Numbers:
         "size": over.size,
         "first": over.ask.first,
         "stop": over.ask.stop,
+        **({"verifies": True} if over.ask.verifies else {}),
         "digest": over.digest.hex(),
         "query": {
             **{part.name: getattr(query, part.name) for part in fields(query) if part.name != "arrays"},
@@ -75,7 +76,7 @@ def _read(told: dict[str, Any], arrays: dict[str, Any]) -> Round:
     kind = _STATISTICS[told["statistic"]]
     numbers = {part.name: told[part.name] for part in fields(kind) if part.name not in arrays}
     statistic: Statistic = kind(**arrays, **numbers)
-    ask = Ask(query=query, first=told["first"], stop=told["stop"])
+    ask = Ask(query=query, first=told["first"], stop=told["stop"], verifies=told.get("verifies", False))
     return Round(ask=ask, statistic=statistic, digest=bytes.fromhex(told["digest"]), size=told["size"])
 
 

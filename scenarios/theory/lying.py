@@ -73,8 +73,17 @@ class Sway:
 
     def worst(self, share: float, users: int, most: int) -> int:
         """Return how many items untargeted liars promote, so that as many labels as possible get wrong: 1 to most."""
-        tried: list[int] = np.unique(np.geomspace(1, most, 60).round().astype(int)).tolist()
-        return max(tried, key=lambda promoted: promoted * self.passing(share, promoted, users))
+        return max(_tried(most), key=lambda promoted: promoted * self.passing(share, promoted, users))
+
+    def swift(self, share: float, most: int) -> int:
+        """Return how many items untargeted liars promote where decided items leave the pool: 1 to most.
+
+        As many as get wrong as fast as honest answers alone would get them right: the log-odds of an item drift by
+        ``(1 - f) gap / 2 - f s(r)``, and the share is such that this is at most ``-(1 - f) gap / 2``. More items would
+        be turned round later than others are decided, and in the small pools of later rounds liars weigh less. Source:
+        ours; emulated rounds say the same (docs/lying.md).
+        """
+        return max((one for one in _tried(most) if share * self.shift(one) >= (1 - share) * self.gap), default=1)
 
     def drawn(self, share: float, labels: Indices, wishes: Indices, users: int, coins: np.random.Generator) -> Floats:
         """Draw every item's estimate, shape (N,).
@@ -94,6 +103,12 @@ class Sway:
         means = (1 - share) * self.levels[labels] + share * shift * wishes
         drawn: Floats = means + coins.standard_normal(labels.size) * self.deviation[labels] / math.sqrt(users)
         return drawn
+
+
+def _tried(most: int) -> list[int]:
+    """Return the numbers of promoted items among which liars choose, 1 to most."""
+    found: list[int] = np.unique(np.geomspace(1, most, 60).round().astype(int)).tolist()
+    return found
 
 
 def sway_of(scenario: Scenario, makes_up: str = ANSWERS, *, grinds: bool = False) -> Sway | None:

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from coordinator.protocol.arrays import Floats, Indices
-from coordinator.protocol.coins import derive
 from coordinator.protocol.errors import InputError
 from coordinator.server.mechanisms.sign import SignSensing
 from coordinator.server.moments.signs import sign_contrast
-from coordinator.server.rounds.learner import Learner
-from coordinator.server.rounds.query_rounds import conduct
+from coordinator.server.rounds.state import Ask
 from scenarios.data.block_world import known_world
-from scenarios.data.populations import class_shares
 from scenarios.given.config import Scenario
-from scenarios.given.policies import policy_of
-from scenarios.theory.emulation import Emulated
 
 SIZES = 120
 """Sizes of pools at which a contrast is computed; between them it is interpolated."""
@@ -27,66 +23,33 @@ MOST_ACCOUNTS = 0.9
 """Largest share of all accounts that may be a liar's."""
 
 
-def honest_plan(scenario: Scenario, labels: Indices) -> list[tuple[int, int]]:
-    """Return the rounds of an adaptive scenario if nobody lies: number of items that each is about, and its users.
+def together(scenario: Scenario, course: Sequence[Ask], *, largest: int) -> tuple[int, int]:
+    """Return the first device that lies and the one after the last, where all liars come to rounds of their choice.
 
-    Statistics are drawn from exact moments, as in sweeps that emulate devices.
-    """
-    design = scenario.asking()
-    assert isinstance(design, SignSensing)  # others are refused
-    emulated = Emulated(
-        design=design,
-        likes=np.array(scenario.like)[:, labels],
-        class_shares=class_shares(scenario),
-        rated=scenario.rated or 0,
-        coins=np.random.default_rng(int.from_bytes(derive(scenario.seed, "honest plan"))),
-    )
-    learner = Learner(
-        clusters=scenario.clusters or 2, decoder=scenario.decoder, design=design, confidence=scenario.confidence
-    )
-    ended = conduct(
-        policy_of(scenario), learner, emulated, devices=scenario.users or 0, most_rounds=scenario.most_rounds
-    )
-    return [
-        (scenario.items or 0 if ask.query.pool is None else ask.query.pool.size, ask.stop - ask.first)
-        for ask in ended.state.asked
-    ]
+    Until then nobody lied, so that the run is the honest one to the bit, and what it asks whom is known. From the
+    first round about at most ``largest`` items on liars fill all rounds, until they are as many as their share of the
+    honest run, without the rounds that verify.
 
-
-def early(scenario: Scenario, labels: Indices) -> tuple[Floats, int]:
-    """Return the shares of liars who all came to the first round, by pools' sizes, and the first device after them.
-
-    They are as many as lie in the honest plan as a whole, or the whole round.
-    """
-    plan = honest_plan(scenario, labels)
-    size, users = plan[0]
-    shares = np.zeros((scenario.items or 0) + 1)
-    shares[size] = min(1.0, (scenario.malicious or 0.0) * sum(many for _, many in plan) / users)
-    return shares, users
-
-
-def late(scenario: Scenario, labels: Indices, *, largest: int) -> tuple[Floats, int]:
-    """Return the shares of liars who all came to the first rounds about at most ``largest`` items; see `early`.
-
-    They fill these rounds until they are as many as lie in the honest plan as a whole. Sizes stand for rounds, since
-    how many devices were asked before is not known beforehand.
+    Parameters
+    ----------
+    scenario : Scenario
+        Filled in.
+    course : sequence of Ask
+        What the honest run asked.
+    largest : int
+        Items of the first round that liars come to, at most.
 
     Raises
     ------
     InputError
-        If the honest plan has no such rounds.
+        If the honest run has no such round.
     """
-    plan = honest_plan(scenario, labels)
-    everybody, there, smallest = sum(users for _, users in plan), 0, 0
-    liars = (scenario.malicious or 0.0) * everybody
-    for size, users in plan:
-        if size <= largest and there < liars:
-            there, smallest = there + users, size
-    if not there:
-        least = min(size for size, _ in plan)
-        raise InputError(f"no round of the honest plan is about {largest} items or fewer; the last are about {least}")
-    sizes = np.arange((scenario.items or 0) + 1)
-    return np.where((sizes >= smallest) & (sizes <= largest), min(1.0, liars / there), 0.0), everybody
+    sizes = [ask.query.items if ask.query.pool is None else ask.query.pool.size for ask in course]
+    found = next((ask.first for ask, size in zip(course, sizes, strict=True) if size <= largest), None)
+    if found is None:
+        raise InputError(f"no round of the honest run is about {largest} items or fewer; the last is about {sizes[-1]}")
+    everybody = sum(ask.stop - ask.first for ask in course if not ask.verifies)
+    return found, found + max(1, round((scenario.malicious or 0.0) * everybody))
 
 
 def stalling(scenario: Scenario, labels: Indices, stalled: int) -> Floats:

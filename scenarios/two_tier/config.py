@@ -10,9 +10,11 @@ from pydantic import BeforeValidator, Field, model_validator
 from coordinator.protocol.budget import Epsilon, as_float, parse_epsilon
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.second_order_mechanisms import check_mechanism, found, half_of
+from coordinator.protocol.second_order_mechanisms.pmc import OWN_H
 from coordinator.protocol.second_order_public import A_RELEASE
 from coordinator.server.completion import mechanisms
 from coordinator.server.completion.reading import HALF
+from scenarios.given.attacks import POISON
 from scenarios.given.settings import COLUMNS, SEED, ExperimentScenario, Seed
 from scenarios.given.values import Exact, GivenColumns, GivenPath, brief
 from scenarios.two_tier.scale import read_scale
@@ -128,6 +130,16 @@ class TwoTier(ExperimentScenario):
     iterations: Annotated[int, Field(ge=1)] = Field(default=20, description="EM iterations on public users alone [20].")
     batch: Annotated[int, Field(ge=1)] = Field(default=20, description="Private devices between two models [20].")
     batch_iterations: Annotated[int, Field(ge=1)] = Field(default=2, description="EM iterations after each batch [2].")
+    own_h: bool = Field(
+        default=False, description="PMC: devices tell how large their signs are; nothing is private then."
+    )
+    clip: bool = Field(default=False, description="With own_h: no release counts more than a public user's row.")
+    malicious: Annotated[float, Field(gt=0, lt=1)] | None = Field(
+        default=None, description="Share of the private devices that lies, by the coin of each [none]."
+    )
+    attack: Literal["poison-features"] | None = Field(
+        default=None, description=f"What liars do: {POISON}, all claim one made-up vector [{POISON}]."
+    )
     seed: Seed = Field(default=0, description=SEED)
 
     @model_validator(mode="after")
@@ -145,9 +157,26 @@ class TwoTier(ExperimentScenario):
             raise InputError(f"epsilon is inf for {self.mechanism}; give a finite one, or ask for {bare}")
         if self.mechanism not in RIVALS:  # refuses an epsilon that devices could not answer with
             check_mechanism(self.mechanism, self.asked_epsilon)
+        self._check_liars()
         if self.round_ratings and self.scale is None:
             raise InputError("round_ratings is True, but no scale is declared; give --scale")
         return self
+
+    def _check_liars(self) -> None:
+        if self.attack is not None and self.malicious is None:
+            raise InputError(f"attack is {self.attack}, but nobody lies; give --malicious too")
+        if self.malicious is not None and self.mechanism in RIVALS:
+            raise InputError(f"malicious is {self.malicious:g}, but no device answers with {self.mechanism}")
+        if self.own_h and (self.mechanism in RIVALS or not half_of(self.mechanism).tells_own_h):
+            told = " and ".join(name for name, half in found().items() if half.tells_own_h)
+            raise InputError(f"own_h is True, which is about {told}; the mechanism is {self.mechanism}, leave it out")
+        if self.clip and not self.own_h:
+            raise InputError("clip is True, but all releases are of one size without own_h; leave it out")
+
+    @property
+    def guarantee(self) -> str:
+        """What a private device is promised."""
+        return OWN_H if self.own_h else GUARANTEES[self.mechanism]
 
     @property
     def asked_epsilon(self) -> Epsilon:

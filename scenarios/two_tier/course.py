@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from actors.lying.poison import Poison, Poisoners
 from actors.second_order.consent import Consent
 from actors.second_order.crowd import DEVICES_A_COHORT, PrivateDevices
 from coordinator.protocol.features import ItemFeatures
@@ -40,12 +41,21 @@ class CoursePlan:
         Their master secret.
     full : bool
         The rival in which private users' ratings themselves are released.
+    poison : Poison or None
+        What liars among them agreed on; None if nobody lies.
     """
 
     server: BatchPlan
     private: Rows
     secret: bytes = field(repr=False)
     full: bool = False
+    poison: Poison | None = None
+
+    def kind(self, consent: Consent) -> PrivateDevices:
+        """Return the kind of the private devices."""
+        if self.poison is None:
+            return PrivateDevices(consent=consent)
+        return Poisoners(consent=consent, poison=self.poison)
 
 
 def follow(
@@ -84,9 +94,9 @@ def _work(plan: CoursePlan, session: Session, kept: KeptBatches | None) -> Work[
     """Return a course as places take it."""
     rows, server, crews = plan.private, plan.server, {}
     if server.mechanism is not None:
-        consent = Consent(mechanisms=frozenset({server.mechanism}), epsilon=server.epsilon)
+        consent = Consent(mechanisms=frozenset({server.mechanism}), epsilon=server.epsilon, own_h=server.own_h)
         crews[PRIVATE] = Crew(
-            kind=PrivateDevices(consent=consent),
+            kind=plan.kind(consent),
             holdings=rows,
             bounds=list(rows.blocks(DEVICES_A_COHORT)),
             hosts=session.workers,

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from actors.lying.poison import Poison, poisoned
 from coordinator.protocol.budget import as_json
-from coordinator.protocol.coins import derive
+from coordinator.protocol.coins import as_words, derive
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import ItemFeatures
 from coordinator.protocol.rows import Rows
@@ -21,9 +22,10 @@ from coordinator.server.completion.fitting import Fitting
 from coordinator.server.completion.predicting import baseline_errors, rmse, squared_errors
 from coordinator.server.completion.weighing import Fold
 from scenarios.data.datasets import RatingTable, read_ratings
+from scenarios.given.attacks import POISON
 from scenarios.places.session import Progress, Session, silent
 from scenarios.two_tier.advice import MOST_DEVICES, advice_scores
-from scenarios.two_tier.config import FULL, GUARANTEES, NONE, RIVALS, TwoTier, needs_scale
+from scenarios.two_tier.config import FULL, NONE, RIVALS, TwoTier, needs_scale
 from scenarios.two_tier.course import CoursePlan, follow
 from scenarios.two_tier.dealing import weighing_of
 from scenarios.two_tier.kept_batches import KeptBatches
@@ -130,12 +132,26 @@ def plan_of(world: World, fitting: Fitting, *, every: int = 0, beside: bool = Fa
         batch=wanted.batch,
         batch_iterations=wanted.batch_iterations,
         weight=weighing_of(public, fitting, wanted.seed) if weight is None else weight,
+        own_h=wanted.own_h,
+        clip=wanted.clip,
         every=every,
         beside=beside,
     )
     return CoursePlan(
-        server=server, private=private, secret=derive(wanted.seed, "devices"), full=wanted.mechanism == FULL
+        server=server,
+        private=private,
+        secret=derive(wanted.seed, "devices"),
+        full=wanted.mechanism == FULL,
+        poison=_poison_of(wanted, public.count),
     )
+
+
+def _poison_of(wanted: TwoTier, items: int) -> Poison | None:
+    """Return what liars agree on; they draw the signs of one vector."""
+    if wanted.malicious is None:
+        return None
+    coins = np.random.default_rng(int.from_bytes(derive(wanted.seed, "poison")))
+    return Poison(share=wanted.malicious, signs=coins.choice([-1.0, 1.0], items))
 
 
 def score_of(world: World, session: Session, features: ItemFeatures) -> float:
@@ -176,6 +192,9 @@ def run(
         with watched(plan.server.private) as progress:
             done = follow(plan, session, kept, progress)
         told = result_of(world, fitting, session, done.outcome)
+    if plan.poison is not None:
+        lies = poisoned(plan.poison, as_words(plan.secret), plan.private.users)
+        told |= {"malicious": wanted.malicious, "attack": POISON, "lies": lies}
     return {
         **told,
         "validated": [{"rank": rank, "regularisation": kappa, "rmse": error} for rank, kappa, error in tried],
@@ -199,7 +218,7 @@ def result_of(world: World, fitting: Fitting, session: Session, course: Course) 
     return {
         "trust_model": TRUST_MODEL,
         "mechanism": wanted.mechanism,
-        "guarantee": GUARANTEES[wanted.mechanism],
+        "guarantee": wanted.guarantee,
         "epsilon": None if wanted.asked_epsilon is None else as_json(wanted.asked_epsilon),
         "seed": wanted.seed,
         "users": asked.users,

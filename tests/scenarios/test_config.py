@@ -56,6 +56,7 @@ def test_a_file_sets_every_name_of_the_block_model(tmp_path: Path) -> None:
         "most_rounds": 10_000,
         "pool_size": None,
         "assume_malicious": None,
+        "verify": None,
         "malicious": 0.02,
         "attack": "promote:5",
         "coins_drawn": None,

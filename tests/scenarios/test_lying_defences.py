@@ -16,7 +16,6 @@ from scenarios.run.experiment import Run, run
 from scenarios.run.lying_scores import lying_scores
 from scenarios.run.plotting import plot_of
 from scenarios.theory.lying import sway_of, universal_limit
-from scenarios.theory.lying_rounds import honest_plan
 from scenarios.theory.predictors import predictor
 
 ADAPTIVE: dict[str, Any] = {
@@ -98,23 +97,29 @@ def test_liars_tell_how_many_items_they_like_and_promote_theirs_in_later_groups(
     assert lying_scores(lied)["promoted_rank"] < 5
 
 
-def test_liars_who_know_the_rounds_come_to_the_last_and_are_as_many_as_otherwise() -> None:
-    scenario = Scenario(**ADAPTIVE, malicious=0.01, attack="late:6", coins_drawn="before")
-    population = populate(scenario)
-    plot = plot_of(population)
-    assert plot is not None
-    assert population.truth is not None
-    plan = honest_plan(population.scenario, population.truth)
-    liars, filled = 0.01 * sum(users for _, users in plan), 0
-    for size, users in plan:  # round after round, until all liars have come
-        came = size <= 6 and filled < liars
-        assert (plot.shares[size] > 0) == came
-        filled += users if came else 0
-    assert plot.shares[6] == pytest.approx(min(1, liars / filled))
-    assert not plot.shares[7:].any()
-    spread = plot_of(populate(Scenario(**ADAPTIVE, malicious=0.01, attack="late:6")))
+def test_liars_who_know_the_rounds_fill_the_last_and_are_as_many_as_otherwise() -> None:
+    """As planned, with centred ratings as well: until they come the run is the honest one to the bit."""
+    honest, lied = ran(**ADAPTIVE), ran(**ADAPTIVE, malicious=0.01, attack="late:6", coins_drawn="before")
+    same = [ask for ask in honest.outcome.state.asked if ask.query.pool is None or ask.query.pool.size > 6]
+    assert lied.plot is not None
+    assert lied.plot.came is not None
+    first, stop = lied.plot.came
+    assert first == same[-1].stop
+    assert lied.outcome.state.asked[: len(same)] == tuple(same)
+    assert stop - first == round(0.01 * honest.statistic.asked)
+    assert lying_scores(lied)["lies"] == min(stop, lied.outcome.state.asked[-1].stop) - first
+    spread = ran(**ADAPTIVE, malicious=0.01, attack="late:6").plot
     assert spread is not None
-    assert spread.shares[6] == 0.01
+    assert (spread.shares[6], spread.shares[7], spread.came) == (0.01, 0, None)
+
+
+def test_untargeted_liars_move_as_many_items_as_get_wrong_before_others_are_decided() -> None:
+    """With 1,000 items, 30 rated and a share of .01 five, as emulated runs say (docs/lying.md)."""
+    common: dict[str, Any] = {"design": "sign", "policy": "eliminate", "users": 10**6, "malicious": 0.01}
+    population = populate(Scenario(items=1000, rated=30, **common))
+    plot = plot_of(population, tuple)
+    assert plot is not None
+    assert np.count_nonzero(plot.wishes) == 5
 
 
 def test_whoever_grinds_ids_has_the_share_of_the_answers_that_was_said_and_full_effect() -> None:
@@ -168,4 +173,4 @@ def test_what_no_run_can_do_is_refused(given: dict[str, Any], words: str) -> Non
 )
 def test_wishes_beyond_the_catalogue_or_the_accounts_are_refused(given: dict[str, Any], words: str) -> None:
     with pytest.raises(InputError, match=words):
-        plot_of(populate(Scenario(malicious=0.1, **given)))
+        plot_of(populate(Scenario(malicious=0.1, **given)), tuple)

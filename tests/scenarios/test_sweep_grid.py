@@ -80,8 +80,8 @@ def test_a_sweep_is_known_by_what_results_depend_on() -> None:
 @pytest.mark.parametrize("name", built_in_grids())
 def test_built_in_grids_are_sound(name: str) -> None:
     read = load_sweep(name, seeds=3)
-    assert {key.seed for key in read.units({})} == {0, 1, 2}
-    assert isinstance(read, ResultsSweep if name == "accuracy" else UsersSweep)
+    assert len({key.seed for key in read.units({})}) == 3
+    assert isinstance(read, ResultsSweep if name in ("accuracy", "lying", "poison") else UsersSweep)
 
 
 TOP = {"criteria": ["top"]}

@@ -52,6 +52,10 @@ class BatchPlan:
         Weight of a release, or how to choose it; announced models then leave some public users out.
     every : int
         Number of private devices between two models that are returned; 0 for the last model only.
+    own_h : bool
+        Whether devices tell how large their signs are, where the mechanism has signs of one size.
+    clip : bool
+        Whether no release counts more than a public user's row does on average.
     beside : bool
         Whether to return the course of public users alone as well, with the same number of iterations.
     """
@@ -69,6 +73,8 @@ class BatchPlan:
     batch_iterations: int
     weight: float | Weighing
     every: int = 0
+    own_h: bool = False
+    clip: bool = False
     beside: bool = False
 
     @property
@@ -116,7 +122,7 @@ class Batches:
         self._crowd = self._told_to = spread_crowd(plan.public, fleet)
         if plan.mechanism is not None and isinstance(plan.weight, Weighing):
             self._told_to = spread_crowd(plan.weight.announced_to, fleet)
-        self._book, self._digest = ReleaseBook(self._crowd.items), hashlib.sha256()
+        self._book, self._digest = ReleaseBook(self._crowd.items, clip=plan.clip), hashlib.sha256()
         self._announced, self._models = list[bytes](), list[tuple[int, ItemFeatures]]()
         self._weight, self._weighed = 0.0, 0
         self._over, self._due = 0, False
@@ -190,7 +196,11 @@ class Batches:
         self._told, plan = announced(self._told, self._told_to), self._plan
         assert plan.mechanism is not None  # otherwise nothing is announced
         query = SecondOrderQuery(
-            model=self._told.features.digest, mechanism=plan.mechanism, epsilon=plan.epsilon, batch=self._over
+            model=self._told.features.digest,
+            mechanism=plan.mechanism,
+            epsilon=plan.epsilon,
+            batch=self._over,
+            own_h=plan.own_h,
         )
         self._announced.append(query.model)
         return query, self._told.features

@@ -32,6 +32,8 @@ class ReleaseBook:
         Number of items m.
     rescale : bool
         Whether rows are rescaled to the energy of public users' rows; see `SecondOrderRelease.as_vector`.
+    clip : bool
+        Whether rows longer than ``common_h sqrt(m)``, a vector of signs of the public size, are shortened to that.
 
     Attributes
     ----------
@@ -39,8 +41,8 @@ class ReleaseBook:
         Releases that arrived again and were not counted.
     """
 
-    def __init__(self, items: int, *, rescale: bool = True) -> None:
-        self._items, self._rescale = items, rescale
+    def __init__(self, items: int, *, rescale: bool = True, clip: bool = False) -> None:
+        self._items, self._rescale, self._clip = items, rescale, clip
         self._batches: list[_Batch] = []
         self._devices: set[int] = set()
         self._kept: list[Floats2] = []
@@ -112,4 +114,13 @@ class ReleaseBook:
 
     def _decoded(self, batch: _Batch) -> Iterator[Floats2]:
         half = half_of(batch.query.mechanism)
-        return half.blocks(batch.query, batch.features, batch.releases, rescale=self._rescale)
+        blocks = half.blocks(batch.query, batch.features, batch.releases, rescale=self._rescale)
+        return (_clipped(rows, batch.features) for rows in blocks) if self._clip else blocks
+
+
+def _clipped(rows: Floats2, features: ItemFeatures) -> Floats2:
+    """Return rows of which none is longer than a vector of signs of the public size."""
+    longest = features.common_h * np.sqrt(features.items)
+    lengths = np.sqrt(np.square(rows).sum(axis=1, keepdims=True))
+    found: Floats2 = rows * np.minimum(1.0, longest / np.maximum(lengths, np.finfo(np.float64).tiny))
+    return found

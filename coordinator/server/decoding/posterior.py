@@ -32,6 +32,8 @@ class Posterior:
     apart : bool
         Whether the clusters stand apart, which means that the estimates are much more likely with L clusters than with
         fewer. If not, no item is decided, and every doubt is at least ``1 - 1/L``.
+    disputed : ndarray of bool, shape (N,), or None
+        Items whose label fresh devices did not confirm, which are not decided; None if none were asked.
     """
 
     cluster: Indices
@@ -39,6 +41,7 @@ class Posterior:
     expected: Floats
     mixture: Mixture | None
     apart: bool
+    disputed: Bools | None = None
 
     def decided(self, failure: float) -> Bools:
         """Return which items are decided, so that all labels are right with probability ``1 - failure``.
@@ -53,7 +56,8 @@ class Posterior:
         room = (failure - below) / (many - np.arange(many))
         small = doubts <= room
         threshold = doubts[small].max() if small.any() else 0.0
-        return self.apart & (self.doubt <= threshold)
+        confirmed = True if self.disputed is None else ~self.disputed
+        return self.apart & (self.doubt <= threshold) & confirmed
 
     def withstanding(self, moved: Floats) -> Posterior:
         """Return the posterior with doubts that hold even if liars moved weighted estimates by so much.

@@ -17,6 +17,7 @@ from coordinator.server.design import Decoding, PoolDesign
 from coordinator.server.rounds.asking import whose
 from coordinator.server.rounds.beliefs import beliefs
 from coordinator.server.rounds.state import Ask, Policy, ServerState, absorb, learn
+from coordinator.server.rounds.verifying import verified
 from coordinator.server.server_half import POSTERIOR
 from coordinator.server.statistics.statistic import Statistic
 
@@ -87,4 +88,4 @@ class Learner:
             return model, None
         failure, liars = 1 - self.confidence, self.assume_malicious
         posterior, told = beliefs(state, self.design, clusters=self.clusters, failure=failure, assume_malicious=liars)
-        return posterior.model(told, self.clusters), posterior
+        return posterior.model(told, self.clusters), verified(posterior, state)

@@ -18,11 +18,15 @@ from coordinator.server.statistics.statistic import Statistic, merge
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
-    """One round: a query, and the devices ``first`` to ``stop - 1`` that it goes to."""
+    """One round: a query, and the devices ``first`` to ``stop - 1`` that it goes to.
+
+    A round that ``verifies`` labels adds nothing to the estimates that these come from.
+    """
 
     query: Query
     first: int
     stop: int
+    verifies: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +66,8 @@ class ServerState:
         Rounds that will be read again when estimates improve.
     budget : Fraction or None
         What a device may spend in all [nats]; None for no limit.
+    verified : Estimates or None
+        Estimates of the rounds that verify labels; None before the first.
     """
 
     devices: int
@@ -71,6 +77,7 @@ class ServerState:
     estimates: Estimates | None = None
     readings: Readings = NO_READINGS
     budget: Epsilon = None
+    verified: Estimates | None = None
 
     @property
     def fresh(self) -> int:
@@ -105,12 +112,20 @@ def absorb(state: ServerState, ask: Ask, statistic: Statistic, told: Estimates |
         asked=(*state.asked, ask),
         counts=(*state.counts, Counts.of(statistic)),
         merged=statistic if state.merged is None else merge(state.merged, statistic),
-        readings=state.readings.and_of(ask.query, statistic, told),
-        estimates=told if state.estimates is None or told is None else state.estimates + told,
     )
-    for value in (ask.query, after.merged, after.estimates, after.readings.settled, *after.readings.centred[-1:]):
+    if ask.verifies:
+        after = replace(after, verified=_sum(state.verified, told))
+    else:
+        readings = state.readings.and_of(ask.query, statistic, told)
+        after = replace(after, readings=readings, estimates=_sum(state.estimates, told))
+    estimates = (after.estimates, after.verified, after.readings.settled)
+    for value in (ask.query, after.merged, *estimates, *after.readings.centred[-1:]):
         _close(value)
     return after
+
+
+def _sum(before: Estimates | None, told: Estimates | None) -> Estimates | None:
+    return told if before is None or told is None else before + told
 
 
 def _close(value: object) -> None:
