@@ -168,17 +168,23 @@ def cosmic(monkeypatch: pytest.MonkeyPatch) -> Any:
     return importlib.import_module("benchmarks.rivals.inside.cosmic_mutants")
 
 
-def test_a_sample_is_seeded_and_leaves_out_what_says_nothing(cosmic: Any, tmp_path: Path) -> None:
-    file = tmp_path / "one.py"
-    file.write_text("a = 1\nb = 2\ndef c(x: Literal[3]) -> Literal[4]:\n    return 5\n@cache\ndef d(): return 6\n")
-    job = {"modules": [str(file)], "sample": 3, "seed": 0}
-    found = cosmic.main(job)
+def test_a_sample_is_seeded_and_leaves_out_what_says_nothing(
+    cosmic: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    numbers = "".join(f"n{number} = {number}\n" for number in range(20))
+    rest = "def c(x: Literal[3]) -> Literal[4]:\n    return 5\n@cache\ndef d(y=6):\n    x: int = 7\n"
+    Path("one.py").write_text(numbers + rest)
+    job = {"modules": ["one.py"], "sample": 9, "seed": 0}
+    found, whole = cosmic.main(job), cosmic.main(job | {"sample": 99})["mutants"]
     assert found == cosmic.main(job)
-    assert found["mutants"] == cosmic.main(job | {"sample": 99})["mutants"][:3]
+    assert found["mutants"] == whole[:9]
     assert found["mutants"] != cosmic.main(job | {"seed": 1})["mutants"]
-    assert found["places"] == 4
-    assert {one["operator"] for one in found["mutants"]} == {"AddOne"}
-    assert sorted(one["line"] for one in cosmic.main(job | {"sample": 99})["mutants"]) == [1, 2, 4, 6]
+    assert found["places"] == 22
+    assert {one["operator"] for one in whole} == {"AddOne"}
+    assert sorted(one["line"] for one in whole) == [*range(1, 21), 22, 25]
+    Path("one.py").write_text("# a line before\n" + numbers + rest)
+    assert [one["line"] for one in cosmic.main(job)["mutants"]] == [one["line"] + 1 for one in found["mutants"]]
 
 
 def test_every_listed_module_is_there() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import hashlib
 import json
 import random
 import re
@@ -20,10 +21,12 @@ LEFT_OUT = re.compile(
     r"|(Add|Sub|Mul|Div|FloorDiv|Mod|Pow)_(RShift|LShift|BitOr|BitAnd|BitXor)$"  # die of their types, mostly
 )
 """Names of operators that say too little about tests."""
-SPEED = re.compile(
-    r"\s*(@(compiled|inlined|cache|functools|lru_cache|overload|override|abstractmethod)\b|if TYPE_CHECKING)"
+SAME_LINES = re.compile(
+    r"\s*(@(compiled|inlined|cache|functools|lru_cache|overload|override|abstractmethod)\b|if TYPE_CHECKING|def )"
 )
-"""Lines whose mutants compute the same, but slower, or are for the type checker only."""
+"""Lines whose mutants compute the same but slower, are for the type checker only, or differ in how they are called."""
+DATACLASS = re.compile(r"\s*@dataclass\(")
+"""Such a line can be removed, but its options are left alone: few of them change what is computed."""
 Places = dict[tuple[Any, ...], list[tuple[str, int]]]
 """Operators and occurrences by the place where they change the same thing to something else."""
 
@@ -46,7 +49,10 @@ def places(module: str, source: str) -> Places:
             continue
         spots = (spot for node in ast_nodes(tree) for spot in operator().mutation_positions(node))
         for occurrence, (start, _) in enumerate(spots):
-            if not SPEED.match(lines[start[0] - 1]) and not any(first <= start < last for first, last in unread):
+            line, options = lines[start[0] - 1], "Decorator" not in name
+            if SAME_LINES.match(line) or (DATACLASS.match(line) and options):
+                continue
+            if not any(first <= start < last for first, last in unread):
                 found.setdefault((module, *start, name.split("_")[0]), []).append((name, occurrence))
     return found
 
@@ -61,14 +67,21 @@ def parses(source: str) -> bool:
 
 
 def main(job: dict[str, Any]) -> dict[str, Any]:
-    """Return how many places there are, and mutants of a sample of them, which begins like any larger one."""
+    """Return how many places there are, and mutants of a sample of them, which begins like any larger one.
+
+    Where in the sample a place stands follows from the seed and its line alone, whatever else changes in the code.
+    """
     sources = {module: Path(module).read_text(encoding="utf-8") for module in job["modules"]}
     found = {place: ways for module, source in sources.items() for place, ways in places(module, source).items()}
-    coins, mutants = random.Random(job["seed"]), list[dict[str, Any]]()
-    order = sorted(found)
-    coins.shuffle(order)
-    for place in order[: 2 * job["sample"]]:
-        (module, line, *_), (name, occurrence) = place, coins.choice(found[place])
+
+    def rank(place: tuple[Any, ...]) -> bytes:
+        module, line, *rest = place
+        text = sources[module].splitlines()[line - 1]
+        return hashlib.sha256(repr((job["seed"], module, text, *rest)).encode()).digest()
+
+    mutants: list[dict[str, Any]] = []
+    for place in sorted(found, key=lambda one: (rank(one), one))[: 2 * job["sample"]]:
+        (module, line, *_), (name, occurrence) = place, random.Random(rank(place)).choice(found[place])
         source = mutate_code(sources[module], get_operator(name)(), occurrence)
         if parses(source) and len(mutants) < job["sample"]:
             mutants.append({"module": module, "line": line, "operator": name.partition("/")[2], "source": source})
