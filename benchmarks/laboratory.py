@@ -23,7 +23,7 @@ from benchmarks.nearest_tests import PACKAGES, Imports
 from coordinator.protocol.kernel_cache import WITH_KERNELS
 
 ROOT: Final = Path(__file__).parents[1]
-FILES, ENOUGH, LONG = 6, 40.0, 15.0
+FILES, ENOUGH, LONG = 6, 25.0, 15.0
 """Most files of tests for one module, most processor seconds for all, and after how many one is timed again."""
 SLOWER, COMPILING, PATIENCE = 3.0, 90.0, 900.0
 """How many times longer tests of a mutant may take, with processor seconds for kernels; most seconds by the clock."""
@@ -116,40 +116,47 @@ class Laboratory:
             copy.unlink(missing_ok=True)
             shutil.copy2(path, copy)
 
-    def tests(self, module: str) -> tuple[list[str], float]:
-        """Return the nearest tests of a module, which pass as long as nothing is changed, and their seconds."""
-        chosen, total = [], 0.0
-        for file in [module, *self.imports.tests(module)[:FILES]]:
-            seconds = self._seconds(file)
-            if seconds is not None and total + seconds <= ENOUGH:
-                chosen.append(file)
-                total += seconds
-        return chosen, total
+    def tests(self, module: str) -> list[str]:
+        """Return files whose tests are the nearest of a module's: its own, if it shows examples, and others."""
+        own = [module] if b">>>" in (self._clean / module).read_bytes() else []
+        return own + self.imports.tests(module)[:FILES]
 
     def digest(self, files: Sequence[str]) -> str:
         """Return the digest of some files."""
         return hashlib.sha256(b"".join((self._clean / one).read_bytes() for one in files)).hexdigest()[:12]
 
     def _seconds(self, file: str) -> float | None:
-        if file.startswith(WITH_KERNELS) and b">>>" not in (self._clean / file).read_bytes():
-            return None
+        """Return the processor seconds of a file of tests where nothing is changed, if they pass."""
         key = (file, self.digest([file]))
         if key not in self._times:
-            code, seconds, _ = run(self._clean, [file], ENOUGH + COMPILING)
+            code, seconds, _ = run(self._clean, [file], 2 * ENOUGH)
             if seconds > LONG:  # it compiled
-                code, seconds, _ = run(self._clean, [file], ENOUGH + COMPILING)
+                code, seconds, _ = run(self._clean, [file], 2 * ENOUGH)
             self._times[key] = None if code else seconds
             keep(self._known, {"file": key[0], "digest": key[1], "seconds": self._times[key], "code": code})
         return self._times[key]
 
-    def test(self, module: str, source: str, files: Sequence[str], seconds: float) -> tuple[int, float, str]:
-        """Run tests where a module has another source, in a copy made for that."""
+    def test(self, module: str, source: str, files: Sequence[str]) -> tuple[int, float, str]:
+        """Run tests, file by file until one fails, where a module has another source, in a copy made for that.
+
+        Tests that fail without any change, and those that take long, are left out.
+        """
         shutil.rmtree(self._copy, ignore_errors=True)
         shutil.copytree(self._clean, self._copy, copy_function=os.link)
         _forget(self._copy, {name.rpartition(".")[2] for name in self.imports.distances(module)})
         (self._copy / module).unlink()  # the file in the clean copy stays as it is
         (self._copy / module).write_text(source, encoding="utf-8")
-        return run(self._copy, files, SLOWER * seconds + COMPILING)
+        planned, spent = 0.0, 0.0
+        for file in files:
+            seconds = self._seconds(file)
+            if seconds is None or planned + seconds > ENOUGH:
+                continue
+            planned += seconds
+            code, took, by = run(self._copy, [file], SLOWER * seconds + COMPILING)
+            spent += took
+            if code:
+                return code, spent, by
+        return 0, spent, ""
 
 
 def _forget(tree: Path, modules: set[str] | None) -> None:

@@ -46,10 +46,10 @@ def ended(mutants: Sequence[Mutant], laboratory: Laboratory, file: Path) -> list
         name = hashlib.sha256(f"{mutant['module']} {mutant['source']}".encode()).hexdigest()[:12]
         row = kept.get(name)
         if row is None or row["outcome"] == "alive":
-            files, seconds = laboratory.tests(mutant["module"])
+            files = laboratory.tests(mutant["module"])
             digest = laboratory.digest(files)
             if row is None or row["tests"] != digest:
-                code, spent, by = laboratory.test(mutant["module"], mutant["source"], files, seconds)
+                code, spent, by = laboratory.test(mutant["module"], mutant["source"], files)
                 row = {"id": name, **{one: mutant[one] for one in ("module", "line", "operator")}, **changed(mutant)}
                 row |= {"outcome": OUTCOMES.get(code, "killed"), "by": by, "seconds": spent, "tests": digest}
                 keep(file, row)
