@@ -8,7 +8,7 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 # Many images set it. Then each of a thousand processes would compile pandas and other packages again, for two seconds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test checks-and-cluster cluster-tests golden-tests other-tests browser-test check docs fix bench figures clean
+.PHONY: demo test checks-and-cluster cluster-tests golden-tests other-tests browser-test check docs fix bench figures mutants clean
 
 demo: $(VENV)/.runtime            ## set up, then run the main job on an embedded default
 	$(ENV) $(BIN)/blindrec demo
@@ -53,6 +53,12 @@ bench: $(VENV)/.runtime           ## speed as a ratio to the floor kernel
 
 figures: $(VENV)/.runtime         ## write what quick commands measure into README and docs
 	$(BIN)/python -m benchmarks.documented
+
+# `make mutants SEED=1 SAMPLE=50` draws others, or fewer
+SEED ?= 0
+SAMPLE ?= 200
+mutants: $(VENV)/.dev             ## change one thing at a time where privacy and numbers hang on it: tests must notice
+	$(ENV) $(ONE_THREAD) nice -n 10 $(BIN)/python -m benchmarks.mutants --sample $(SAMPLE) --seed $(SEED)
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)

@@ -5,20 +5,21 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, TypeVar
 
 import psutil
 
-from benchmarks.families import End, Family
+from benchmarks.families import FAMILIES, End
 from benchmarks.victims import actors_below
 
 LOOK = 0.01
@@ -34,8 +35,9 @@ T = TypeVar("T")
 
 
 class Kill(NamedTuple):
-    """A kill: the kind of process, which one of that kind, and the share of the run after which it happens."""
+    """A kill: in which family, the kind of process, which one of that kind, and the share of the run before it."""
 
+    family: str
     kind: str
     pick: int
     share: float
@@ -43,7 +45,7 @@ class Kill(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survived:
-    """A run that was disturbed.
+    """A run that was disturbed, or the one that was not.
 
     Attributes
     ----------
@@ -52,7 +54,8 @@ class Survived:
     victim : str
         What was killed; empty if the run had ended before.
     seconds, answers : float, int
-        Time of the kill since the run's first progress, and its progress then: answers, clients or batches.
+        Time of the kill since the run's first progress, and its progress then: answers, clients or batches. Without a
+        kill, the progress is that of the whole run.
     retries, restarts, resumed : int
         Numbers of blocks or rounds asked again, of new coordinators, and of calls of `blindrec resume`.
     complaint : str
@@ -91,15 +94,13 @@ class Cluster:
     ----------
     folder : Path
         Where runs have their folders.
-    family : Family
-        The family of the runs.
-    size : int
-        Size of the runs.
+    sizes : mapping of str to int
+        Size of the runs of each family.
     """
 
-    def __init__(self, folder: Path, family: Family, size: int) -> None:
-        self._folder, self._family, self._number, self._whole = folder, family, 0, 0
-        self._flags = family.flags(size)
+    def __init__(self, folder: Path, sizes: Mapping[str, int]) -> None:
+        self._folder, self._sizes, self._number = folder, sizes, 0
+        self._wholes: dict[str, Survived] = {}
         self._stack = ExitStack()
         (folder / "token").write_text(secrets.token_hex(32))
         key = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(folder / "token")}
@@ -119,36 +120,44 @@ class Cluster:
     ) -> None:
         self._stack.close()
 
-    def undisturbed(self) -> Survived:
+    def undisturbed(self, family: str) -> Survived:
         """Run once without a kill, which also shows how far a run gets."""
         out = self._next()
-        with self._blindrec(*self._flags, "--out", str(out)):
+        with self._blindrec(*self._flags(family), "--out", str(out)):
             pass
-        survived = self._read(out)
-        self._whole = self._family.whole(json.loads((out / "result.json").read_text())) if survived.end else 0
-        return survived
+        whole = self._read(family, out)
+        if whole.end is not None:
+            whole = replace(whole, answers=FAMILIES[family].whole(json.loads((out / "result.json").read_text())))
+        self._wholes[family] = whole
+        return whole
 
     def disturbed(self, kill: Kill) -> Survived:
         """Run once, kill a process or node, and resume the run if it stopped."""
         out = self._next()
         other = _patiently(lambda: self._nodes.add_node(num_cpus=1)) if kill.kind == "node" else None
         try:
-            return self._disturbed(kill, out, other)
+            survived = self._disturbed(kill, out, other)
         finally:
             if other in self._nodes.worker_nodes:
                 self._nodes.remove_node(other)
             self._settle()
+        if survived.end == self._wholes[kill.family].end:
+            shutil.rmtree(out)  # of a thousand runs, only those are kept that show something
+        return survived
+
+    def _flags(self, family: str) -> list[str]:
+        return FAMILIES[family].flags(self._sizes[family])
 
     def _disturbed(self, kill: Kill, out: Path, other: Any) -> Survived:
-        with self._blindrec(*self._flags, "--out", str(out)) as driver:
-            seconds, answers = self._wait_for(out, driver, kill.share * self._whole)
+        with self._blindrec(*self._flags(kill.family), "--out", str(out)) as driver:
+            seconds, answers = self._wait_for(kill, out, driver)
             victim = self._kill(kill, driver, other) if driver.poll() is None else ""
         resumed = 0
         if not (out / "result.json").exists():
             resumed = 1
             with self._blindrec("resume", str(out)):
                 pass
-        return self._read(out, victim=victim, seconds=seconds, answers=answers, resumed=resumed)
+        return self._read(kill.family, out, victim=victim, seconds=seconds, answers=answers, resumed=resumed)
 
     def _next(self) -> Path:
         self._number += 1
@@ -169,11 +178,11 @@ class Cluster:
                 driver.kill()
                 raise
 
-    def _wait_for(self, out: Path, driver: subprocess.Popen[bytes], wanted: float) -> tuple[float, int]:
-        """Wait until a run has made so much progress; return the seconds since its first progress, and the progress."""
-        begin = 0.0
+    def _wait_for(self, kill: Kill, out: Path, driver: subprocess.Popen[bytes]) -> tuple[float, int]:
+        """Wait for the moment of a kill; return the seconds since the run's first progress, and its progress."""
+        begin, wanted = 0.0, kill.share * self._wholes[kill.family].answers
         while driver.poll() is None:
-            answers, now = self._family.far(out), time.monotonic()
+            answers, now = FAMILIES[kill.family].far(out), time.monotonic()
             begin = begin or (now if answers else 0.0)
             if answers >= wanted:
                 return now - begin, answers
@@ -197,9 +206,9 @@ class Cluster:
         victim.kill()
         return f"process {victim.pid}, {kill.pick % len(found) + 1} of {len(found)}"
 
-    def _read(self, out: Path, **when: Any) -> Survived:
+    def _read(self, family: str, out: Path, **when: Any) -> Survived:
         try:
-            end, result = self._family.end(out), json.loads((out / "result.json").read_text())
+            end, result = FAMILIES[family].end(out), json.loads((out / "result.json").read_text())
         except OSError:
             lines = self._said.read_text(errors="replace").splitlines()
             return Survived(end=None, complaint=lines[-1] if lines else "it said nothing", **when)

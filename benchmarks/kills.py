@@ -3,39 +3,40 @@
 ``python -m benchmarks.kills [--family run|online|two-tier]`` kills, with SIGKILL, one of the run's actors (aggregators
 or public users' hosts, devices, the coordinator), the driver (then resumes the run) or a whole node, at a random share
 of the run. Kind, victim and time follow from the seed. Releases or recommendations, model and what devices spent must
-be the same in all runs; else the exit code is 1.
+be the same in all runs; else the exit code is 1. With ``--json FILE`` each run is kept as soon as it has ended, and the
+same command goes on after the last one.
 """
 
 from __future__ import annotations
 
-import json
+import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import cycle, islice
 from pathlib import Path
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Protocol
 
 import numpy as np
 import typer
 
 from benchmarks.families import FAMILIES, Family
+from benchmarks.kept_kills import Row, keep, read, table
 from benchmarks.killing import Cluster, Kill, Survived
 from coordinator.protocol.coins import derive
 
-AT_LEAST = 3
-"""Fewest runs of each kind if there are enough runs."""
 ATTEMPTS = 3
 """How often a run is repeated that ended before anything was killed."""
 EARLIEST, LATEST = 0.02, 0.95
 """Earliest and latest share of a run at which something is killed."""
-COLUMNS = ("kind", "seconds", "answers", "retries", "restarts", "resumed", "identical", "victim")
+COLUMNS = ("family", "kind", "seconds", "answers", "retries", "restarts", "resumed", "identical", "victim")
 
 
 class Arena(Protocol):
     """A cluster on which runs are disturbed; see `benchmarks.killing.Cluster`."""
 
-    def undisturbed(self) -> Survived:
+    def undisturbed(self, family: str) -> Survived:
         """Run once without a kill."""
         ...
 
@@ -49,93 +50,134 @@ def kinds_of(family: Family) -> tuple[str, ...]:
     return (*family.kinds, "driver", "node")
 
 
-def plan(family: Family, runs: int, seed: int) -> list[Kill]:
-    """Return what is killed in each run, and when.
+def plan(names: Sequence[str], runs: int, seed: int) -> list[Kill]:
+    """Return what is killed in each run, and when; with more runs, the first ones stay the same.
 
     Parameters
     ----------
-    family : Family
+    names : sequence of str
+        Names of families, which take turns. Within a family each kind is killed once before any is killed again.
     runs : int
-        Each kind gets `AT_LEAST` of them or its equal share, whichever is less; the others are drawn.
+        How many there are in all.
     seed : int
         Everything follows from it.
     """
-    coins = np.random.default_rng(int.from_bytes(derive(seed, "kills"), "little"))
-    of = kinds_of(family)
-    sure = list(of) * min(AT_LEAST, runs // len(of))
-    kinds = coins.permutation([*sure, *coins.choice(of, runs - len(sure))])
-    return [Kill(str(kind), int(coins.integers(1 << 16)), float(coins.uniform(EARLIEST, LATEST))) for kind in kinds]
+    return list(islice((next(kills) for kills in cycle([_kills(name, seed) for name in names])), runs))
 
 
-def rows(kills: list[Kill], arena: Arena) -> Iterator[dict[str, Any]]:
-    """Run once undisturbed, then once for each kill; yield the results.
+def _kills(name: str, seed: int) -> Iterator[Kill]:
+    """Yield the kills of a family, without end."""
+    coins = np.random.default_rng(int.from_bytes(derive(seed, f"kills of {name}"), "little"))
+    while True:
+        for kind in coins.permutation(kinds_of(FAMILIES[name])):
+            yield Kill(name, str(kind), int(coins.integers(1 << 16)), float(coins.uniform(EARLIEST, LATEST)))
+
+
+def rows(kills: Sequence[Kill], arena: Arena, kept: Sequence[Row] = ()) -> Iterator[Row]:
+    """Run each family once undisturbed, then once for each kill that is not among the kept rows; yield the results.
 
     A run is ``identical`` if something was killed in it and it ended with the same releases, model and privacy spent.
 
     Raises
     ------
     RuntimeError
-        If the undisturbed run did not end.
+        If an undisturbed run did not end, or not as the kept rows say of it.
     """
-    whole = arena.undisturbed()
+    done = {tuple(row[name] for name in Kill._fields) for row in kept}
+    wholes: dict[str, Survived] = {}
+    for kill in kills:
+        if kill in done:
+            continue
+        if kill.family not in wholes:
+            wholes[kill.family] = _whole(kill.family, arena, kept)
+        yield _row(kill, arena, wholes[kill.family])
+
+
+def _whole(family: str, arena: Arena, kept: Sequence[Row]) -> Survived:
+    whole = arena.undisturbed(family)
     if whole.end is None:
         raise RuntimeError(f"the undisturbed run did not end: {whole.complaint}")
-    for kill in kills:
-        found = arena.disturbed(kill)
-        for _ in range(ATTEMPTS - 1):
-            if not found.victim:  # on a busy machine a short run may end before it is checked
-                found = arena.disturbed(kill)
-        yield {
-            "kind": kill.kind,
-            "share": kill.share,
-            "victim": found.victim or "none: the run was over",
-            "seconds": found.seconds,
-            "answers": found.answers,
-            "retries": found.retries,
-            "restarts": found.restarts,
-            "resumed": found.resumed,
-            "identical": bool(found.victim) and found.end == whole.end,
-            "complaint": found.complaint,
-            "undisturbed": whole.end,
-            "end": found.end,
-        }
+    if any(row["undisturbed"] != whole.end for row in kept if row["family"] == family):
+        raise RuntimeError(f"undisturbed, {family} ends otherwise than in the kept rows; begin a new file with --json")
+    return whole
 
 
-def line(number: int, row: dict[str, Any]) -> str:
+def _row(kill: Kill, arena: Arena, whole: Survived) -> Row:
+    found = arena.disturbed(kill)
+    for _ in range(ATTEMPTS - 1):
+        if not found.victim:  # on a busy machine a short run may end before it is checked
+            found = arena.disturbed(kill)
+    return kill._asdict() | {
+        "victim": found.victim or "none: the run was over",
+        "killed": bool(found.victim),
+        "seconds": found.seconds,
+        "answers": found.answers,
+        "moment": found.answers / whole.answers,
+        "retries": found.retries,
+        "restarts": found.restarts,
+        "resumed": found.resumed,
+        "identical": bool(found.victim) and found.end == whole.end,
+        "complaint": found.complaint,
+        "undisturbed": whole.end,
+        "end": found.end,
+    }
+
+
+def line(number: int, row: Row) -> str:
     """Return a row of the table."""
-    cells = [row["kind"], f"{row['seconds']:.2f}", f"{row['answers']:,}", row["retries"], row["restarts"]]
+    cells = [
+        row["family"],
+        row["kind"],
+        f"{row['seconds']:.2f}",
+        f"{row['answers']:,}",
+        row["retries"],
+        row["restarts"],
+    ]
     cells += ["yes" if row["resumed"] else "no", "yes" if row["identical"] else "NO", row["victim"]]
     return f"| {number} | {' | '.join(str(cell) for cell in cells)} | {row['complaint']}".rstrip()
 
 
-def measure(family: Family, runs: int, seed: int, arena: Arena) -> dict[str, Any]:
-    """Run all, print the table as it grows, and return the figures."""
+def measure(kills: Sequence[Kill], arena: Arena, file: Path | None) -> list[Row]:
+    """Run all that a file does not have yet, print the table as it grows, and return all rows of the file."""
+    found, begin = read(file), time.perf_counter()
+    if found:
+        print(f"{len(found)} runs are kept in {file}")
     print(f"| run | {' | '.join(COLUMNS)} |\n|{'---|' * (len(COLUMNS) + 1)}")
-    begin, found = time.perf_counter(), list[dict[str, Any]]()
-    for row in rows(plan(family, runs, seed), arena):
+    for row in rows(kills, arena, tuple(found)):
+        keep(file, row)
         found.append(row)
         print(line(len(found), row), flush=True)
     same = sum(row["identical"] for row in found)
-    seconds = time.perf_counter() - begin
-    print(f"{same} of {runs} identical to the undisturbed run, {seconds:.0f} s")
-    return {"runs": runs, "seed": seed, "identical": same, "seconds": seconds, "rows": found}
+    print(f"{same} of {len(found)} identical to the undisturbed run, {time.perf_counter() - begin:.0f} s\n")
+    print("\n".join(table(found)))
+    return found
 
 
 def main(
     runs: Annotated[int, typer.Option(help="Runs in which something is killed.")] = 20,
     seed: Annotated[int, typer.Option(help="What is killed, and when, follows from it.")] = 0,
-    family: Annotated[str, typer.Option(help=f"{', '.join(FAMILIES)}.")] = "run",
-    size: Annotated[int | None, typer.Option(help="Devices, clients or private devices of a run.")] = None,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures here too.")] = None,
+    family: Annotated[str | None, typer.Option(help=f"{', '.join(FAMILIES)}; by default all, in turns.")] = None,
+    size: Annotated[
+        int | None, typer.Option(help="Devices, clients or private devices of a run of one family.")
+    ] = None,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", help="Keep each run here, a line each, and go on.")
+    ] = None,
 ) -> None:
     """Kill random processes of runs at random times; the exit code is 1 if a run ends with another result."""
-    of = FAMILIES[family]
-    size = of.default if size is None else size
-    with tempfile.TemporaryDirectory(prefix="kills") as folder, Cluster(Path(folder), of, size) as cluster:
-        figures = measure(of, runs, seed, cluster)
-    if json_file:
-        json_file.write_text(json.dumps({"family": family, **figures, "size": size}, indent=2) + "\n", encoding="utf-8")
-    sys.exit(figures["identical"] < runs)
+    if size is not None and family is None:
+        raise typer.BadParameter("--size is that of one family; say which with --family")
+    sizes = {name: of.default if size is None else size for name, of in FAMILIES.items()}
+    names = list(FAMILIES) if family is None else [family]
+    folder = Path(tempfile.mkdtemp(prefix="kills"))
+    with Cluster(folder, sizes) as cluster:
+        found = measure(plan(names, runs, seed), cluster, json_file)
+    alike = all(row["identical"] for row in found)
+    if alike:
+        shutil.rmtree(folder)
+    else:
+        print(f"not all runs ended alike; folders and logs of those made now are in {folder}")
+    sys.exit(not alike)
 
 
 if __name__ == "__main__":

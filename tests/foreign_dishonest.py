@@ -67,10 +67,14 @@ class RandomLater(OUE):
         return np.roll(bits, np.random.default_rng().integers(bits.shape[1]), axis=1) if question.round else bits
 
 
-class SmallErrors(OUE):
+class OtherErrors(OUE):
+    """States so many times its standard errors."""
+
+    factor: float = 0.5
+
     def estimate(self, question: Question, tally: Tally) -> tuple[Floats, Floats]:
         value, error = super().estimate(question, tally)
-        return value, error * 0.05
+        return value, error * self.factor
 
 
 class UpsideDown(OUE):

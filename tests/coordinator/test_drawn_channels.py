@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
@@ -24,6 +25,7 @@ from coordinator.protocol.channels import (
     independent_bits,
     matrix_channel,
 )
+from coordinator.protocol.channels.channel import mended
 from coordinator.protocol.errors import InputError
 
 DEVICES = 200_000
@@ -150,6 +152,17 @@ def test_dust_of_floats_is_mended_and_the_claim_is_never_exceeded(values: int, e
         count=values, if_one=0.5, if_zero=1 / (math.exp(epsilon * (1 + 5e-10)) + 1), epsilon=claim, ones=1
     )
     assert epsilon * (1 - 1e-6) < bits.epsilon <= epsilon * (1 + 1e-14)
+
+
+def test_what_is_mended_gets_no_more_noise_than_it_needs() -> None:
+    def share_of(needed: Fraction) -> Fraction:
+        """The share of noise with which a channel is made whose log-ratio is above the claim below what it needs."""
+        return mended(lambda share: share, lambda share: Decimal(1 + (share < needed)), Decimal(1), Fraction(3, 2))
+
+    for needed in (Fraction(0), *(Fraction(1, 1 << power) for power in (63, 62, 40, 11, 10))):
+        assert share_of(needed) == needed
+    with pytest.raises(InputError, match="less than 64-bit coins can express"):
+        share_of(Fraction(1, 1 << 9))
 
 
 def test_a_claim_that_is_exceeded_is_refused_by_both_numbers() -> None:

@@ -59,10 +59,14 @@ def test_without_noise_a_value_is_told_as_it_is() -> None:
     assert told(kary_channel(None, values=5), 3, [0, COIN // 2, COIN - 1]) == [3, 3, 3]
 
 
-@pytest.mark.parametrize(("values", "other"), [(1, 0), (4, -1), (4, COIN // 4 + 1), (1 << 32, 0)])
+@pytest.mark.parametrize(("values", "other"), [(1, 0), (4, -1), (4, COIN // 4 + 1), ((1 << 31) + 1, 0)])
 def test_what_is_no_channel_is_refused(values: int, other: int) -> None:
     with pytest.raises(InputError):
         KaryChannel(values, other)
+
+
+def test_as_many_values_as_fit_into_a_number_are_taken() -> None:
+    assert KaryChannel(1 << 31, 1).bits == 31
 
 
 @pytest.mark.parametrize("private", [-1, 5])

@@ -57,7 +57,7 @@ def test_honest_estimates_hold(mechanism: Mechanism) -> None:
 @pytest.mark.parametrize(
     ("mechanism", "told"),
     [
-        (dishonest.SmallErrors(), "of the standard errors that it states from their mean"),
+        (dishonest.OtherErrors(factor=0.5), "of the standard errors that it states from their mean"),
         (dishonest.UpsideDown(), "items that are liked more have lower values"),
     ],
 )

@@ -1,0 +1,166 @@
+"""Where mutants are tested: copies of the project's tree, and processes that run tests in them."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import os
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from benchmarks.kept_kills import keep, read
+from benchmarks.nearest_tests import PACKAGES, Imports
+from coordinator.protocol.kernel_cache import WITH_KERNELS
+
+ROOT: Final = Path(__file__).parents[1]
+FILES, ENOUGH, LONG = 6, 25.0, 15.0
+"""Most files of tests for one module, most processor seconds for all, and after how many one is timed again."""
+SLOWER, COMPILING, PATIENCE = 3.0, 90.0, 900.0
+"""How many times longer tests of a mutant may take, with processor seconds for kernels; most seconds by the clock."""
+LOADED: Final = (
+    "numba",
+    "scipy.stats",
+    "scipy.optimize",
+    "pandas",
+    "pyarrow.parquet",
+    "pydantic",
+    "rich.console",
+    "ray",
+)
+"""Libraries that all tests' processes get from the one that starts them."""
+
+
+def run(tree: Path, files: Sequence[str], seconds: float) -> tuple[int, float, str]:
+    """Run tests in a tree until one fails; return pytest's exit code, seconds of the processor, and which one failed.
+
+    The exit code is -1 if they took too long, or died.
+
+    Parameters
+    ----------
+    tree : Path
+        Its files are imported, and none of this folder's.
+    files : sequence of str
+        From the tree.
+    seconds : float
+        Processor time that they may take.
+    """
+    log, end, code = tree.with_suffix(".log"), time.monotonic() + PATIENCE, None
+    if not (child := os.fork()):
+        os._exit(_inside(tree, files, log, seconds))
+    while not (ended := os.wait4(child, os.WNOHANG))[0]:
+        time.sleep(0.02)
+        if time.monotonic() > end:
+            os.killpg(child, signal.SIGKILL)
+    code = os.waitstatus_to_exitcode(ended[1])
+    failed = re.findall(r"^(?:FAILED|ERROR) (\S+)", log.read_text(errors="replace"), re.MULTILINE)
+    return max(code, -1), ended[2].ru_utime + ended[2].ru_stime, failed[0] if failed else ""
+
+
+def _inside(tree: Path, files: Sequence[str], log: Path, seconds: float) -> int:
+    os.setsid()
+    resource.setrlimit(resource.RLIMIT_CPU, (int(seconds) + 1, int(seconds) + 5))
+    for name in [name for name in sys.modules if name.partition(".")[0] in PACKAGES]:
+        del sys.modules[name]  # they are ROOT's
+    os.chdir(tree)
+    sys.path[:] = [str(tree), *(place for place in sys.path if place not in {"", str(ROOT)})]
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # a copy has the bytecode of the clean one
+    sys.dont_write_bytecode = False
+    os.environ |= {"PYTHONPATH": str(tree), "XDG_CACHE_HOME": str(tree / "build")}
+    with log.open("w") as said:
+        os.dup2(said.fileno(), 1)
+        os.dup2(said.fileno(), 2)
+    return int(pytest.main(["-x", "-q", "-m", "not cluster", "-p", "no:cacheprovider", "-p", "no:xdist", *files]))
+
+
+class Laboratory:
+    """A copy of the project's tree with its compiled kernels, from which a mutant's copy is made each time.
+
+    Parameters
+    ----------
+    folder : Path
+        Where both lie, with what is known of the tests.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._clean, self._copy, self._known = folder / "clean", folder / "copy", folder / "tests.jsonl"
+        for one in LOADED:
+            importlib.import_module(one)
+        names = subprocess.run(
+            ["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, check=True
+        )
+        self._update([ROOT / name for name in names.stdout.decode().splitlines()])
+        self.imports = Imports(self._clean)
+        self._times: dict[tuple[str, str], float | None] = {
+            (row["file"], row["digest"]): row["seconds"] for row in read(self._known)
+        }
+
+    def _update(self, paths: Sequence[Path]) -> None:
+        """Bring the clean copy up to date; if any module changed, no kernel is kept."""
+        for path in filter(Path.is_file, paths):
+            copy = self._clean / path.relative_to(ROOT)
+            if copy.exists() and copy.read_bytes() == path.read_bytes():
+                continue
+            if copy.suffix == ".py" and copy.exists() and path.relative_to(ROOT).parts[0] in WITH_KERNELS:
+                _forget(self._clean, None)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.unlink(missing_ok=True)
+            shutil.copy2(path, copy)
+
+    def tests(self, module: str) -> list[str]:
+        """Return files whose tests are the nearest of a module's: its own, if it shows examples, and others."""
+        own = [module] if b">>>" in (self._clean / module).read_bytes() else []
+        return own + self.imports.tests(module)[:FILES]
+
+    def digest(self, files: Sequence[str]) -> str:
+        """Return the digest of some files."""
+        return hashlib.sha256(b"".join((self._clean / one).read_bytes() for one in files)).hexdigest()[:12]
+
+    def _seconds(self, file: str) -> float | None:
+        """Return the processor seconds of a file of tests where nothing is changed, if they pass."""
+        key = (file, self.digest([file]))
+        if key not in self._times:
+            code, seconds, _ = run(self._clean, [file], 2 * ENOUGH)
+            if seconds > LONG:  # it compiled
+                code, seconds, _ = run(self._clean, [file], 2 * ENOUGH)
+            self._times[key] = None if code else seconds
+            keep(self._known, {"file": key[0], "digest": key[1], "seconds": self._times[key], "code": code})
+        return self._times[key]
+
+    def test(self, module: str, source: str, files: Sequence[str]) -> tuple[int, float, str]:
+        """Run tests, file by file until one fails, where a module has another source, in a copy made for that.
+
+        Tests that fail without any change, and those that take long, are left out.
+        """
+        shutil.rmtree(self._copy, ignore_errors=True)
+        shutil.copytree(self._clean, self._copy, copy_function=os.link)
+        _forget(self._copy, {name.rpartition(".")[2] for name in self.imports.distances(module)})
+        (self._copy / module).unlink()  # the file in the clean copy stays as it is
+        (self._copy / module).write_text(source, encoding="utf-8")
+        planned, spent = 0.0, 0.0
+        for file in files:
+            seconds = self._seconds(file)
+            if seconds is None or planned + seconds > ENOUGH:
+                continue
+            planned += seconds
+            code, took, by = run(self._copy, [file], SLOWER * seconds + COMPILING)
+            spent += took
+            if code:
+                return code, spent, by
+        return 0, spent, ""
+
+
+def _forget(tree: Path, modules: set[str] | None) -> None:
+    """Remove the compiled kernels of some modules, by the last part of their names, or of all."""
+    for kept in tree.rglob("*.nb[ic]"):
+        if modules is None or kept.name.partition(".")[0] in modules:
+            kept.unlink()

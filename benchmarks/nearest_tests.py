@@ -1,0 +1,73 @@
+"""Which tests are nearest to a module, and which modules depend on it: read off the imports of all files."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from pathlib import Path
+from typing import Final
+
+PACKAGES: Final = ("actors", "benchmarks", "blindrec", "coordinator", "scenarios", "tests")
+FINDING = "coordinator.protocol.finding.declared"
+"""A room that imports it finds its modules by itself."""
+
+
+def _name(path: Path) -> str:
+    """Return the dotted name of a module; files of `tests` are known without that, as `tests/conftest.py` has it."""
+    parts = path.with_suffix("").parts
+    return ".".join(parts[parts[0] == "tests" : len(parts) - (parts[-1] == "__init__")])
+
+
+def _imported(source: str) -> set[str]:
+    names = set[str]()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            names |= {one.name for one in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names |= {node.module, *(f"{node.module}.{one.name}" for one in node.names)}
+    return names
+
+
+class Imports:
+    """Who imports whom in a tree.
+
+    Parameters
+    ----------
+    root : Path
+        Where the packages are.
+    """
+
+    def __init__(self, root: Path) -> None:
+        paths = [path.relative_to(root) for one in PACKAGES for path in (root / one).rglob("*.py")]
+        self._files = {_name(path): path for path in paths}
+        self._by: dict[str, set[str]] = defaultdict(set)
+        self._many: dict[str, int] = {}
+        for name, path in self._files.items():
+            names = _imported((root / path).read_text(encoding="utf-8"))
+            if FINDING in names:
+                names |= {one for one in self._files if one.startswith(f"{name}.")}
+            known = names & self._files.keys() - {name}
+            self._many[name] = len(known)
+            for other in known:
+                self._by[other].add(name)
+
+    def distances(self, module: str) -> dict[str, int]:
+        """Return all modules that depend on the one in a file, each with the number of imports in between.
+
+        Parameters
+        ----------
+        module : str
+            The file, from the root; its own distance is 0.
+        """
+        found = {_name(Path(module)): 0}
+        for name in (queue := list(found)):
+            fresh = sorted(self._by[name] - found.keys())
+            found |= dict.fromkeys(fresh, found[name] + 1)
+            queue += fresh
+        return found
+
+    def tests(self, module: str) -> list[str]:
+        """Return the files of tests that depend on a module: the nearest first, then those that import least."""
+        far = self.distances(module)
+        tests = [name for name in far if name.rpartition(".")[2].startswith("test_")]
+        return [str(self._files[name]) for name in sorted(tests, key=lambda name: (far[name], self._many[name], name))]

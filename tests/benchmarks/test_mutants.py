@@ -1,0 +1,195 @@
+"""What `benchmarks.mutants` makes of mutants: what is tested again, which tests are near, what runs in which tree."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import json
+import os
+import subprocess
+import sys
+import tomllib
+import types
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.kept_kills import read
+from benchmarks.laboratory import ROOT
+from benchmarks.mutants import Mutant, died, ended, table
+from benchmarks.nearest_tests import Imports
+
+LEDGER = "actors/ledger.py"
+
+
+def mutant(number: int) -> Mutant:
+    source = (ROOT / LEDGER).read_text() + f"NUMBER = {number}\n"
+    return {"module": LEDGER, "line": number, "operator": "NumberReplacer", "source": source}
+
+
+class Played:
+    """A laboratory in which mutants end with the exit codes of their lines."""
+
+    def __init__(self, codes: Sequence[int], tests: str = "these") -> None:
+        self.codes, self.says, self.tested = codes, tests, list[str]()
+
+    def tests(self, *_: object) -> list[str]:
+        return ["tests/actors/test_ledger.py"]
+
+    def digest(self, *_: object) -> str:
+        return self.says
+
+    def test(self, _: str, source: str, *__: object) -> tuple[int, float, str]:
+        self.tested.append(source.splitlines()[-1])
+        return self.codes[int(source.rsplit(maxsplit=1)[-1])], 1.0, "a test"
+
+
+def test_what_was_killed_is_not_tested_again_and_survivors_only_by_other_tests(tmp_path: Path) -> None:
+    file, all_ = tmp_path / "mutants.jsonl", [mutant(number) for number in range(4)]
+    first: Any = Played([1, 0, -1, 4])
+    rows = ended(all_[:3], first, file)
+    assert [row["outcome"] for row in rows] == ["killed", "alive", "out of time"]
+    assert (rows[1]["before"], rows[1]["after"]) == ("", "NUMBER = 1")
+    same: Any = Played([1, 0, -1, 4])
+    assert [row["outcome"] for row in ended(all_, same, file)] == ["killed", "alive", "out of time", "killed"]
+    assert same.tested == ["NUMBER = 3"]
+    sharper: Any = Played([1, 1, -1, 4], "sharper ones")
+    assert [row["outcome"] for row in ended(all_, sharper, file)][1] == "killed"
+    assert sharper.tested == ["NUMBER = 1"]
+    assert len(read(file)) == 5
+
+
+def test_only_equivalent_mutants_that_are_listed_do_not_count(tmp_path: Path) -> None:
+    played: Any = Played([1, 0, 0, 1])
+    rows = ended([mutant(number) for number in range(4)], played, tmp_path / "mutants.jsonl")
+    assert died(table(rows, [])) == 0.5
+    listed = [{"module": LEDGER, "before": "", "after": f"NUMBER = {number}", "why": ""} for number in (1, 3)]
+    frame = table(rows, listed)
+    assert list(frame.outcome) == ["killed", "equivalent", "alive", "killed"], "what dies is not equivalent"
+    assert died(frame) == pytest.approx(2 / 3)
+    assert set(frame.folder) == {"actors"}
+
+
+def write(root: Path, files: dict[str, str]) -> None:
+    for name, content in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(content)
+
+
+def test_near_tests_come_first_also_of_what_is_found_by_itself(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        {
+            "actors/__init__.py": "",
+            "actors/one.py": "",
+            "actors/two.py": "def late():\n    from actors import one\n",
+            "actors/room/__init__.py": "from coordinator.protocol.finding import declared\n",
+            "actors/room/found.py": "",
+            "coordinator/protocol/finding.py": "",
+            "tests/helping.py": "import actors.two\n",
+            "tests/test_both.py": "from actors import one, two\n",
+            "tests/test_one.py": "import actors.one\n",
+            "tests/test_helped.py": "from helping import anything\n",
+            "tests/test_room.py": "import actors.room\n",
+        },
+    )
+    imports = Imports(tmp_path)
+    assert imports.tests("actors/one.py") == ["tests/test_one.py", "tests/test_both.py", "tests/test_helped.py"]
+    assert imports.tests("actors/two.py") == ["tests/test_both.py", "tests/test_helped.py"]
+    assert imports.tests("actors/room/found.py") == ["tests/test_room.py"]
+    assert imports.distances("actors/one.py")["helping"] == 2
+
+
+def test_tests_run_in_the_tree_they_are_given(tmp_path: Path) -> None:
+    """Modules of ours that the starting process knows are not what they get, also where these have the same name."""
+    tree = tmp_path / "tree"
+    write(
+        tree,
+        {
+            "pytest.ini": "[pytest]\nmarkers = cluster\n",
+            "coordinator/__init__.py": "",
+            "coordinator/protocol.py": "two = 2\n",
+            "test_it.py": "from coordinator import protocol\n\ndef test_two():\n    assert protocol.two == 2\n",
+            "test_bad.py": "def test_bad():\n    assert False\n",
+            "test_slow.py": "def test_slow():\n    while True:\n        pass\n",
+        },
+    )
+    code = """if True:
+        import sys, json, coordinator.protocol.errors
+        from pathlib import Path
+        from benchmarks.laboratory import run
+        print(json.dumps([run(Path(sys.argv[1]), [file], 2) for file in sys.argv[2:]]))"""
+    command = [sys.executable, "-c", code, str(tree), "test_it.py", "test_bad.py", "test_slow.py"]
+    ran = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, check=True, env=os.environ | {"PYTHONPATH": ""}
+    )
+    (good, bad, slow) = json.loads(ran.stdout)
+    assert (good[0], good[2]) == (0, "")
+    assert (bad[0], bad[2]) == (1, "test_bad.py::test_bad")
+    assert slow[0] == -1
+    assert slow[1] >= 2
+
+
+@pytest.fixture
+def cosmic(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The script that runs with Cosmic Ray's Python, with one operator that stands in for Cosmic Ray's."""
+
+    class AddOne:
+        @staticmethod
+        def arguments() -> tuple[()]:
+            return ()
+
+        def mutation_positions(self, node: ast.AST) -> list[tuple[tuple[int, int], tuple[int, int]]]:
+            if not isinstance(node, ast.Constant) or not isinstance(node.value, int):
+                return []
+            return [((node.lineno, node.col_offset), (node.lineno, node.end_col_offset or 0))]
+
+    class Changed(ast.NodeTransformer):
+        def __init__(self, occurrence: int) -> None:
+            self.left = occurrence
+
+        def visit_Constant(self, node: ast.Constant) -> ast.Constant:
+            self.left -= 1
+            return ast.Constant(node.value + 1) if self.left == -1 and isinstance(node.value, int) else node
+
+    parts: dict[str, dict[str, Any]] = {
+        "ast": {"ast_nodes": ast.walk, "get_ast": ast.parse},
+        "mutating": {"mutate_code": lambda source, _, number: ast.unparse(Changed(number).visit(ast.parse(source)))},
+        "plugins": {"get_operator": lambda _: AddOne, "operator_names": lambda: ["core/AddOne", "core/Sub_RShift"]},
+    }
+    monkeypatch.setitem(sys.modules, "cosmic_ray", types.ModuleType("cosmic_ray"))
+    for name, held in parts.items():
+        module = types.ModuleType(f"cosmic_ray.{name}")
+        module.__dict__.update(held)
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.delitem(sys.modules, "benchmarks.rivals.inside.cosmic_mutants", raising=False)
+    return importlib.import_module("benchmarks.rivals.inside.cosmic_mutants")
+
+
+def test_a_sample_is_seeded_and_leaves_out_what_says_nothing(
+    cosmic: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    numbers = "".join(f"n{number} = {number}\n" for number in range(20))
+    rest = "def c(x: Literal[3]) -> Literal[4]:\n    return 5\n@cache\ndef d(y=6):\n    x: int = 7\n"
+    Path("one.py").write_text(numbers + rest)
+    job = {"modules": ["one.py"], "sample": 9, "seed": 0}
+    found, whole = cosmic.main(job), cosmic.main(job | {"sample": 99})["mutants"]
+    assert found == cosmic.main(job)
+    assert found["mutants"] == whole[:9]
+    assert found["mutants"] != cosmic.main(job | {"seed": 1})["mutants"]
+    assert found["places"] == 22
+    assert {one["operator"] for one in whole} == {"AddOne"}
+    assert sorted(one["line"] for one in whole) == [*range(1, 21), 22, 25]
+    Path("one.py").write_text("# a line before\n" + numbers + rest)
+    assert [one["line"] for one in cosmic.main(job)["mutants"]] == [one["line"] + 1 for one in found["mutants"]]
+
+
+def test_every_listed_module_is_there() -> None:
+    listed = tomllib.loads((ROOT / "benchmarks/mutants.toml").read_text())
+    assert [one for one in listed["modules"] if not list(ROOT.glob(one))] == []
+    for one in listed["equivalent"]:
+        assert one["before"].split("\n")[0] in (ROOT / one["module"]).read_text(), f"{one['module']} has changed"
+        assert one["why"]
