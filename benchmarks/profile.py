@@ -55,6 +55,12 @@ def only_rate(model: BlockModelRatings, master: Words, count: int) -> int:
     return stamp
 
 
+@compiled
+def only_hash(key: Words, master: Words, count: int) -> int:
+    """Make the private and the public stream of so many devices and do nothing with them."""
+    return int(ratings_streams(master, 0, count)[-1] ^ device_streams(key, 0, count)[-1])
+
+
 def profile(items: int, rated: int, users: int) -> dict[str, float]:
     """Return nanoseconds a device of each part."""
     population = settled(populate(Scenario(items=items, rated=rated, users=users)))
@@ -68,6 +74,7 @@ def profile(items: int, rated: int, users: int) -> dict[str, float]:
         "device: rate, sense, flip, pack": lambda _: Cohort(ratings, secret, 0, users, None).answer(query, 0, users),
         "  of it: which items are rated": lambda _: only_rate(ratings.model(), as_words(secret), users),
         "  of it: the sensing set": lambda _: only_sense(key, table, users),
+        "  of it: hashing both streams": lambda _: only_hash(key, as_words(secret), users),
         "server: sense again, add up": lambda _: aggregate(query, release),
         "both in one process: sense once": lambda _: answer(
             query, ratings, secret, Cohort(ratings, secret, 0, users, None), 0, users

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy import sparse
 
-from coordinator.protocol.arrays import Floats, Floats2
+from coordinator.protocol.arrays import Floats, Floats2, Indices, Ints
+from coordinator.protocol.compiled import compiled
 from coordinator.protocol.mechanisms.pairs import Pairs, ranges_of, together
 from coordinator.protocol.messages import Query
 from coordinator.protocol.one_item import asked, pool_of
@@ -23,21 +23,30 @@ def shares_of(query: Query, fold: Fold) -> Floats:
     One of l likes in the pool is among the w that are kept with probability ``min(1, w / l)``, a pair of them with
     ``min(1, w (w - 1) / l (l - 1))``.
     """
-    liked, kept = fold.liked, query.parameters[PADDED]
-    shape = (liked.users, liked.count)
-    of_all = sparse.csr_array((np.ones(liked.items.size), liked.items, liked.starts), shape)
-    of_pool = of_all[:, pool_of(query)].tocsr()
-    likes: Floats = np.asarray(of_pool.sum(axis=1)).ravel()
+    liked, kept, pool = fold.liked, query.parameters[PADDED], pool_of(query)
+    place = np.full(liked.count, -1, np.int32)
+    place[pool] = np.arange(pool.size)
+    inside = liked.where(place[liked.items] >= 0)
+    likes, places = inside.degrees.astype(np.float64), place[inside.items]
     if together(query) == 0:
         ranges = ranges_of(asked(query))
-        inside: Floats = np.bincount(np.minimum(np.frexp(likes)[1], ranges - 1), minlength=ranges) / liked.users
-        return inside
-    if together(query) == 1:
-        told: Floats = of_pool.T @ np.minimum(1, kept / np.maximum(likes, 1)) / liked.users
+        told: Floats = np.bincount(np.minimum(np.frexp(likes)[1], ranges - 1), minlength=ranges) / liked.users
         return told
-    weight = np.minimum(1, kept * (kept - 1) / np.maximum(likes * (likes - 1), 1))
-    both: Floats2 = (of_pool.T @ of_pool.multiply(weight[:, None])).toarray() / liked.users
-    return both[np.triu_indices(len(both), 1)]
+    if together(query) == 1:
+        weight = np.minimum(1, kept / np.maximum(likes, 1))
+        return np.bincount(places, weights=weight[inside.owners], minlength=pool.size) / liked.users
+    both = np.zeros((pool.size, pool.size))
+    _add_pairs(inside.starts, places, np.minimum(1, kept * (kept - 1) / np.maximum(likes * (likes - 1), 1)), both)
+    return both[np.triu_indices(pool.size, 1)] / liked.users
+
+
+@compiled
+def _add_pairs(starts: Ints, places: Indices, weights: Floats, both: Floats2) -> None:
+    """Add each person's weight to all pairs of its places, the lower one first, shape (places, places)."""
+    for person in range(weights.size):
+        for k in range(starts[person], starts[person + 1]):
+            for m in range(k + 1, starts[person + 1]):
+                both[min(places[k], places[m]), max(places[k], places[m])] += weights[person]
 
 
 def group_counts(query: Query, fold: Fold, users: int, coins: np.random.Generator) -> GroupStatistic:

@@ -112,10 +112,10 @@ def _take(scores: Floats2, order: Ints, starts: Ints, rated: Indices, lists: Ind
 
 def _told(world: World, people: Ints, lists: Indices2) -> dict[str, Floats]:
     """Return hit, NDCG and recall of each person, float64, shape (people,)."""
-    held = world.fold.held
-    relevant = held.degrees[people]
+    held = world.fold.held.of(people)
+    relevant = held.degrees
     keys = held.owners * world.items + held.items
-    asked = people[:, None] * world.items + lists
+    asked = np.arange(people.size)[:, None] * world.items + lists
     hits = (np.isin(asked, keys) & (lists >= 0)).astype(np.float64)
     gains = 1 / np.log2(np.arange(2, TOP + 2))
     ideal = np.cumsum(gains)[np.minimum(relevant, TOP) - 1]

@@ -65,7 +65,7 @@ def fold_of(
     likes = judge_likes(table, like_from)
     drawn = np.random.default_rng(int.from_bytes(derive(seed, "comparison split"))).permutation(table.ratings)
     order = drawn if times is None else drawn[np.argsort(times[drawn], kind="stable")]
-    late = np.empty(table.ratings)
+    late = np.empty(table.ratings, np.int64)
     late[order] = np.arange(table.ratings)
     held = _latest(table, likes, late, share) | _latest(table, ~likes, late, share)
     if not (held & likes).any():
@@ -77,11 +77,11 @@ def fold_of(
     return Fold(train=train, liked=train.where(train.values).valued(None), held=rated.where(held & likes).valued(None))
 
 
-def _latest(table: RatingTable, among: Bools, late: Floats, share: float) -> Bools:
+def _latest(table: RatingTable, among: Bools, late: Ints, share: float) -> Bools:
     """Return the last ratings of every person among some of them, by a number of each rating."""
     places = np.flatnonzero(among)
     owners = table.owners[places]
-    places = places[np.lexsort((-late[places], owners))]
+    places = places[np.argsort((owners + 1) * table.ratings - late[places])]  # no two are equal, so any sort will do
     many = np.bincount(owners, minlength=table.users)
     takes = np.where(many >= 2, np.maximum(1, np.floor(share * many + 1e-9)), 0)
     rank = np.arange(places.size) - np.repeat(np.cumsum(many) - many, many)

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
+import numpy as np
+
+from actors.ratings import BlockRatings, Ratings
+from coordinator.protocol.coins import derive
 from scenarios.app.experiment import Ended, Running
 from scenarios.data.populations import populate
 from scenarios.given.config import Scenario
 from scenarios.places.in_process import InProcess
 from scenarios.places.session import Session
-from scenarios.run.experiment import Run, own_of, run
+from scenarios.run.experiment import TOP, Run, own_of, run
 from scenarios.run.results import record
 from scenarios.run.tables import tables_of
 from scenarios.store.journal import Journal
@@ -31,6 +36,9 @@ def run_seed(scenario: Scenario, running: Running) -> Ended:
     journal = None if running.out is None else Journal(running.out, filled.seed)
     if journal:
         journal.check(console)
+    if running.session.name == "ray":  # this process has nothing else to do while others start
+        secret = derive(filled.seed, "devices")
+        threading.Thread(target=_rehearse, args=(population.ratings, secret), daemon=True, name="rehearsing").start()
     answers = population.ratings.users * scenario.answers_per_device
     with (
         running.progress(answers, filled.seed) as told_answers,
@@ -51,6 +59,12 @@ def run_seed(scenario: Scenario, running: Running) -> Ended:
         tables=partial(tables_of, ran),
         failure=ran.outcome.failure,
     )
+
+
+def _rehearse(ratings: Ratings, secret: bytes) -> None:
+    """Load or compile what advice will be scored with."""
+    if isinstance(ratings, BlockRatings):
+        ratings.would_like(secret, np.empty((0, TOP), np.int32))
 
 
 @contextmanager

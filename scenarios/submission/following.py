@@ -14,9 +14,11 @@ from scenarios.submission.parcel import Parcel
 from scenarios.watch.job_log import taken
 from scenarios.watch.standing import Standing
 
-QUIET = 20.0
-"""Seconds without a line after which the head is asked whether the job goes on."""
-PAUSE = 0.3
+PAUSE, LONGER = 0.3, 1.1
+"""Seconds without a line after which the head is asked whether the job goes on, and how they grow from look to look.
+
+So an end is seen within a tenth of the time that the job took. Ray itself ends a job's log some 3 s after the job.
+"""
 TRIES = 3
 FAILED, STOPPED, KILLED = 1, 3, 128
 
@@ -65,17 +67,23 @@ class JobLog:
         if self._begun:
             self.grow("\n")
 
-    async def follow(self, pieces: Any) -> None:
-        """Take pieces that begin at the log's begin, until they end or nothing comes for a while."""
-        skip = self._received
-        try:
-            while True:
-                piece: str = await asyncio.wait_for(anext(pieces), QUIET)
+    async def follow(self, pieces: Any, over: Callable[[], bool]) -> None:
+        """Take pieces that begin at the log's begin, until they end, or none comes and the job is over."""
+        skip, pause = self._received, PAUSE
+        coming = asyncio.ensure_future(anext(pieces, None))
+        while True:
+            if not (await asyncio.wait([coming], timeout=pause))[0]:
+                pause *= LONGER
+                if await asyncio.to_thread(over):
+                    coming.cancel()
+                    return
+            elif (piece := coming.result()) is None:
+                return
+            else:
                 new = piece[skip:]
                 skip = max(0, skip - len(piece))
                 self.grow(new)
-        except (StopAsyncIteration, TimeoutError):
-            return
+                coming = asyncio.ensure_future(anext(pieces, None))
 
 
 def follow(head: Head, job: str, log: JobLog) -> Any:
@@ -98,9 +106,9 @@ def follow(head: Head, job: str, log: JobLog) -> Any:
         If the head no longer answers.
     """
     failures = 0
-    while not (details := head.details(job)).status.is_terminal():
+    while not _over(head, job):
         try:
-            asyncio.run(log.follow(head.client.tail_job_logs(job)))
+            asyncio.run(log.follow(head.client.tail_job_logs(job), lambda: _over(head, job)))
             failures = 0
         except (aiohttp.ClientError, OSError, RuntimeError) as error:
             failures += 1
@@ -109,7 +117,11 @@ def follow(head: Head, job: str, log: JobLog) -> Any:
         time.sleep(PAUSE)
     log.catch_up(head.log(job))
     log.end()
-    return details
+    return head.details(job)
+
+
+def _over(head: Head, job: str) -> bool:
+    return bool(head.details(job).status.is_terminal())
 
 
 def exit_code(details: Any) -> int:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 import numpy as np
-from scipy.linalg import eigh_tridiagonal, lapack
+from scipy.linalg import LinAlgError, lapack
 
 from coordinator.protocol.arrays import Floats, Ints
 from coordinator.protocol.compiled import compiled
@@ -91,12 +91,25 @@ def leading_vectors(matrix: Floats, count: int) -> Floats:
     """
     size = len(matrix)
     reflectors, diagonal, beside, scales, _ = lapack.dsytrd(matrix, lower=1, lwork=_workspace(size))
-    ends = ((0, count - 1), (size - count, size - 1))
-    low, high = (eigh_tridiagonal(diagonal, beside, select="i", select_range=end, check_finite=False) for end in ends)
+    ends = ((1, count), (size - count + 1, size))
+    low, high = (_end(diagonal, beside, *end) for end in ends)
     values, vectors = np.concatenate((low[0], high[0])), np.concatenate((low[1], high[1]), axis=1)
     leading = vectors[:, np.argsort(-np.abs(values), kind="stable")[:count]]
     leading[1:], _, _ = lapack.dormqr("L", "N", reflectors[1:, :-1], scales, leading[1:], lwork=_workspace(size))
     return np.ascontiguousarray(leading)
+
+
+def _end(diagonal: Floats, beside: Floats, first: int, last: int) -> tuple[Floats, Floats]:
+    """Return some eigenvalues of a tridiagonal matrix, the lowest is number 1, and their vectors.
+
+    They are those of `scipy.linalg.eigh_tridiagonal`, whose checks take longer than a small matrix does.
+    """
+    found, values, blocks, splits, failed = lapack.dstebz(diagonal, beside, 2, 0.0, 1.0, first, last, 0.0, "B")
+    vectors, astray = lapack.dstein(diagonal, beside, values[:found], blocks, splits)
+    if failed or astray:
+        raise LinAlgError(f"eigenvectors did not converge (LAPACK {failed}, {astray})")
+    order = np.argsort(values[:found])
+    return values[order], vectors[:, order]
 
 
 @lru_cache

@@ -113,6 +113,7 @@ def _lloyd(points: Floats, weights: Floats, centres: Floats, labels: Ints, sums:
     return cost
 
 
+@compiled
 def best_partition(points: Floats, weights: Floats, given: Floats, coins: Floats) -> tuple[Ints, Floats]:
     """Return the labels, shape (N,), and the centres, shape (count, d), of the best of several runs of k-means.
 
@@ -127,9 +128,9 @@ def best_partition(points: Floats, weights: Floats, given: Floats, coins: Floats
     coins : array of float, shape (starts, count, trials)
         Uniform numbers in [0, 1) that choose the candidates for the starting centres of the other runs.
     """
-    count, width = given.shape[1:]
+    count, width = given.shape[1], given.shape[2]
     nearest, trial, sums = np.empty(len(points)), np.empty(len(points)), np.empty((count, width + 1))
-    best, winners, least = np.zeros(len(points), np.int64), np.zeros((count, width)), math.inf
+    best, winners, least = np.zeros(len(points), np.int64), np.zeros((count, width)), np.inf
     chosen = np.zeros(count, np.int64)
     for run in range(len(given) + len(coins)):
         if run >= len(given):

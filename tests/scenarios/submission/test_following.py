@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
@@ -70,6 +71,20 @@ def test_a_line_that_breaks_is_taken_up_where_it_broke() -> None:
 
 def test_a_log_that_never_came_is_fetched_whole() -> None:
     assert followed()[0] == SHOWN
+
+
+def test_an_end_is_seen_although_the_log_goes_on() -> None:
+    """Ray ends a job's log seconds after the job; nobody waits for that."""
+
+    class Lasting(Job):
+        async def tail_job_logs(self, _: str) -> AsyncIterator[str]:
+            self.sessions.clear()
+            yield LOG[:40]
+            await asyncio.Event().wait()
+
+    shown: list[str] = []
+    follow(cast("Head", Lasting([[]])), "job1", JobLog(shown.append))
+    assert "".join(shown) == SHOWN
 
 
 def test_a_log_that_cannot_be_had_is_given_up() -> None:
