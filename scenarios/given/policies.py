@@ -13,6 +13,7 @@ from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.coins import derive
 from coordinator.protocol.errors import InputError, PolicyError
 from coordinator.server.server_half import (
+    ANCHOR,
     ELIMINATE,
     FIXED,
     GROUPS,
@@ -104,6 +105,15 @@ def _groups(scenario: Scenario, setting: Setting) -> Policy:  # noqa: ARG001 (as
     return Groups(design=setting.design, epsilon=setting.epsilon, public_seed=setting.public_seed)
 
 
+def _anchor(scenario: Scenario, setting: Setting) -> Policy:  # noqa: ARG001 (as all builders)
+    from coordinator.server.anchor.learning import learner_for  # noqa: PLC0415 (numerical)
+    from coordinator.server.anchor.sensing import AnchorSensing  # noqa: PLC0415 (as the policy)
+    from coordinator.server.rounds.anchoring import Anchoring  # noqa: PLC0415 (numerical)
+
+    assert isinstance(setting.design, AnchorSensing)  # it is offered to no other
+    return Anchoring(setting=setting, learner=learner_for(setting.design, setting.failure))
+
+
 POLICIES: dict[str, Callable[[Scenario, Setting], Policy]] = {
     ONE_ROUND: _one_round,
     FIXED: _fixed,
@@ -111,6 +121,7 @@ POLICIES: dict[str, Callable[[Scenario, Setting], Policy]] = {
     ITEM_BY_ITEM: _item_by_item,
     UNTIL_LEARNED: _until_learned,
     GROUPS: _groups,
+    ANCHOR: _anchor,
 }
 
 

@@ -9,6 +9,7 @@ from pydantic import Field
 from coordinator.protocol.errors import InputError
 from coordinator.server.mechanisms import found
 from coordinator.server.server_half import (
+    ANCHOR,
     GROUPS,
     MOST_ROUNDS,
     ONE_ROUND,
@@ -74,7 +75,7 @@ class PolicySettings(ExperimentScenario):
             )
         if self.rounds != 2 and self.policy != "fixed":
             raise InputError(f"rounds is {self.rounds}, which is about policy fixed, not {self.policy}; leave it out")
-        single = self.policy in (ONE_ROUND, UNTIL_LEARNED, GROUPS)
+        single = self.policy in (ONE_ROUND, UNTIL_LEARNED, GROUPS, ANCHOR)
         if self.answers_per_device != 1 and single:
             raise InputError(
                 f"answers_per_device is {self.answers_per_device}, but policy {self.policy} asks a device once; "

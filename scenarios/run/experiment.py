@@ -8,6 +8,8 @@ from pathlib import Path
 from actors.lying.plot import Plot
 from coordinator.protocol.admitted import Own
 from coordinator.protocol.coins import derive
+from coordinator.server.anchor.learning import learner_for
+from coordinator.server.anchor.sensing import AnchorSensing
 from coordinator.server.decoding.told_ratings import Curator
 from coordinator.server.design import PoolDesign
 from coordinator.server.fleet.layout import plan_layout
@@ -79,7 +81,8 @@ def learner_of(scenario: Scenario) -> Learner:
     if scenario.half.trust == TRUST_CURATOR:
         seed = derive(scenario.seed, "curator")
         curator = Curator(epsilon=scenario.epsilon, rated=scenario.rated or 0, seed=seed)
-    design = scenario.asking() if scenario.decoder == POSTERIOR else None
+    asking = scenario.asking()
+    design = asking if scenario.decoder == POSTERIOR else None
     return Learner(
         clusters=scenario.clusters or 0,
         decoder=scenario.decoder,
@@ -87,6 +90,7 @@ def learner_of(scenario: Scenario) -> Learner:
         design=design if isinstance(design, PoolDesign) else None,
         confidence=scenario.confidence,
         assume_malicious=scenario.assume_malicious or 0.0,
+        anchors=learner_for(asking, 1 - scenario.confidence) if isinstance(asking, AnchorSensing) else None,
         own=own[0] if (own := own_of(scenario)) else None,
     )
 

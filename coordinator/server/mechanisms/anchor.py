@@ -12,6 +12,7 @@ from coordinator.server.server_half import ANCHOR, POSTERIOR, ServerHalf, Settin
 
 if TYPE_CHECKING:
     from coordinator.server.anchor.sensing import AnchorSensing
+    from coordinator.server.moments.anchor import AnchorMoments
     from coordinator.server.statistics.anchor import AnchorStatistic
 
 
@@ -19,7 +20,7 @@ class AnchorSettings(Settings):
     """Settings of anchor sensing; none of them looks at the ratings."""
 
     pool_items: Annotated[
-        int, Field(ge=0, description="Anchor sensing: items whose pairs are asked about first, 0 for 2.5 N / w [0].")
+        int, Field(ge=0, description="Anchor sensing: items whose pairs are asked about first, 0 for 2 N / w [0].")
     ] = 0
 
 
@@ -58,6 +59,12 @@ class AnchorHalf(ServerHalf):
         from coordinator.server.statistics.anchor import aggregate_anchor
 
         return aggregate_anchor(query, release)
+
+    def moments(self, settings: Settings, world: World) -> AnchorMoments | None:
+        """Return what agreements follow; what its rounds make of them is played by `scenarios.theory`."""
+        from coordinator.server.moments.anchor import AnchorMoments
+
+        return None if world.block is None else AnchorMoments(ratings=2 * world.block.like - 1)
 
 
 SERVER = (AnchorHalf(),)

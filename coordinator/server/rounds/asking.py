@@ -120,10 +120,10 @@ def complaint_about(ask: object, state: ServerState) -> str | None:
 
 def _complaint_about_design(query: Query, state: ServerState) -> str | None:
     try:
-        half_of(query.design)
+        half = half_of(query.design)
     except InputError as error:
         return f"it asks what cannot be read: {error}"
-    if state.asked and query.design != state.asked[0].query.design:
+    if state.asked and half is not half_of(state.asked[0].query.design):
         return f"it asks design {query.design!r}; earlier rounds asked {state.asked[0].query.design!r}, stay with it"
     if query.round != len(state.asked):
         return f"its query says round {query.round}; coins of a round are used once, give {len(state.asked)}"

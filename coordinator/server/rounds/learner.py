@@ -8,6 +8,8 @@ from coordinator.protocol.admitted import Own
 from coordinator.protocol.errors import PolicyError
 from coordinator.protocol.messages import Model
 from coordinator.protocol.subset_form import PADDED
+from coordinator.server.anchor.learning import AnchorLearner
+from coordinator.server.anchor.told import course_of
 from coordinator.server.decoding.posterior import Posterior
 from coordinator.server.decoding.public_counts import PublicCounts
 from coordinator.server.decoding.told_ratings import Curator
@@ -37,6 +39,8 @@ class Learner:
         Probability that all decided labels are to be right.
     assume_malicious : float
         Share of liars that decided labels must withstand.
+    anchors : AnchorLearner or None
+        Reads rounds of anchor sensing, if that is what is asked.
     own : Own or None
         The experimenter's own mechanism, if the run has one; every process of the run admits it.
     public : PublicCounts or None
@@ -49,6 +53,7 @@ class Learner:
     design: PoolDesign | None = None
     confidence: float = 0.95
     assume_malicious: float = 0.0
+    anchors: AnchorLearner | None = None
     own: Own | None = None
     public: PublicCounts | None = None
 
@@ -72,6 +77,9 @@ class Learner:
 
     def learn(self, state: ServerState) -> tuple[Model, Posterior | None]:
         """Return the item model after all rounds, and its posterior if there are estimates."""
+        if self.anchors is not None:
+            belief = self.anchors.believe(course_of(state.readings.anchors))
+            return belief.model(self.clusters), belief.posterior
         if self.design is None or self.decoder != POSTERIOR:
             model = learn(state, Decoding(clusters=self.clusters, decoder=self.decoder, curator=self.curator))
             if self.public is not None:

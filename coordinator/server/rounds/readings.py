@@ -8,8 +8,10 @@ import numpy as np
 
 from coordinator.protocol.arrays import Floats, Ints
 from coordinator.protocol.messages import Query
+from coordinator.server.anchor.told import Told
 from coordinator.server.decoding.estimates import Estimates
 from coordinator.server.design import PoolDesign
+from coordinator.server.statistics.anchor import AnchorStatistic
 from coordinator.server.statistics.scores import ScoreStatistic
 from coordinator.server.statistics.statistic import Statistic
 
@@ -49,13 +51,18 @@ class Readings:
         Sum of the estimates of all rounds that are read once.
     centred : tuple of Centred
         Rounds about centred ratings, in order.
+    anchors : tuple of Told
+        Rounds of anchor sensing, in order.
     """
 
     settled: Estimates | None = None
     centred: tuple[Centred, ...] = ()
+    anchors: tuple[Told, ...] = ()
 
     def and_of(self, query: Query, statistic: Statistic, told: Estimates | None) -> Readings:
         """Return the readings with one more round, whose estimates were ``told`` when it came in."""
+        if isinstance(statistic, AnchorStatistic):
+            return replace(self, anchors=(*self.anchors, Told(query, statistic)))
         if told is None:
             return self
         if query.centres is None:

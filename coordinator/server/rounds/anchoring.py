@@ -1,0 +1,85 @@
+"""Anchor sensing's policy: signs of pairs until they stand out, then turned signs until every item is decided."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+from coordinator.protocol.grid import round_up
+from coordinator.server.anchor.belief import Belief
+from coordinator.server.anchor.learning import AnchorLearner
+from coordinator.server.anchor.sensing import AnchorSensing
+from coordinator.server.anchor.start import FIRST_LOOK, NEXT_LOOK
+from coordinator.server.anchor.told import Course, course_of
+from coordinator.server.moments.anchor import pair_contrast
+from coordinator.server.rounds.setting import Setting
+from coordinator.server.rounds.state import Ask, ServerState
+
+GROWTH = 0.12
+"""A round of turned signs asks this share of the users asked so far."""
+TRIAL, CLEAR = 0.75, 5.0
+"""After so many users of turned signs, as a share of those who told pairs, these must stand out by so many sd."""
+AGAIN = 1.5
+"""If they do not, pairs are asked again until so many times the users have told them."""
+LARGEST_ROUND = 1 << 40
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Anchoring:
+    """Pairs of a pool give the first anchors; turned signs of all items make everything else.
+
+    Every device answers one question under its whole epsilon. The policy needs no like rates. It stops when all items
+    are decided at the setting's confidence, or when no device has an answer left.
+
+    Attributes
+    ----------
+    setting : Setting
+        Its design must be anchor sensing.
+    learner : AnchorLearner
+        What rounds tell, and what is asked next.
+    """
+
+    asks_undecided: ClassVar[bool] = False
+    setting: Setting
+    learner: AnchorLearner
+
+    def next_query(self, state: ServerState) -> Ask | None:
+        """Return the next round, or None once every item is decided or every answer was given."""
+        setting, rounds = self.setting, state.readings.anchors
+        design = setting.design
+        assert isinstance(design, AnchorSensing)  # it is offered to no other
+        many = design.pool(setting.public_seed).size
+        contrast = pair_contrast(many, items=design.items, rated=design.rated, epsilon=setting.epsilon)
+        if not rounds:
+            users = FIRST_LOOK / (many * contrast**2) if contrast else math.inf
+            return self._ask_pairs(state, users)
+        course = course_of(rounds)
+        belief = self.learner.believe(course)
+        if not course.turned:
+            missing = AGAIN * course.given_up - course.paired_users
+            if missing >= 1 or not belief.start.stands:
+                return self._ask_pairs(state, missing if missing >= 1 else NEXT_LOOK * course.paired_users)
+        elif astray(course, belief):
+            return self._ask_pairs(state, (AGAIN - 1) * course.paired_users)
+        if belief.posterior.decided(setting.failure).all():
+            return None
+        query = self.learner.ask(
+            belief, round_number=len(state.asked), public_seed=setting.public_seed, epsilon=setting.epsilon
+        )
+        return setting.send(state, query, users=_users(GROWTH * state.answers_asked))
+
+    def _ask_pairs(self, state: ServerState, users: float) -> Ask | None:
+        return self.setting.ask(state, users=_users(users))
+
+
+def astray(course: Course, belief: Belief) -> bool:
+    """Return whether turned signs should have told something by now, and did not: the first anchors were noise."""
+    many = belief.estimates.information.size
+    enough = course.turned_users >= TRIAL * course.paired_users
+    return enough and belief.chi_square < many + CLEAR * math.sqrt(2 * many)
+
+
+def _users(wanted: float) -> int:
+    """Round a number of users to the public grid, so that a float's last bits hardly ever change a round."""
+    return round_up(min(wanted, LARGEST_ROUND))
