@@ -64,7 +64,7 @@ ALLOWED: dict[type, set[str]] = {
         "arrays",
     },
     Release: {"query_id", "first", "count", "width", "bits", "answered", "refused", "pairs"},
-    Model: {"cluster", "score", "error", "clusters", "near"},
+    Model: {"cluster", "score", "error", "clusters", "near", "tastes"},
     ItemToItem: {"pool", "liked", "weights"},
     Ask: {"query", "first", "stop", "verifies"},
     ServerState: {"devices", "asked", "counts", "merged", "estimates", "readings", "budget", "verified"},

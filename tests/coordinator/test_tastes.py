@@ -37,6 +37,7 @@ def test_without_noise_a_subspace_is_exact() -> None:
     assert found.overlaps == pytest.approx([1, 1])
     assert likeness(found.vectors, PLANTED) == pytest.approx(1)
     assert likeness(found.vectors[:, :1], PLANTED) == pytest.approx(0.5)
+    assert not found.directions(0).any()
     v = found.directions(0.5)
     assert v @ v.T * 0.5 == pytest.approx((PLANTED * [3.0, 1.0]) @ PLANTED.T)
 

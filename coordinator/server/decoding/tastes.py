@@ -42,8 +42,12 @@ class Subspace(NamedTuple):
     overlaps: Floats
 
     def directions(self, contrast: float) -> Floats2:
-        """Return V, shape (M, k), where ``V V^T contrast`` is what is expected of the signal after the noise."""
-        found: Floats2 = self.vectors * np.sqrt(self.strengths * self.overlaps / contrast)
+        """Return V, shape (M, k), where ``V V^T contrast`` is what is expected of the signal after the noise.
+
+        It is 0 where the contrast is, since answers say nothing of tastes then.
+        """
+        scale = self.strengths * self.overlaps / contrast if contrast else np.zeros(self.strengths.size)
+        found: Floats2 = self.vectors * np.sqrt(scale)
         return found
 
 

@@ -17,7 +17,7 @@ from scipy import sparse
 from actors.near import public_order
 from coordinator.protocol.arrays import Floats2
 from coordinator.protocol.messages import Model
-from coordinator.protocol.public_features import LEAST, typical_error
+from coordinator.protocol.public_features import typical_error
 from coordinator.protocol.rows import Likes
 from coordinator.protocol.tastes import likely
 from scenarios.compare.row import AGGREGATE, DEVICES, Advised, Asked, Row
@@ -63,7 +63,7 @@ class Directions(Row):
         holds = sparse.csr_array((np.where(rows.values, 1, -1), rows.items, rows.starts), (rows.users, rows.count))
         return Advised(
             popularity=model.score,
-            floor=LEAST,
+            floor=float(np.finfo(np.float64).tiny),
             noise=typical_error(model.error),
             scorer=scores,
             order=public_order(None, model.score),

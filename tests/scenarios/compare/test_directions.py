@@ -93,9 +93,15 @@ def test_the_law_is_that_of_devices() -> None:
 
 @pytest.fixture(scope="module")
 def wanted(tmp_path_factory: pytest.TempPathFactory) -> Comparison:
-    path = tmp_path_factory.mktemp("file") / "ratings.csv"
-    write_movielens(path, planted_ratings(users=150, items=30, each=12))
-    return Comparison(ratings=path, like_from=4, likes=10, devices=200_000, epsilon="8", paired=20)  # type: ignore[arg-type]
+    folder = tmp_path_factory.mktemp("file")
+    path, movies = (
+        write_movielens(folder / "ratings.csv", planted_ratings(users=150, items=30, each=12)),
+        folder / "m.csv",
+    )
+    lines = [f"{item + 1},Film {item} (19{50 + item}),{'Drama' if item % 3 else 'War|Drama'}" for item in range(30)]
+    movies.write_text("movieId,title,genres\n" + "\n".join(lines) + "\n")
+    privacy = (Fraction(8),)
+    return Comparison(ratings=path, features=movies, like_from=4, likes=10, devices=200_000, epsilon=privacy, paired=20)
 
 
 @pytest.mark.parametrize("name", ["directions", "directions (rates public)"])
@@ -111,9 +117,13 @@ def test_devices_rank_as_the_row_does(name: str, users: int, wanted: Comparison)
     assert model.tastes.vectors.shape[1] >= 1
     everybody = np.arange(world.people)
     devices = StoredRatings(rows=world.fold.train, user=everybody.astype(np.int32), rated_public=False)
-    lists = Cohort(devices, bytes(16), 0, everybody.size, None).recommend(model, 0, everybody.size, TOP)
-    order = public_order(None, model.score).astype(np.int64)
-    assert lists.tolist() == _lists(world, advised, everybody, order, features=False).tolist()
+    cohort, order = (
+        Cohort(devices, bytes(16), 0, everybody.size, None),
+        public_order(None, model.score).astype(np.int64),
+    )
+    for features in (None, world.features):
+        lists = cohort.recommend(model, 0, everybody.size, TOP, features)
+        assert lists.tolist() == _lists(world, advised, everybody, order, features=features is not None).tolist()
     pool, limit = tasting.limit_of(wanted, 0)
     cosine, three, signs = likenesses(model.tastes.vectors, tasting.in_catalogue(pool, limit.vectors, world.items))
     assert cosine > (0.9 if row.known else 0.8)
