@@ -63,7 +63,7 @@ def test_fewer_sensed_items_cost_users_and_let_more_liars_be() -> None:
     assert tipping[2] / (1 - tipping[2]) == pytest.approx(honest / (1 - 1 / 30), rel=0.05)
     left = 1 - 0.001 / 0.999 * (1 - tipping[0]) / tipping[0]
     cost = found[0.25]["users"] * (0.999 * left) ** 2 / found[0.25]["users_honest"]
-    assert 2 < cost < 4
+    assert 1.5 < cost < 1.8
 
 
 def test_a_pairs_answer_is_turned_round_as_the_spec_says() -> None:
