@@ -56,8 +56,8 @@ class OnlineScenario(ExperimentScenario):
     )
     attack: Literal["halving", "untargeted"] | None = Field(
         default=None,
-        description="What liars do: halving (group after group votes for what the client dislikes, until it is kicked "
-        "out) or untargeted (all from the first round on) [halving].",
+        description="What liars do: untargeted (vote for what the client dislikes) or halving (group after group does, "
+        "and votes as the client likes before) [untargeted].",
     )
     seed: Seed = Field(default=0, description=SEED)
     ratings: GivenPath | None = Field(

@@ -8,7 +8,7 @@ import numpy as np
 
 from actors.lying.voters import LyingVoters
 from coordinator.protocol.coins import as_words
-from scenarios.given.attacks import UNTARGETED
+from scenarios.given.attacks import HALVING
 from scenarios.online.config import OnlineScenario
 from scenarios.online.worlds import World
 
@@ -26,7 +26,7 @@ def with_liars(world: World) -> World:
         honest=world.voters,
         share=scenario.malicious,
         likes={client.client.number: client.client.likes for client in world.clients},
-        stage=0 if scenario.attack == UNTARGETED else strikes,
+        stage=strikes if scenario.attack == HALVING else 0,
     )
     lying = voters.lying(as_words(world.secret), 0, voters.users)
     clients = tuple(replace(client, peer=client.peer & ~lying) for client in world.clients)

@@ -12,7 +12,7 @@ import pandas as pd
 
 from coordinator.protocol.budget import Epsilon, add, as_json
 from coordinator.server.server_half import TRUST_CURATOR
-from scenarios.given.attacks import HALVING
+from scenarios.given.attacks import UNTARGETED
 from scenarios.online.columns import COLUMNS
 from scenarios.online.exact import epsilon_exact
 from scenarios.online.liars import honest_peers, lies_of
@@ -64,7 +64,7 @@ def _lying(run: OnlineRun) -> dict[str, Any]:
     scenario = run.scenario
     if scenario.malicious is None:
         return {}
-    return {"malicious": scenario.malicious, "attack": scenario.attack or HALVING, "liars": lies_of(run.world)}
+    return {"malicious": scenario.malicious, "attack": scenario.attack or UNTARGETED, "liars": lies_of(run.world)}
 
 
 def client_record(run: OnlineRun, client: ClientRun) -> dict[str, Any]:

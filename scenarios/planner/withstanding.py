@@ -31,6 +31,8 @@ from scenarios.theory.lying import Sway, sway_of, universal_limit
 
 POOLS = (1, 3, 10, 30, 100, 1000)
 """Numbers of pools that are tried for sign sensing; one item a pool is the most."""
+THETAS = (0.25, 0.5, 1.0, 2.0)
+"""Sensed items a user rated that are tried, on average, beside the design's own."""
 NOT_KNOWN = "no formula for its liars"
 
 
@@ -78,25 +80,49 @@ def _rows(candidate: Candidate, row: Mapping[str, Any], target: Target, share: f
     """Return a row for each number of pools that a design can be asked in."""
     scenario = candidate.at(candidate.world.epsilon)
     sway = sway_of(scenario)
-    common = {"design": name_of(row), "pool_size": scenario.items, "users_honest": row["users"], "tipping_share": None}
+    common = {"design": name_of(row), "pool_size": scenario.items, "theta": _theta(scenario)}
+    common |= {"users_honest": row["users"], "tipping_share": None}
     if sway is None:
         return [common | {"users": None, "note": NOT_KNOWN}]
     found = []
-    for pool, cost, pooled in _pooled(scenario, sway):
+    for changed, cost, pooled in [*_pooled(scenario, sway), *_sensed(scenario, sway)]:
         users, note = _needed(pooled, scenario, target, share, row["users"] * cost)
-        tipping = pooled.tipping(1)
-        found.append(common | {"pool_size": pool, "tipping_share": tipping, "users": users, "note": note})
+        found.append(common | {"tipping_share": pooled.tipping(1), **changed, "users": users, "note": note})
     return found
 
 
-def _pooled(scenario: Scenario, sway: Sway) -> list[tuple[int, float, Sway]]:
-    """Return pools' sizes, how many times as many users they cost, and what liars do to them.
+def _theta(scenario: Scenario) -> float | None:
+    """Return the sensed items a user rated, on average; None of designs that sense no items."""
+    senses = "theta" in type(scenario.settings).model_fields
+    return float(scenario.value("theta")) if senses else None
+
+
+def _sensed(scenario: Scenario, sway: Sway) -> list[tuple[dict[str, Any], float, Sway]]:
+    """Return other theta of a design that senses items, how many times as many users they cost, and their liars.
+
+    Users count by the square of what an answer's noise is to the gap. Where fewer items are sensed an answer is less
+    often about several liked ones at once: it costs users, and a liar moves less of the gap.
+    """
+    theta, found = _theta(scenario), list[tuple[dict[str, Any], float, Sway]]()
+    if theta is None:
+        return []
+    for other in (one for one in THETAS if one != theta and one < (scenario.rated or 1)):
+        settings = scenario.settings.model_copy(update={"theta": other})
+        changed = sway_of(scenario.model_copy(update={"settings": settings}))
+        assert changed is not None  # as at its own theta
+        cost = (changed.noise / sway.noise) ** 2
+        found.append(({"theta": other}, cost, changed))
+    return found
+
+
+def _pooled(scenario: Scenario, sway: Sway) -> list[tuple[dict[str, Any], float, Sway]]:
+    """Return pools' sizes, if there are any, how many times as many users they cost, and what liars do to them.
 
     An answer about a pool of M items has the contrast c(M), and each item has M/N of the users.
     """
     items = scenario.items or 1
     if scenario.design != "sign" or scenario.value("vectors") != 1:
-        return [(items, 1.0, sway)]
+        return [({}, 1.0, sway)]
     found = []
     for size in sorted({-(-items // many) for many in POOLS if many <= items}, reverse=True):
         rise = _contrast(scenario, size) / _contrast(scenario, items)
@@ -105,7 +131,7 @@ def _pooled(scenario: Scenario, sway: Sway) -> list[tuple[int, float, Sway]]:
             deviation=sway.deviation * math.sqrt(items / size),
             shift=partial(_met, sway, items, size),
         )
-        found.append((size, items / size / rise**2, pooled))
+        found.append(({"pool_size": size}, items / size / rise**2, pooled))
     return found
 
 
@@ -131,6 +157,8 @@ def _needed(sway: Sway, scenario: Scenario, target: Target, share: float, honest
         left = 1 - share / (1 - share) * (1 - tipping) / tipping
         needed = honest / (1 - share) ** 2 / left**2
         return (math.ceil(needed), "") if needed <= MOST_USERS else (None, f"more than {MOST_USERS:.0e} users")
+    if sway.tips_only:
+        return None, NOT_KNOWN
     assert target.accuracy is not None  # one of the two is given
     allowed, most = (1 - target.accuracy) * (scenario.items or 1), (scenario.items or 1) // 2
 
@@ -151,14 +179,22 @@ def _needed(sway: Sway, scenario: Scenario, target: Target, share: float, honest
 
 def show_withstanding(console: Console, found: Mapping[str, Any]) -> None:
     """Print a table of what designs need with liars."""
-    table = Table("design", "pool", "users, honest", "users", "tips an item", box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(
+        "design", "pool", "theta", "users, honest", "users", "tips an item", box=box.SIMPLE_HEAD, pad_edge=False
+    )
     table.title, table.title_justify = Text(f"with a share of {found['malicious']:g} of liars"), "left"
     for row in found["designs"]:
         told = [f"{row['users']:,}" if row["users"] else "none", _share(row["tipping_share"])]
-        table.add_row(row["design"], str(row["pool_size"]), f"{row['users_honest']:,}", *told)
+        shape = [str(row["pool_size"]), "" if row["theta"] is None else f"{row['theta']:g}"]
+        table.add_row(row["design"], *shape, f"{row['users_honest']:,}", *told)
     console.print(table)
     best = found["recommended"]
-    asked = f"{best['design']} in pools of {best['pool_size']}: {best['users']:,} users" if best else "none is enough"
+    theta = "" if best is None or best["theta"] is None else f" at theta {best['theta']:g}"
+    asked = (
+        f"{best['design']} in pools of {best['pool_size']}{theta}: {best['users']:,} users"
+        if best
+        else "none is enough"
+    )
     for line in (f"of any mechanism: liars tip an item from {found['tipping_limit']:.4g} on", f"with liars: {asked}"):
         console.print(Text(line))
 

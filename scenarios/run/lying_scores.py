@@ -39,6 +39,8 @@ def lying_scores(run: Run) -> dict[str, Any]:
     if run.population.truth is None:
         return told
     predicted, sway = _outlook(run, plot), sway_of(scenario, plot.makes_up, grinds=plot.grinds)
+    if sway is not None and sway.tips_only and (plot.wishes < 0).any():
+        sway = None  # the formula is for items that all should seem liked more
     told |= {
         "labels_wrong_predicted": predicted.wrong if predicted else None,
         "promoted_rank_predicted": predicted.rank if predicted else None,
@@ -73,7 +75,7 @@ def _outlook(run: Run, plot: Plot) -> Outlook | None:
     """Return what should have come out; None where nothing is predicted."""
     scenario, answered = run.scenario, run.statistic.answered
     sway = sway_of(scenario, plot.makes_up, grinds=plot.grinds)
-    if sway is None or not answered or scenario.clusters != sway.levels.size:
+    if sway is None or sway.tips_only or not answered or scenario.clusters != sway.levels.size:
         return None
     assert run.population.truth is not None  # looked at by the caller
     share, labels = scenario.malicious or 0.0, run.population.truth

@@ -90,7 +90,7 @@ def _number(scenario: Scenario, attack: Attack, most: int) -> int:
     if attack.name != UNTARGETED:
         return attack.number or 1
     sway = sway_of(scenario.model_copy(update={"policy": ONE_ROUND, "pool_size": None}))
-    if sway is None:
+    if sway is None or sway.tips_only:
         return min(FEW, most)
     if scenario.policy not in (ONE_ROUND, FIXED):
         return sway.swift(scenario.malicious or 0.0, most)

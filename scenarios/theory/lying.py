@@ -24,9 +24,11 @@ from coordinator.server.decoding.posterior import believe
 from coordinator.server.frequency import FrequencyHalf
 from coordinator.server.moments.blocks import SketchMoments
 from coordinator.server.moments.frequencies import FrequencyMoments
+from coordinator.server.moments.pairs import PairMoments
 from coordinator.server.moments.signs import SignMoments
 from coordinator.server.server_half import FIXED, ONE_ROUND, POSTERIOR
 from scenarios.data.block_world import known_world
+from scenarios.data.populations import cluster_sizes
 from scenarios.given.config import Scenario
 from scenarios.theory.lying_shifts import Given, parts_shift, sets_shift, sign_shift, values_shift
 
@@ -44,16 +46,24 @@ class Sway:
         Mean of an honest device's contribution to an item of each cluster, and its standard deviation.
     shift : callable
         Number of promoted items r to s(r), in the same unit.
+    tips_only : bool
+        Whether the share that tips an item is known, but not what the decoder makes of estimates.
     """
 
     levels: Floats
     deviation: Floats
     shift: Callable[[int], float] = field(repr=False)
+    tips_only: bool = False
 
     @property
     def gap(self) -> float:
         """Difference between the highest and the lowest level."""
         return float(self.levels.max() - self.levels.min())
+
+    @property
+    def noise(self) -> float:
+        """Standard deviation of an honest contribution in units of the gap."""
+        return float(self.deviation.mean()) / self.gap
 
     def tipping(self, promoted: int) -> float:
         """Return f*, the share of liars that moves so many items to the middle between the two levels.
@@ -183,6 +193,26 @@ def _values(moments: FrequencyMoments, scenario: Scenario, given: Given) -> Sway
         levels=moments.level,
         deviation=np.sqrt(moments.variance),
         shift=lambda promoted: values_shift(given, promoted, rates) or 0.0,
+    )
+
+
+@_sway.register
+def _pairs(moments: PairMoments, scenario: Scenario, given: Given) -> Sway | None:
+    """Return how liars turn an item round that agrees with others of its cluster more often than with the other one's.
+
+    The levels are half of what an item agrees more with the liked cluster than with the other one. A liar who is asked
+    about it answers 1 for the former and 0 for the latter, but 1 for other promoted items, which are of the latter.
+    """
+    rates = moments.rates
+    if given.makes_up != ANSWERS or rates.shape != (2, 2):
+        return None
+    levels = (rates[:, 0] - rates[:, 1]) / 2
+    less_liked = int(cluster_sizes(scenario)[by_level(scenario).argmax()])
+    return Sway(
+        levels=levels,
+        deviation=np.full(2, math.nan),  # of what the decoder makes of all pairs together nothing is said
+        shift=lambda promoted: (1 - min((promoted - 1) / max(less_liked - 1, 1), 1.0)) / 2,
+        tips_only=True,
     )
 
 

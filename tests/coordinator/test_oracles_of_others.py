@@ -1,14 +1,16 @@
-"""Exact channels and composition beside those of OpenDP (extra `check`) and of dp-accounting, installed apart."""
+"""Exact channels and composition beside those of OpenDP (extra `check`), dp-accounting and pure-ldp, installed apart."""
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
 from coordinator.protocol.budget import add
-from coordinator.protocol.channels import COIN, flipped_bits, kary_channel
+from coordinator.protocol.channels import COIN, flipped_bits, kary_channel, unary_channel
+from scenarios.given.config import Scenario
 
 EPSILONS = (Fraction(1, 10), Fraction(1), Fraction(3))
 MISSING = "the package {} is not installed; pip install it"
@@ -51,3 +53,26 @@ def test_dp_accounting_composes_our_flips_to_what_the_ledger_books(epsilon: Frac
     composed = loss.self_compose(rounds).get_epsilon_for_delta(0.0)
     assert float(total) <= composed + 1e-9
     assert composed <= float(total) + rounds * interval + 1e-9
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_pure_ldp_says_of_frequency_oracles_what_our_channels_say(epsilon: Fraction) -> None:
+    """k-ary response, OUE and OLH: P(own value), P(another one) and the buckets; at half of epsilon others."""
+    oracles = pytest.importorskip("pure_ldp.frequency_oracles", reason=MISSING.format("pure-ldp"))
+    unary, kary = unary_channel(epsilon, values=20), kary_channel(epsilon, values=20)
+    buckets = round(math.exp(epsilon)) + 1
+    hashed = kary_channel(epsilon, values=buckets)
+    ours = {
+        "DEClient": (kary.own / COIN, (1 - kary.own / COIN) / 19),
+        "UEClient": tuple(float(rate) for rate in unary.rates),
+        "LHClient": (hashed.own / COIN, (1 - hashed.own / COIN) / (buckets - 1)),
+    }
+    more = {"DEClient": {}, "UEClient": {"use_oue": True}, "LHClient": {"use_olh": True}}
+    for name, expected in ours.items():
+        client, half = (getattr(oracles, name)(float(one), 20, **more[name]) for one in (epsilon, epsilon / 2))
+        assert (client.p, client.q) == pytest.approx(expected, abs=1e-12)
+        assert half.p / half.q < 0.98 * client.p / client.q
+        assert getattr(client, "g", buckets) == buckets
+    scenario = Scenario(design="olh", items=20, rated=4, users=100, epsilon=epsilon)
+    query = scenario.asking().query(round_number=0, public_seed=bytes(16), epsilon=epsilon)
+    assert query.parameters["buckets"] == buckets

@@ -81,7 +81,7 @@ def test_a_sweep_is_known_by_what_results_depend_on() -> None:
 def test_built_in_grids_are_sound(name: str) -> None:
     read = load_sweep(name, seeds=3)
     assert len({key.seed for key in read.units({})}) == 3
-    assert isinstance(read, ResultsSweep if name in ("accuracy", "lying", "poison") else UsersSweep)
+    assert isinstance(read, ResultsSweep if name in ("accuracy", "lying", "poison", "voters") else UsersSweep)
 
 
 TOP = {"criteria": ["top"]}

@@ -24,7 +24,10 @@ SMALL: dict[str, Any] = {"rounds": 200, "voters": 64, "peers": 8, "diversity": 2
 def test_liars_vote_for_what_is_liked_until_their_group_begins_and_the_others_as_before() -> None:
     """With three objects, a share of .4 and stages of nine rounds."""
     given = {**SMALL, "objects": 3}
-    plain, world = build_world(OnlineScenario(**given)), build_world(OnlineScenario(**given, malicious=0.4))
+    plain, world = (
+        build_world(OnlineScenario(**given)),
+        build_world(OnlineScenario(**given, malicious=0.4, attack="halving")),
+    )
     assert isinstance(world.voters, LyingVoters)
     master, everyone = as_words(world.secret), np.arange(64, dtype=np.int32)
     lying = world.voters.lying(master, 0, 64)
@@ -48,7 +51,7 @@ def test_liars_vote_for_what_is_liked_until_their_group_begins_and_the_others_as
 
 def test_half_of_the_liars_begin_at_once() -> None:
     """Of 20,000 all lie; 5 standard deviations are passed with probability 6e-7, and by a share of .52 in 7 of 10."""
-    world = build_world(OnlineScenario(**{**SMALL, "voters": 20_000}, malicious=0.999))
+    world = build_world(OnlineScenario(**{**SMALL, "voters": 20_000}, malicious=0.999, attack="halving"))
     master, everyone = as_words(world.secret), np.arange(20_000, dtype=np.int32)
     votes = world.voters.cast(
         master, Ballot(service=world.clients[0].service("p-rec", None), first=0, stop=1), everyone
