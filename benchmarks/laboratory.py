@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -23,7 +24,7 @@ from benchmarks.nearest_tests import PACKAGES, Imports
 from coordinator.protocol.kernel_cache import WITH_KERNELS
 
 ROOT: Final = Path(__file__).parents[1]
-FILES, ENOUGH, LONG = 6, 25.0, 15.0
+FILES, ENOUGH, LONG = 8, 40.0, 15.0
 """Most files of tests for one module, most processor seconds for all, and after how many one is timed again."""
 SLOWER, COMPILING, PATIENCE = 3.0, 90.0, 900.0
 """How many times longer tests of a mutant may take, with processor seconds for kernels; most seconds by the clock."""
@@ -43,7 +44,7 @@ LOADED: Final = (
 def run(tree: Path, files: Sequence[str], seconds: float) -> tuple[int, float, str]:
     """Run tests in a tree until one fails; return pytest's exit code, seconds of the processor, and which one failed.
 
-    The exit code is -1 if they took too long, or died.
+    The exit code is below 0, that of a signal, if they took too long or the process died.
 
     Parameters
     ----------
@@ -54,16 +55,18 @@ def run(tree: Path, files: Sequence[str], seconds: float) -> tuple[int, float, s
     seconds : float
         Processor time that they may take.
     """
-    log, end, code = tree.with_suffix(".log"), time.monotonic() + PATIENCE, None
+    log, end = tree.with_suffix(".log"), time.monotonic() + PATIENCE
     if not (child := os.fork()):
         os._exit(_inside(tree, files, log, seconds))
     while not (ended := os.wait4(child, os.WNOHANG))[0]:
         time.sleep(0.02)
         if time.monotonic() > end:
             os.killpg(child, signal.SIGKILL)
+    with suppress(ProcessLookupError):
+        os.killpg(child, signal.SIGKILL)  # what it may have started
     code = os.waitstatus_to_exitcode(ended[1])
     failed = re.findall(r"^(?:FAILED|ERROR) (\S+)", log.read_text(errors="replace"), re.MULTILINE)
-    return max(code, -1), ended[2].ru_utime + ended[2].ru_stime, failed[0] if failed else ""
+    return code, ended[2].ru_utime + ended[2].ru_stime, failed[0] if failed else ""
 
 
 def _inside(tree: Path, files: Sequence[str], log: Path, seconds: float) -> int:
@@ -129,9 +132,9 @@ class Laboratory:
         """Return the processor seconds of a file of tests where nothing is changed, if they pass."""
         key = (file, self.digest([file]))
         if key not in self._times:
-            code, seconds, _ = run(self._clean, [file], 2 * ENOUGH)
+            code, seconds, _ = run(self._clean, [file], 1.5 * ENOUGH)
             if seconds > LONG:  # it compiled
-                code, seconds, _ = run(self._clean, [file], 2 * ENOUGH)
+                code, seconds, _ = run(self._clean, [file], 1.5 * ENOUGH)
             self._times[key] = None if code else seconds
             keep(self._known, {"file": key[0], "digest": key[1], "seconds": self._times[key], "code": code})
         return self._times[key]

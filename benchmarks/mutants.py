@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import difflib
 import hashlib
+import signal
 import sys
 import tomllib
 from collections.abc import Sequence
@@ -26,8 +27,8 @@ from benchmarks.rivals.environments import default_folder, environment, outside
 Mutant = dict[str, Any]
 DYING = 0.95
 """Share of the mutants that must die, of those that are not equivalent."""
-OUTCOMES: Final = {0: "alive", -1: "out of time"}
-"""What an exit code of pytest says of a mutant; all others say that it was killed."""
+OUTCOMES: Final = {0: "alive", -signal.SIGXCPU: "out of time", -signal.SIGKILL: "out of time"}
+"""What an exit code says of a mutant; others are pytest's of a failure above 0, a signal's below."""
 
 
 def changed(mutant: Mutant) -> dict[str, str]:
@@ -51,7 +52,12 @@ def ended(mutants: Sequence[Mutant], laboratory: Laboratory, file: Path) -> list
             if row is None or row["tests"] != digest:
                 code, spent, by = laboratory.test(mutant["module"], mutant["source"], files)
                 row = {"id": name, **{one: mutant[one] for one in ("module", "line", "operator")}, **changed(mutant)}
-                row |= {"outcome": OUTCOMES.get(code, "killed"), "by": by, "seconds": spent, "tests": digest}
+                row |= {
+                    "outcome": OUTCOMES.get(code, "killed" if code > 0 else "crashed"),
+                    "by": by,
+                    "seconds": spent,
+                    "tests": digest,
+                }
                 keep(file, row)
                 where = f"{row['module']}:{row['line']} {row['operator']}"
                 print(f"{number} {row['outcome']} {spent:.0f} s {where} {by}", flush=True)

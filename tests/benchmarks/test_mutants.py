@@ -6,6 +6,7 @@ import ast
 import importlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import tomllib
@@ -48,14 +49,14 @@ class Played:
 
 def test_what_was_killed_is_not_tested_again_and_survivors_only_by_other_tests(tmp_path: Path) -> None:
     file, all_ = tmp_path / "mutants.jsonl", [mutant(number) for number in range(4)]
-    first: Any = Played([1, 0, -1, 4])
+    first: Any = Played([1, 0, -signal.SIGXCPU, -signal.SIGSEGV])
     rows = ended(all_[:3], first, file)
     assert [row["outcome"] for row in rows] == ["killed", "alive", "out of time"]
     assert (rows[1]["before"], rows[1]["after"]) == ("", "NUMBER = 1")
-    same: Any = Played([1, 0, -1, 4])
-    assert [row["outcome"] for row in ended(all_, same, file)] == ["killed", "alive", "out of time", "killed"]
+    same: Any = Played([1, 0, 0, -signal.SIGSEGV])
+    assert [row["outcome"] for row in ended(all_, same, file)] == ["killed", "alive", "out of time", "crashed"]
     assert same.tested == ["NUMBER = 3"]
-    sharper: Any = Played([1, 1, -1, 4], "sharper ones")
+    sharper: Any = Played([0, 4, 0, 0], "sharper ones")
     assert [row["outcome"] for row in ended(all_, sharper, file)][1] == "killed"
     assert sharper.tested == ["NUMBER = 1"]
     assert len(read(file)) == 5
@@ -128,7 +129,7 @@ def test_tests_run_in_the_tree_they_are_given(tmp_path: Path) -> None:
     (good, bad, slow) = json.loads(ran.stdout)
     assert (good[0], good[2]) == (0, "")
     assert (bad[0], bad[2]) == (1, "test_bad.py::test_bad")
-    assert slow[0] == -1
+    assert slow[0] == -signal.SIGXCPU
     assert slow[1] >= 2
 
 

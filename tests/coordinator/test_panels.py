@@ -92,6 +92,7 @@ def test_an_answer_of_an_earlier_epoch_and_one_that_came_twice_are_dropped() -> 
     assert not panel.answered(0, 0, late), "it was given up"
     assert panel.question(1.0) == (0, 1, Block(None, 0, 8))
     assert not panel.answered(0, 0, late)
+    assert not panel.answered(0, 2, late), "nobody was asked that"
     assert not panel.lost(0, 0, 1.0, GONE), "a loss that is told late says nothing of the present call"
     assert panel.answered(0, 1, answer(Block(None, 0, 8)))
     assert not panel.answered(0, 1, late)
