@@ -1,4 +1,4 @@
-"""Exact channels and composition beside those of OpenDP (extra `check`), dp-accounting and pure-ldp, where they are."""
+"""Exact channels and composition beside those of OpenDP (extra `check`), dp-accounting, pure-ldp, installed apart."""
 
 from __future__ import annotations
 
