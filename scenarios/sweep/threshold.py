@@ -226,10 +226,10 @@ def predicted_users(scenario: Scenario, target: Target | None = None) -> float |
     settled = settle(scenario.complete())
     if settled.policy == ANCHOR:
         try:
-            users = users_of(settled, 1 - settled.confidence)
+            asked = users_of(settled, 1 - settled.confidence)
         except InputError:
             return None
-        return users if math.isfinite(users) else None
+        return asked if math.isfinite(asked) else None
     if settled.half.learns_all:
         return query_users(block_parameters(settled), answers=settled.value("answers_per_item"))
     if inseparable(settled) or (found := predictor(settled)) is None:

@@ -11,6 +11,7 @@ import worlds
 from statistical import normal_radius
 
 from actors.device import Cohort
+from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query, Release
 from coordinator.server.aggregation import aggregate
 from coordinator.server.anchor.learning import learner_for
@@ -30,7 +31,7 @@ from coordinator.server.statistics.statistic import Statistic
 ITEMS, RATED, USERS = 60, 20, 20_000
 CROSSED = ((0.9, 0.1), (0.1, 0.9))
 DESIGN = AnchorSensing(items=ITEMS, rated=RATED)
-SETTING = Setting(design=DESIGN, epsilon=Fraction(2), public_seed=worlds.PUBLIC, confidence=0.95)
+SETTING = Setting(design=DESIGN, epsilon=Fraction(2), public_seed=worlds.PUBLIC, confidence=0.9999)
 LEARNER = learner_for(DESIGN, SETTING.failure)
 
 
@@ -61,6 +62,7 @@ def run(users: int = USERS, earlier: tuple[Round, ...] = ()) -> tuple[Outcome, l
 
 
 def test_a_run_decides_every_item_and_goes_on_as_if_never_interrupted() -> None:
+    """A label may be wrong with probability 1e-4, the confidence."""
     outcome, rounds = run()
     wrong = np.abs(outcome.model.cluster - np.arange(ITEMS) % 2)
     assert set(wrong.tolist()) in ({0}, {1})
@@ -111,6 +113,13 @@ def test_turned_signs_agree_as_their_moments_say() -> None:
 
 def test_slopes_a_seventh_too_large_are_noticed() -> None:
     assert strays(8 / 7) > normal_radius(1 + 1 / 3)
+
+
+def test_other_numbers_of_clusters_are_refused() -> None:
+    """With three it decided all items of N = 400, and a third of them wrongly."""
+    for clusters in (1, 3):
+        with pytest.raises(InputError, match=f"clusters is {clusters}; anchor sensing tells 2 apart"):
+            replace(DESIGN, clusters=clusters)
 
 
 def told(kind: str, users: int, means: float = 0.0) -> Told:
