@@ -44,7 +44,7 @@ def table(rows: Iterable[Row]) -> list[str]:
         cells[place].append(row["identical"])
     bounds = [f"{100 * part // MOMENTS} to {100 * (part + 1) // MOMENTS} %" for part in range(MOMENTS)]
     heads = ["family", "victim", *bounds, "all", "over before"]
-    lines = [" | ".join(heads), "|".join("---" for _ in heads)]
+    lines = [" | ".join(heads), " | ".join("---" for _ in heads)]
     for (family, kind), cells in sorted(found.items()):
         killed = [*cells[:MOMENTS], [one for cell in cells[:MOMENTS] for one in cell]]
         shares = [f"{sum(cell)} of {len(cell)}" if cell else "" for cell in killed]

@@ -24,7 +24,7 @@ from benchmarks.nearest_tests import PACKAGES, Imports
 from coordinator.protocol.kernel_cache import WITH_KERNELS
 
 ROOT: Final = Path(__file__).parents[1]
-FILES, ENOUGH, LONG = 8, 40.0, 15.0
+FILES, ENOUGH, LONG = 20, 60.0, 15.0
 """Most files of tests for one module, most processor seconds for all, and after how many one is timed again."""
 SLOWER, COMPILING, PATIENCE = 3.0, 90.0, 900.0
 """How many times longer tests of a mutant may take, with processor seconds for kernels; most seconds by the clock."""
@@ -132,9 +132,9 @@ class Laboratory:
         """Return the processor seconds of a file of tests where nothing is changed, if they pass."""
         key = (file, self.digest([file]))
         if key not in self._times:
-            code, seconds, _ = run(self._clean, [file], 1.5 * ENOUGH)
+            code, seconds, _ = run(self._clean, [file], ENOUGH)
             if seconds > LONG:  # it compiled
-                code, seconds, _ = run(self._clean, [file], 1.5 * ENOUGH)
+                code, seconds, _ = run(self._clean, [file], ENOUGH)
             self._times[key] = None if code else seconds
             keep(self._known, {"file": key[0], "digest": key[1], "seconds": self._times[key], "code": code})
         return self._times[key]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
+from itertools import takewhile
 from pathlib import Path
 from typing import Final
 
@@ -67,7 +68,16 @@ class Imports:
         return found
 
     def tests(self, module: str) -> list[str]:
-        """Return the files of tests that depend on a module: the nearest first, then those that import least."""
-        far = self.distances(module)
+        """Return the files of tests that depend on a module: the nearest first.
+
+        They are those that import it, then those of its room, then all others; and among these those with the fewest
+        imports in between, then of their own.
+        """
+        far, room = self.distances(module), Path(module).parts
+
+        def order(name: str) -> tuple[object, ...]:
+            shared = len(list(takewhile(lambda two: two[0] == two[1], zip(name.split("."), room, strict=False))))
+            return far[name] > 1, -shared, far[name], self._many[name], name
+
         tests = [name for name in far if name.rpartition(".")[2].startswith("test_")]
-        return [str(self._files[name]) for name in sorted(tests, key=lambda name: (far[name], self._many[name], name))]
+        return [str(self._files[name]) for name in sorted(tests, key=order)]

@@ -94,12 +94,23 @@ def test_near_tests_come_first_also_of_what_is_found_by_itself(tmp_path: Path) -
             "tests/test_one.py": "import actors.one\n",
             "tests/test_helped.py": "from helping import anything\n",
             "tests/test_room.py": "import actors.room\n",
+            "tests/actors/test_all.py": "import rooms\n",
+            "tests/rooms.py": "from actors import room, two\n",
         },
     )
     imports = Imports(tmp_path)
-    assert imports.tests("actors/one.py") == ["tests/test_one.py", "tests/test_both.py", "tests/test_helped.py"]
-    assert imports.tests("actors/two.py") == ["tests/test_both.py", "tests/test_helped.py"]
-    assert imports.tests("actors/room/found.py") == ["tests/test_room.py"]
+    assert imports.tests("actors/one.py") == [
+        "tests/test_one.py",
+        "tests/test_both.py",
+        "tests/actors/test_all.py",
+        "tests/test_helped.py",
+    ]
+    assert imports.tests("actors/two.py") == [
+        "tests/test_both.py",
+        "tests/actors/test_all.py",
+        "tests/test_helped.py",
+    ]
+    assert imports.tests("actors/room/found.py") == ["tests/actors/test_all.py", "tests/test_room.py"]
     assert imports.distances("actors/one.py")["helping"] == 2
 
 
