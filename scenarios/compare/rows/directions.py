@@ -78,22 +78,21 @@ class Directions(Row):
         rates, user = public_rates(world), people_of(world, asked)
         if not self.known:  # nobody is in two groups
             liking, judging, user = np.split(asked.coins.permutation(user), np.cumsum(_groups(asked.users)))
-            models = (
-                row.answered(world, replace(asked, users=some.size), some)
-                for row, some in ((SET, liking), (SIGN, judging))
-            )
-            rates = told_rates(*models, _rated(world, asked))
+            likes = SET.answered(world, replace(asked, users=liking.size), liking)
+            means = SIGN.answered(world, replace(asked, users=judging.size), judging)
+            rates = told_rates(likes, means, _rated(world, asked))
         query = question(asked, rates)
         return learned(query, answered(query, world, user, asked), rates, asked.wanted)
 
     def _drawn(self, world: World, asked: Asked) -> Model:
         rates, users = public_rates(world), asked.users
         if not self.known:
-            groups = _groups(users)
-            models = (
-                row.drawn(world, replace(asked, users=many)) for row, many in zip((SET, SIGN), groups, strict=True)
+            liking, judging = _groups(users)
+            likes, means = (
+                SET.drawn(world, replace(asked, users=liking)),
+                SIGN.drawn(world, replace(asked, users=judging)),
             )
-            rates, users = told_rates(*models, _rated(world, asked)), users - sum(groups)
+            rates, users = told_rates(likes, means, _rated(world, asked)), users - liking - judging
         query = question(asked, rates)
         return learned(query, drawn(query, world, users, asked), rates, asked.wanted)
 
