@@ -30,7 +30,7 @@ from coordinator.server.statistics.statistic import Statistic
 ITEMS, RATED, USERS = 60, 20, 20_000
 CROSSED = ((0.9, 0.1), (0.1, 0.9))
 DESIGN = AnchorSensing(items=ITEMS, rated=RATED)
-SETTING = Setting(design=DESIGN, epsilon=Fraction(2), public_seed=worlds.PUBLIC, confidence=0.95)
+SETTING = Setting(design=DESIGN, epsilon=Fraction(2), public_seed=worlds.PUBLIC, confidence=0.9999)
 LEARNER = learner_for(DESIGN, SETTING.failure)
 
 
@@ -67,6 +67,7 @@ def test_a_run_decides_every_item_and_goes_on_as_if_never_interrupted() -> None:
     assert outcome.posterior is not None
     assert outcome.posterior.decided(SETTING.failure).all()
     assert outcome.state.fresh < USERS
+    assert not any(told.statistic.scores.flags.writeable for told in outcome.state.readings.anchors)
     kinds = [ask.query.design for ask in outcome.state.asked]
     assert kinds == sorted(kinds, reverse=True)  # pairs first
     for cut in (kinds.count("pair-signs"), len(kinds) - 2):
