@@ -88,7 +88,7 @@ def _turned_bit(
 def _paired_bit(
     asked: Paired, public: np.uint64, coin: np.uint64, rated: Counts, likes: Bools, values: Indices, held: Ints
 ) -> int:
-    """Return one device's private bit; ``values`` holds a 0 for each place, again afterwards, and ``held`` has room."""
+    """Return one device's private bit; ``values`` has room for each place, and ``held`` for one more."""
     pool, found, nothing = asked.centres.size, 0, int32(np.iinfo(np.int32).min)
     values[:] = nothing
     for at in range(rated.size):

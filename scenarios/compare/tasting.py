@@ -10,7 +10,7 @@ import numpy as np
 
 from actors.device import PIECE, Cohort
 from actors.ratings import StoredRatings
-from coordinator.protocol.arrays import Floats, Floats2, Indices
+from coordinator.protocol.arrays import Floats, Floats2, Indices, Ints
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.coins import derive
@@ -101,13 +101,11 @@ def pool_of(query: Query) -> Indices:
     return query.pool
 
 
-def answered(query: Query, world: World, users: int, asked: Asked) -> AnchorStatistic:
-    """Return what devices answer, of people who are drawn from the file: by ledgers and coins of their own."""
-    rows = world.fold.train
-    user = asked.coins.integers(rows.users, size=users).astype(np.int32)
-    ratings = StoredRatings(rows=rows, user=user, rated_public=False)
-    cohort = Cohort(ratings, derive(asked.seed, "devices of pairs"), 0, users, asked.epsilon)
-    blocks = [(first, min(first + PIECE, users)) for first in range(0, users, PIECE)]
+def answered(query: Query, world: World, user: Ints, asked: Asked) -> AnchorStatistic:
+    """Return what the devices of these people answer: by ledgers and coins of their own."""
+    ratings = StoredRatings(rows=world.fold.train, user=user.astype(np.int32), rated_public=False)
+    cohort = Cohort(ratings, derive(asked.seed, "devices of pairs"), 0, user.size, asked.epsilon)
+    blocks = [(first, min(first + PIECE, user.size)) for first in range(0, user.size, PIECE)]
     found = merge(*(aggregate(query, cohort.answer(query, *block)) for block in blocks))
     assert isinstance(found, AnchorStatistic)  # of no other query
     return found

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from coordinator.protocol.errors import InputError
-from coordinator.server.server_half import ELIMINATE, ITEM_BY_ITEM
+from coordinator.server.server_half import ANCHOR, ELIMINATE, ITEM_BY_ITEM
 from scenarios.given.settings import ExperimentScenario
 from scenarios.given.values import brief
 
@@ -96,6 +96,8 @@ class AttackSettings(ExperimentScenario):
                 raise InputError(f"{name} is {getattr(self, name)!r}, but nobody lies; give --malicious too")
         if (attack := self.plotted) is None:
             return
+        if policy == ANCHOR:  # liars who only made up ratings would make it look safer than it is
+            raise InputError(f"malicious is {self.malicious:g}, but no lie about {design} is known here; leave it out")
         if attack.name in ADAPTIVE and (policy not in (ELIMINATE, ITEM_BY_ITEM) or design != "sign"):
             raise InputError(
                 f"attack is {attack.name}, which is about rounds of sign sensing that depend on answers; choose "

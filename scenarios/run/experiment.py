@@ -93,6 +93,7 @@ def learner_of(scenario: Scenario) -> Learner:
         design=design if isinstance(design, PoolDesign) else None,
         confidence=scenario.confidence,
         assume_malicious=scenario.assume_malicious or 0.0,
+        verifies=scenario.verify is not None,
         anchors=learner_for(asking, 1 - scenario.confidence) if isinstance(asking, AnchorSensing) else None,
         own=own[0] if (own := own_of(scenario)) else None,
     )

@@ -148,7 +148,8 @@ def _undecided(run: Run) -> int | None:
 def _verified(run: Run) -> dict[str, int]:
     """Return about how many items fresh devices were asked again, how many answered, and whose labels they dispute."""
     state, posterior = run.outcome.state, run.outcome.posterior
-    known = np.zeros(0, np.bool_) if state.verified is None else state.verified.information > 0
+    nothing = np.zeros(run.outcome.model.cluster.size, np.bool_)
+    known = nothing if state.verified is None else state.verified.information > 0
     answers = sum(one.answered for ask, one in zip(state.asked, state.counts, strict=True) if ask.verifies)
     disputed = None if posterior is None else posterior.disputed
     return {

@@ -80,9 +80,11 @@ def test_honest_devices_answer_the_same_bits_and_liars_others_on_every_layout(de
     assert lying.answer(query, 0, DEVICES) == release
 
 
-def test_every_private_mechanism_has_a_lie_of_its_own() -> None:
+def test_every_private_mechanism_has_a_lie_of_its_own_or_its_liars_are_refused() -> None:
     without = {name for name in found() if lie_about(name) is None}
-    assert without == {"full-reveal", "curator-items", "curator-pairs"}
+    assert without == {"full-reveal", "curator-items", "curator-pairs", "pair-signs", "anchor"}
+    with pytest.raises(InputError, match=r"malicious is 0.1, but no lie about anchor is known here"):
+        Scenario(design="anchor", malicious=0.1)
 
 
 @pytest.mark.statistical

@@ -69,6 +69,7 @@ def test_a_run_decides_every_item_and_goes_on_as_if_never_interrupted() -> None:
     assert outcome.posterior is not None
     assert outcome.posterior.decided(SETTING.failure).all()
     assert outcome.state.fresh < USERS
+    assert not any(told.statistic.scores.flags.writeable for told in outcome.state.readings.anchors)
     kinds = [ask.query.design for ask in outcome.state.asked]
     assert kinds == sorted(kinds, reverse=True)  # pairs first
     for cut in (kinds.count("pair-signs"), len(kinds) - 2):

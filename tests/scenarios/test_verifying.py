@@ -83,6 +83,8 @@ def test_items_that_no_device_was_left_for_are_not_decided() -> None:
     told = record(short)
     assert told["verified"] in (20, 30)
     assert told["undecided"] == 40 - told["verified"] + told["disputed"]
+    none = run(Scenario(**{**SMALL, "users": enough["asked"] - enough["verifying_answers"]}, verify=10), InProcess(1))
+    assert (record(none)["verified"], record(none)["undecided"]) == (0, 40)
 
 
 def test_stored_rounds_say_that_they_verify() -> None:

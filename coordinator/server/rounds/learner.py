@@ -42,6 +42,8 @@ class Learner:
         Share of liars that decided labels must withstand.
     anchors : AnchorLearner or None
         Reads rounds of anchor sensing, if that is what is asked.
+    verifies : bool
+        Whether labels count as decided only where fresh devices confirmed them; see `rounds.verifying`.
     own : Own or None
         The experimenter's own mechanism, if the run has one; every process of the run admits it.
     public : PublicCounts or None
@@ -55,6 +57,7 @@ class Learner:
     confidence: float = 0.95
     assume_malicious: float = 0.0
     anchors: AnchorLearner | None = None
+    verifies: bool = False
     own: Own | None = None
     public: PublicCounts | None = None
 
@@ -88,4 +91,4 @@ class Learner:
             return model, None
         failure, liars = 1 - self.confidence, self.assume_malicious
         posterior, told = beliefs(state, self.design, clusters=self.clusters, failure=failure, assume_malicious=liars)
-        return posterior.model(told, self.clusters), verified(posterior, state)
+        return posterior.model(told, self.clusters), verified(posterior, state) if self.verifies else posterior

@@ -119,7 +119,7 @@ def absorb(state: ServerState, ask: Ask, statistic: Statistic, told: Estimates |
         readings = state.readings.and_of(ask.query, statistic, told)
         after = replace(after, readings=readings, estimates=_sum(state.estimates, told))
     estimates = (after.estimates, after.verified, after.readings.settled)
-    for value in (ask.query, after.merged, *estimates, *after.readings.centred[-1:]):
+    for value in (ask.query, after.merged, *estimates, *after.readings.centred[-1:], *after.readings.anchors[-1:]):
         _close(value)
     return after
 

@@ -72,9 +72,9 @@ class Verifying:
 def verified(posterior: Posterior, state: ServerState) -> Posterior:
     """Return the posterior with what fresh devices dispute: labels whose level is not the nearest to what they told.
 
-    Items that they were not asked about are disputed as well. Without any such round the posterior stays as it is.
+    Items that they were not asked about, as where no device was left, are disputed as well.
     """
     if state.verified is None or posterior.mixture is None:
-        return posterior
+        return replace(posterior, disputed=np.ones(posterior.doubt.size, np.bool_))
     nearest = np.abs(state.verified.value[:, None] - posterior.mixture.levels).argmin(axis=1)
     return replace(posterior, disputed=(nearest != posterior.cluster) | (state.verified.information == 0))

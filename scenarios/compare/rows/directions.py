@@ -21,9 +21,9 @@ from coordinator.protocol.public_features import typical_error
 from coordinator.protocol.rows import Likes
 from coordinator.protocol.tastes import likely
 from scenarios.compare.row import AGGREGATE, DEVICES, Advised, Asked, Row
-from scenarios.compare.rows.local import SET, SIGN, Local
+from scenarios.compare.rows.local import SET, SIGN, people_of
 from scenarios.compare.settings import Comparison
-from scenarios.compare.tasting import Rates, answered, drawn, learned, public_rates, question, threshold, told_rates
+from scenarios.compare.tasting import answered, drawn, learned, public_rates, question, threshold, told_rates
 from scenarios.compare.worlds import World
 
 LIKING, JUDGING = 0.3, 0.15
@@ -73,13 +73,28 @@ class Directions(Row):
 
     def learned(self, world: World, asked: Asked) -> Model:
         """Return the model that devices' answers tell."""
-        few, users, rates = asked.users <= asked.wanted.devices, asked.users, public_rates(world)
-        if not self.known:
-            groups = [max(1, round(share * users)) for share in (LIKING, JUDGING)]
-            rates, users = _told(world, asked, groups, few=few), max(1, users - sum(groups))
+        if asked.users > asked.wanted.devices:
+            return self._drawn(world, asked)
+        rates, user = public_rates(world), people_of(world, asked)
+        if not self.known:  # nobody is in two groups
+            liking, judging, user = np.split(asked.coins.permutation(user), np.cumsum(_groups(asked.users)))
+            likes = SET.answered(world, replace(asked, users=liking.size), liking)
+            means = SIGN.answered(world, replace(asked, users=judging.size), judging)
+            rates = told_rates(likes, means, _rated(world, asked))
         query = question(asked, rates)
-        sums = (answered if few else drawn)(query, world, users, asked)
-        return learned(query, sums, rates, asked.wanted)
+        return learned(query, answered(query, world, user, asked), rates, asked.wanted)
+
+    def _drawn(self, world: World, asked: Asked) -> Model:
+        rates, users = public_rates(world), asked.users
+        if not self.known:
+            liking, judging = _groups(users)
+            likes, means = (
+                SET.drawn(world, replace(asked, users=liking)),
+                SIGN.drawn(world, replace(asked, users=judging)),
+            )
+            rates, users = told_rates(likes, means, _rated(world, asked)), users - liking - judging
+        query = question(asked, rates)
+        return learned(query, drawn(query, world, users, asked), rates, asked.wanted)
 
     def remarks(self, wanted: Comparison) -> tuple[str, ...]:
         """Tell from how many people on a direction stands out of the noise, among people like the file's."""
@@ -91,15 +106,13 @@ class Directions(Row):
         return (f"{self.mechanism}: with fewer people than these none stands out of the noise: {needed}",)
 
 
-def _told(world: World, asked: Asked, groups: list[int], *, few: bool) -> Rates:
-    """Return the rates that two groups of devices tell."""
+def _groups(users: int) -> list[int]:
+    """Return how many devices tell which items they like, and how many what they think of all."""
+    return [max(1, round(share * users)) for share in (LIKING, JUDGING)]
 
-    def model(row: Local, users: int) -> Model:
-        one = replace(asked, users=users)
-        return row.answered(world, one) if few else row.drawn(world, one)
 
-    liking, judging = (model(row, users) for row, users in zip((SET, SIGN), groups, strict=True))
-    return told_rates(liking, judging, min(asked.wanted.likes / world.items, 1))
+def _rated(world: World, asked: Asked) -> float:
+    return min(asked.wanted.likes / world.items, 1)
 
 
 ROWS = (

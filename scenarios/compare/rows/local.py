@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from actors.ratings import StoredRatings
+from coordinator.protocol.arrays import Ints
 from coordinator.protocol.messages import Model
 from coordinator.protocol.own import Mechanism
 from coordinator.protocol.public_features import typical_error
@@ -24,6 +25,13 @@ from scenarios.given.config import Scenario
 from scenarios.given.policies import policy_of
 from scenarios.places.in_process import InProcess
 from scenarios.run.experiment import learner_of, run
+
+
+def people_of(world: World, asked: Asked) -> Ints:
+    """Return the person behind each device: everybody once, or people drawn at random if more or fewer are asked."""
+    if asked.users == world.people:
+        return np.arange(world.people)
+    return asked.coins.integers(world.people, size=asked.users)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +80,12 @@ class Local(Row):
         model = self.answered(world, asked) if few else self.drawn(world, asked)
         return Advised.noisy(model.score, typical_error(model.error), DEVICES if few else AGGREGATE)
 
-    def answered(self, world: World, asked: Asked) -> Model:
-        """Return the model that is learned from devices: through rounds, the ledger and everybody's own coins."""
-        user = np.arange(world.people)
-        if asked.users != world.people:
-            user = asked.coins.integers(world.people, size=asked.users)
+    def answered(self, world: World, asked: Asked, user: Ints | None = None) -> Model:
+        """Return the model that is learned from devices: through rounds, the ledger and everybody's own coins.
+
+        ``user`` holds the person behind each device; by default `people_of`.
+        """
+        user = people_of(world, asked) if user is None else user
         train = world.fold.train
         scenario = self.scenario_of(world.items, asked)
         if scenario.policy == GROUPS:

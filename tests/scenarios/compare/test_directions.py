@@ -25,6 +25,7 @@ from scenarios.compare.pair_laws import pair_agreements, pair_means
 from scenarios.compare.row import AGGREGATE, DEVICES, Asked
 from scenarios.compare.rows import found
 from scenarios.compare.rows.directions import Directions
+from scenarios.compare.rows.local import people_of
 from scenarios.compare.scoring import TOP, _lists
 from scenarios.compare.settings import Comparison
 from scenarios.compare.splitting import Fold
@@ -83,7 +84,7 @@ def test_the_law_is_that_of_devices() -> None:
     query = AnchorSensing(items=ITEMS, rated=6).query(
         round_number=2, public_seed=bytes(16), epsilon=Fraction(4), pool=POOL, centres=CENTRES
     )
-    answered = tasting.answered(query, world, users, asked)
+    answered = tasting.answered(query, world, people_of(world, asked), asked)
     drawn = pair_agreements(query, means(world), users, np.random.default_rng(0))
     wrong = pair_agreements(query, means(world, -CENTRES), users, np.random.default_rng(0))
     radius = normal_radius(np.sqrt(2 * users) / 2, comparisons=answered.pairs.size)
@@ -128,6 +129,21 @@ def test_devices_rank_as_the_row_does(name: str, users: int, wanted: Comparison)
     cosine, three, signs = likenesses(model.tastes.vectors, tasting.in_catalogue(pool, limit.vectors, world.items))
     assert cosine > (0.9 if row.known else 0.8)
     assert min(three, signs) > 0.3
+
+
+def test_everybody_of_a_file_answers_once_in_all_groups(wanted: Comparison, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Epsilon is of a person: with as many people as the file has, no two devices are of the same one."""
+    world, row, asking = world_of(wanted, 0), found()["local: directions"], list[int]()
+    held = StoredRatings.__init__
+
+    def looked_at(self: StoredRatings, *, user: np.ndarray, **more: object) -> None:
+        asking.extend(user.tolist())
+        held(self, user=user, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(StoredRatings, "__init__", looked_at)
+    assert isinstance(row, Directions)
+    row.learned(world, Asked(wanted=wanted, epsilon=Fraction(8), users=world.people, public=0, seed=0))
+    assert sorted(asking) == list(range(world.people))
 
 
 def test_too_few_people_have_no_direction_and_are_told(wanted: Comparison) -> None:
