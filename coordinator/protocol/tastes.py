@@ -13,6 +13,8 @@ from coordinator.protocol.rows import Likes
 
 LEAST, MOST_POWER, HALVINGS = 1e-6, 8.0, 30
 """A probability at least; the most that shares are raised to, and how often that is halved to find it."""
+MOST_DIRECTIONS = 64
+"""Directions at most: a device holds a number for each pair of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -50,6 +52,8 @@ class Tastes(Checked):
             raise InputError(f"tastes are of {self.rated.size} items; give 1 to {MOST_ITEMS}")
         require_array("mean ratings of tastes", self.liked, np.float64, self.rated.shape)
         require_array("directions of tastes", self.vectors, np.float64, [self.rated.size, None])
+        if (many := self.vectors.shape[1]) > MOST_DIRECTIONS:
+            raise InputError(f"tastes have {many} directions; devices take {MOST_DIRECTIONS} at most")
         require_range("shares of tastes", self.rated, LEAST, 1 - LEAST)
         require_range("mean ratings of tastes", self.liked, LEAST - 1, 1 - LEAST)
         require_range("directions of tastes", self.vectors, -LARGEST, LARGEST)

@@ -39,6 +39,8 @@ class AnchorWorld(NamedTuple):
     """Mean rating of each class, in [-1, 1], for items of each cluster."""
     epsilon: Epsilon
     failure: float
+    pool: int
+    """Items whose pairs are asked about."""
 
 
 def users_of(scenario: Scenario, failure: float) -> float:
@@ -54,6 +56,8 @@ def users_of(scenario: Scenario, failure: float) -> float:
         raise InputError(f"anchor sensing is predicted for 2 clusters, not for {of.cluster_sizes.size}; run it")
     if of.rated < 2:
         raise InputError("anchor sensing learns from pairs of ratings; give users 2 rated items or more")
+    asked = scenario.asking()
+    assert isinstance(asked, AnchorSensing)  # predicted for no other
     world = AnchorWorld(
         items=of.items,
         rated=of.rated,
@@ -62,6 +66,7 @@ def users_of(scenario: Scenario, failure: float) -> float:
         ratings=tuple(map(tuple, (2 * of.like - 1).tolist())),
         epsilon=scenario.epsilon,
         failure=failure,
+        pool=asked.pool(bytes(16)).size,
     )
     return anchor_users(world)
 
@@ -74,12 +79,12 @@ def anchor_users(world: AnchorWorld) -> float:
     their means, and so are estimates of items; guesses are right as often as a normal sum of log-odds is positive. The
     mixture's levels are taken as known.
     """
-    played = PLAYED if AnchorSensing(items=world.items, rated=world.rated).pool(bytes(16)).size <= MANY else PLAYED // 3
+    played = PLAYED if world.pool <= MANY else PLAYED // 3
     return float(np.mean([_play(world, np.random.default_rng(number)) for number in range(played)]))
 
 
 def _play(world: AnchorWorld, noise: np.random.Generator) -> float:
-    pool = AnchorSensing(items=world.items, rated=world.rated).pool(bytes(16)).size
+    pool = world.pool
     cluster = noise.permutation(np.repeat(np.arange(2), world.sizes))
     contrast = pair_contrast(pool, items=world.items, rated=world.rated, epsilon=world.epsilon)
     pairs = _Pairs(world, cluster[:pool], contrast, noise)

@@ -107,6 +107,7 @@ def test_a_device_likes_what_goes_with_its_own_likes() -> None:
         ({"liked": np.zeros(2)}, "mean ratings of tastes"),
         ({"vectors": np.zeros((2, 1))}, "directions of tastes"),
         ({"vectors": np.full((3, 1), np.nan)}, "directions of tastes"),
+        ({"vectors": np.zeros((3, 65))}, "64 at most"),
         ({"ridge": 0.0}, "ridge"),
     ],
 )
