@@ -51,6 +51,10 @@ class AnchorSensing:
         N, w and L.
     pool_items : int
         Items of the pool whose pairs are asked about; 0 for as many as suit N, w and L.
+    classes : int
+        User classes K to tell apart.
+    learner : {"mixed", "pairs", "mirrored"}
+        Whether first-order signs of the pool come first, or pairs; or whether two classes are taken to be opposite.
 
     Raises
     ------
@@ -62,6 +66,8 @@ class AnchorSensing:
     rated: int
     clusters: int = 2
     pool_items: int = 0
+    classes: int = 2
+    learner: str = "mixed"
 
     name: ClassVar[str] = "anchor"
     pairs: ClassVar[str] = "pair-signs"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field
 
+from coordinator.protocol.mechanisms.anchor import MOST_CLASSES
 from coordinator.protocol.messages import Query, Release
 from coordinator.server.design import World
 from coordinator.server.server_half import ANCHOR, POSTERIOR, ServerHalf, Settings
@@ -21,6 +22,16 @@ class AnchorSettings(Settings):
     pool_items: Annotated[
         int, Field(ge=0, description="Anchor sensing: items whose pairs are asked about first, 0 for 2.5 N / w [0].")
     ] = 0
+    classes: Annotated[
+        int, Field(ge=0, le=MOST_CLASSES, description="Anchor sensing: user classes K, 0 for as many as clusters [0].")
+    ] = 0
+    learner: Annotated[
+        Literal["mixed", "pairs", "mirrored"],
+        Field(
+            description="Anchor sensing: mixed (first order where it tells, else pairs first), pairs (pairs first), or "
+            "mirrored (two opposite classes only) [mixed]."
+        ),
+    ] = "mixed"
 
 
 class AnchorHalf(ServerHalf):
@@ -50,7 +61,12 @@ class AnchorHalf(ServerHalf):
         from coordinator.server.anchor.sensing import AnchorSensing
 
         return AnchorSensing(
-            items=world.items, rated=world.rated, clusters=world.clusters, pool_items=settings.pool_items
+            items=world.items,
+            rated=world.rated,
+            clusters=world.clusters,
+            pool_items=settings.pool_items,
+            classes=settings.classes or max(2, world.clusters),
+            learner=settings.learner,
         )
 
     def aggregate(self, query: Query, release: Release) -> AnchorStatistic:
