@@ -20,6 +20,9 @@ from coordinator.protocol.item_to_item import ItemToItem
 from coordinator.protocol.messages import Model, Query, Release
 from coordinator.server import mechanisms
 from coordinator.server.aggregation import aggregate
+from coordinator.server.anchor.sensing import AnchorSensing
+from coordinator.server.anchor.told import Told
+from coordinator.server.anchor.two_class import TwoClasses
 from coordinator.server.decoding.estimates import Estimates
 from coordinator.server.decoding.mixture import Mixture
 from coordinator.server.decoding.posterior import Posterior
@@ -28,6 +31,7 @@ from coordinator.server.fleet.cohorts import Cohorts
 from coordinator.server.fleet.layout import Layout
 from coordinator.server.grouped_sets import CountedSet
 from coordinator.server.liked_pairs import LikedPairs
+from coordinator.server.rounds.anchoring import Anchoring
 from coordinator.server.rounds.elimination import Eliminate, ItemByItem
 from coordinator.server.rounds.groups import Groups
 from coordinator.server.rounds.learner import Learner
@@ -64,7 +68,8 @@ ALLOWED: dict[type, set[str]] = {
     Ask: {"query", "first", "stop"},
     ServerState: {"devices", "asked", "counts", "merged", "estimates", "readings", "budget"},
     Counts: {"asked", "answered", "refused", "ones"},
-    Readings: {"settled", "centred"},
+    Readings: {"settled", "centred", "anchors"},
+    Told: {"query", "statistic"},
     Centred: {"query", "inside"},
     Estimates: {"weighted", "information"},
     Posterior: {"cluster", "doubt", "expected", "mixture", "apart"},
@@ -87,6 +92,9 @@ ALLOWED: dict[type, set[str]] = {
     Outcome: {"state", "model", "releases_sha256", "size", "posterior", "failure"},
     OneRound: {"design", "epsilon", "public_seed"},
     UntilLearned: {"design", "rated", "answers", "public_seed"},
+    Anchoring: {"setting", "learner"},
+    TwoClasses: {"design", "failure"},
+    AnchorSensing: {"items", "rated", "clusters", "pool_items"},
     Groups: {"design", "epsilon", "public_seed"},
     LikedPairs: {
         "items",
@@ -99,7 +107,7 @@ ALLOWED: dict[type, set[str]] = {
         "counted_group",
     },
     CountedSet: {"items", "rated", "chosen", "counted_group"},
-    Learner: {"clusters", "decoder", "curator", "design", "confidence", "assume_malicious", "own", "public"},
+    Learner: {"clusters", "decoder", "curator", "design", "confidence", "assume_malicious", "anchors", "own", "public"},
     Curator: {"epsilon", "rated", "seed"},
     Layout: {"devices", "workers", "devices_per_actor"},
     Cohorts: {"bounds", "hosts", "sums"},

@@ -13,13 +13,15 @@ from scipy.special import logit
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.channels import LARGEST_EPSILON
 from coordinator.protocol.errors import InputError
+from coordinator.server.moments.anchor import AnchorMoments
 from coordinator.server.moments.roots import root_between
 from coordinator.server.moments.signs import SignMoments
-from scenarios.data.block_world import block_parameters
+from scenarios.data.block_world import block_parameters, known_world
 from scenarios.given.config import Scenario
 from scenarios.planner.candidates import Candidate
 from scenarios.planner.simulated import simulated
 from scenarios.theory import toy_prediction
+from scenarios.theory.anchor_prediction import users_of
 from scenarios.theory.predictors import Predictor, from_moments, predictor
 
 MOST_USERS = 10**15
@@ -99,6 +101,9 @@ def users_needed(candidate: Candidate, epsilon: Epsilon, target: Target) -> Need
     For item queries, whose policy goes on until every item is learned, it is the expected number of users asked.
     """
     scenario = candidate.at(epsilon)
+    if isinstance(candidate.half.moments(scenario.settings, known_world(scenario)), AnchorMoments):
+        users = users_of(scenario, 1 - (target.success or scenario.confidence))
+        return Need(users=math.ceil(users) if users <= MOST_USERS else None, predictor=None)
     if candidate.half.learns_all:
         return _item_query(candidate, target)
     found = predictor(scenario) or simulated_predictor(scenario)

@@ -191,7 +191,7 @@ def _row(candidate: Candidate, epsilon: Epsilon, target: Target, users: int | No
         if note := candidate.blind(epsilon):
             return row | {"epsilon": _told(candidate, epsilon), "note": note}
         if inverse and users and candidate.private:
-            if ":" in candidate.design and predictor(candidate.at(epsilon)) is None:
+            if (":" in candidate.design or half.learns_all) and predictor(candidate.at(epsilon)) is None:
                 return row | {"note": "not predicted at several epsilons: say one by --epsilon"}
             return row | _least_epsilon(candidate, target, users)
         need = users_needed(candidate, epsilon, target)

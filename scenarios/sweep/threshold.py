@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from coordinator.server.server_half import GROUPS
+from coordinator.server.server_half import ANCHOR, GROUPS
 from scenarios.data.block_world import block_parameters, settle
 from scenarios.data.liked import liked_share
 from scenarios.data.metrics import ClusteringScores, clustering_scores
@@ -25,13 +25,14 @@ from scenarios.run.popularity import top_share
 from scenarios.sweep.axes import LABELS, TOP, Criterion
 from scenarios.sweep.prefixes import Prefixes
 from scenarios.sweep.reruns import Reruns
+from scenarios.theory.anchor_prediction import users_of
 from scenarios.theory.predictors import predictor
 from scenarios.theory.separability import inseparable
 from scenarios.theory.toy_prediction import query_users
 
 STEP = math.sqrt(2)
 """Factor between populations while a bracket is sought: overshooting costs devices, evaluations cost little."""
-STOPPING = ("eliminate", "item-by-item", "until-learned", "anchor")
+STOPPING = ("eliminate", "item-by-item", "until-learned", ANCHOR)
 """Policies that decide themselves how many users they ask."""
 
 
@@ -222,6 +223,8 @@ def predicted_users(scenario: Scenario, target: Target | None = None) -> float |
     if scenario.ratings is not None:
         return None
     settled = settle(scenario.complete())
+    if settled.policy == ANCHOR:
+        return users_of(settled, 1 - settled.confidence)
     if settled.half.learns_all:
         return query_users(block_parameters(settled), answers=settled.value("answers_per_item"))
     if inseparable(settled) or (found := predictor(settled)) is None:

@@ -53,6 +53,8 @@ def _designs() -> dict[str, Case]:
         "multi-maxsense, auto": Case(RUN + "--design multi-maxsense --questions auto --epsilon 4"),
         "multi-maxsense, 2, paper's decoder": Case(RUN + "--design multi-maxsense --questions 2 --decoder paper"),
         "multi-maxsense, epsilon inf": Case(RUN + "--design multi-maxsense --questions 3 --epsilon inf"),
+        "anchor": Case(LONG + "--design anchor --like 0.9,0.1;0.1,0.9 --epsilon 3", on_ray=True),
+        "anchor, too few": Case(RUN + "--design anchor --pool-items 8 --like 0.9,0.1;0.1,0.9"),
         "item-query": Case(RUN + "--design item-query"),
         "item-query, 3 answers an item": Case(RUN + "--design item-query --answers-per-item 3"),
         "full-reveal": Case(RUN + "--design full-reveal"),

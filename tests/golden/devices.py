@@ -38,6 +38,7 @@ class Asked(NamedTuple):
     questions: int = 1
     answer_bits: int = 1
     round: int = 0
+    arrays: dict[str, tuple[Any, ...]] = {}  # noqa: RUF012 (nobody writes to it)
 
 
 ASKED = {
@@ -62,6 +63,19 @@ ASKED = {
     "pairs, items": Asked(
         "pairs", {"sides": 1.0, "together": 1.0, "padded": 3.0, "chosen": 2.0}, questions=2, answer_bits=5
     ),
+    "pair-signs": Asked("pair-signs", {}, pool=POOL),
+    "pair-signs, centres": Asked("pair-signs", {}, pool=POOL, centres=CENTRES),
+    "anchor": Asked(
+        "anchor",
+        {"levels": 8.0},
+        arrays={
+            "prior": (0, 1, 0),
+            "lean": (0, 0, 2),
+            "guess": tuple(tuple((7 * row + 3 * item) % 9 - 4 for item in range(ITEMS)) for row in range(6)),
+            "counts": tuple(tuple((5 * row + 2 * item) % 11 - 5 for item in range(ITEMS)) for row in range(6)),
+            "sensed": tuple(item % 9 for item in range(ITEMS)),
+        },
+    ),
     **{f"pairwise-{name}{of}": Asked(f"pairwise-{name}{of}", {}) for name in AGREEMENTS for of in ("", "-of-rated")},
 }
 """A query or more of each design."""
@@ -69,6 +83,10 @@ ASKED = {
 
 def _array(values: tuple[int, ...] | None) -> Any:
     return None if values is None else np.array(values, np.int32)
+
+
+def _arrays(asked: Asked) -> dict[str, Any]:
+    return {name: _array(values) for name, values in asked.arrays.items()}
 
 
 def _sha256(*parts: bytes | None) -> str:
@@ -79,7 +97,7 @@ def _release(asked: Asked) -> dict[str, Any]:
     query = Query(
         items=ITEMS,
         public_seed=worlds.PUBLIC,
-        **{**asked._asdict(), "pool": _array(asked.pool), "centres": _array(asked.centres)},
+        **{**asked._asdict(), "pool": _array(asked.pool), "centres": _array(asked.centres), "arrays": _arrays(asked)},
     )
     told: dict[str, Any] = {"query_id": query.id.hex()}
     world = worlds.world(items=ITEMS, rated=RATED, like=((0.9, 0.2), (0.3, 0.7)), shares=(0.6, 0.4))

@@ -15,7 +15,7 @@ from coordinator.protocol.mechanisms.anchor import COUNTS, GUESS, LEAN, LEVELS, 
 from coordinator.protocol.messages import Query
 from coordinator.server.server_half import check_shape
 
-LEAST_POOL, POOL_OF_CLUSTER, POOL = 20, 12, 2.5
+LEAST_POOL, POOL_OF_CLUSTER, POOL = 20, 12, 2.0
 """A pool has so many items at least, so many for each cluster where there are more than two, or so many times N / w."""
 SENSING_LEVELS = 16
 
@@ -81,7 +81,8 @@ class AnchorSensing:
 
     def pool(self, public_seed: bytes) -> Indices:
         """Return the items whose pairs are asked about, ascending, by public coins."""
-        suits = max(LEAST_POOL, round(POOL * self.items / self.rated), POOL_OF_CLUSTER * self.clusters)
+        wide = POOL_OF_CLUSTER * self.clusters if self.clusters > 2 else 0
+        suits = max(LEAST_POOL, round(POOL * self.items / self.rated), wide)
         many = self.pool_items or min(suits, self.items, MOST_POOL)
         order = np.random.default_rng(int.from_bytes(derive(public_seed, "anchor pool"))).permutation(self.items)
         return np.sort(order[:many]).astype(np.int32)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
@@ -14,8 +13,9 @@ from coordinator.protocol.messages import Query
 from coordinator.server.statistics.anchor import AnchorStatistic
 
 
-class Told(NamedTuple):
-    """One round."""
+@dataclass(frozen=True, slots=True)
+class Told:
+    """One round: what was asked, and the sum of the answers."""
 
     query: Query
     statistic: AnchorStatistic

@@ -16,7 +16,7 @@ from coordinator.protocol.signs import UNIT
 from coordinator.server.anchor.belief import Belief, unsure
 from coordinator.server.anchor.sensing import AnchorSensing, Tables
 from coordinator.server.anchor.start import spectral_start
-from coordinator.server.anchor.synthetic import simulated
+from coordinator.server.anchor.synthetic import DEVICES, simulated
 from coordinator.server.anchor.told import Course, Told
 from coordinator.server.decoding.estimates import Estimates
 from coordinator.server.decoding.posterior import believe
@@ -40,16 +40,16 @@ def read(told: Told, expected: Floats, *, rated: int) -> Estimates:
     (s = -1), ``E[H_i S] = t (w/N) sum_s P(s) ((1 + s d) G_s(1 - m) - (1 - s d) G_s(1 + m)) / 2``, where G_s(v) is the
     probability that the device's other ratings sum up to less than v. That is linear in d.
     """
-    query, statistic = told
+    query, statistic = told.query, told.statistic
     scale, offset = contrasts(query, expected, rated=rated)
     variance = np.maximum(1 - statistic.means**2, 0.5)
     power = statistic.sensed / variance
     return Estimates(weighted=scale * power * (statistic.means - offset), information=scale**2 * power)
 
 
-def contrasts(query: Query, expected: Floats, *, rated: int) -> tuple[Floats, Floats]:
+def contrasts(query: Query, expected: Floats, *, rated: int, devices: int = DEVICES) -> tuple[Floats, Floats]:
     """Return slope and offset of every item's mean of ``H_i S``, over devices whose coins have them sense it."""
-    masses = simulated(query, expected, rated=rated - 1)[:, :-1]
+    masses = simulated(query, expected, rated=rated - 1, devices=devices)[:, :-1]
     wrong, right = np.cumsum(masses, axis=1) - masses / 2
     near, far = (np.minimum(np.abs(query.arrays[COUNTS][row]), 2 * UNIT) for row in (1, 0))
     told = bit_channel(query.epsilon).contrast * rated / query.items

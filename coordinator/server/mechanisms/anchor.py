@@ -13,6 +13,7 @@ from coordinator.server.server_half import ANCHOR, POSTERIOR, ServerHalf, Settin
 
 if TYPE_CHECKING:
     from coordinator.server.anchor.sensing import AnchorSensing
+    from coordinator.server.moments.anchor import AnchorMoments
     from coordinator.server.statistics.anchor import AnchorStatistic
 
 
@@ -20,7 +21,7 @@ class AnchorSettings(Settings):
     """Settings of anchor sensing; none of them looks at the ratings."""
 
     pool_items: Annotated[
-        int, Field(ge=0, description="Anchor sensing: items whose pairs are asked about first, 0 for 2.5 N / w [0].")
+        int, Field(ge=0, description="Anchor sensing: items whose pairs are asked about first, 0 for 2 N / w [0].")
     ] = 0
     classes: Annotated[
         int, Field(ge=0, le=MOST_CLASSES, description="Anchor sensing: user classes K, 0 for as many as clusters [0].")
@@ -74,6 +75,12 @@ class AnchorHalf(ServerHalf):
         from coordinator.server.statistics.anchor import aggregate_anchor
 
         return aggregate_anchor(query, release)
+
+    def moments(self, settings: Settings, world: World) -> AnchorMoments | None:
+        """Return what agreements follow; what its rounds make of them is played by `scenarios.theory`."""
+        from coordinator.server.moments.anchor import AnchorMoments
+
+        return None if world.block is None else AnchorMoments(ratings=2 * world.block.like - 1)
 
 
 SERVER = (AnchorHalf(),)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -10,6 +11,24 @@ from coordinator.protocol.arrays import Floats
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.channels import bit_channel
 from coordinator.server.moments.counts import binomial_mass, hypergeometric_masses
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnchorMoments:
+    """What answers about pairs follow: how much each class likes items of each cluster.
+
+    Attributes
+    ----------
+    ratings : ndarray of float64, shape (K, L)
+        Mean rating, in [-1, 1].
+    """
+
+    ratings: Floats
+
+    @property
+    def profile(self) -> Floats:
+        """The same by clusters, shape (L, K): clusters are told apart where any class rates them differently."""
+        return self.ratings.T
 
 
 def tie(signs: Floats) -> Floats:

@@ -1,0 +1,203 @@
+"""Users that anchor sensing needs: its rounds, played with normal noise from the moments of what it asks."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+import scipy
+
+from coordinator.protocol.arrays import Bools, Floats, Ints
+from coordinator.protocol.budget import Epsilon
+from coordinator.protocol.channels import bit_channel
+from coordinator.protocol.errors import InputError
+from coordinator.server.anchor.sensing import SENSING_LEVELS, AnchorSensing
+from coordinator.server.anchor.start import CLIP, ENOUGH, FIRST_LOOK, NEXT_LOOK
+from coordinator.server.anchor.two_class import LEVELS_TRIED, PAIRS_COUNT, SURE
+from coordinator.server.moments.anchor import pair_contrast
+from coordinator.server.moments.counts import hypergeometric_masses
+from coordinator.server.rounds.anchoring import AGAIN, CLEAR, GROWTH, TRIAL
+from scenarios.data.block_world import block_parameters
+from scenarios.given.config import Scenario
+
+PLAYED, MANY = 6, 60
+"""Runs that are played, whose mean is the prediction; a third of them in pools above the second number."""
+MOST_ROUNDS = 400
+
+
+class AnchorWorld(NamedTuple):
+    """A block model of two clusters."""
+
+    items: int
+    rated: int
+    sizes: tuple[int, ...]
+    shares: tuple[float, ...]
+    ratings: tuple[tuple[float, ...], ...]
+    """Mean rating of each class, in [-1, 1], for items of each cluster."""
+    epsilon: Epsilon
+    failure: float
+
+
+def users_of(scenario: Scenario, failure: float) -> float:
+    """Return users whom anchor sensing asks on average in a filled-in block model until every item is decided.
+
+    Raises
+    ------
+    InputError
+        If nothing is predicted: other than two clusters, or users that rated one item.
+    """
+    of = block_parameters(scenario)
+    if of.cluster_sizes.size != 2:
+        raise InputError(f"anchor sensing is predicted for 2 clusters, not for {of.cluster_sizes.size}; run it")
+    if of.rated < 2:
+        raise InputError("anchor sensing learns from pairs of ratings; give users 2 rated items or more")
+    world = AnchorWorld(
+        items=of.items,
+        rated=of.rated,
+        sizes=tuple(of.cluster_sizes.tolist()),
+        shares=tuple(of.class_shares.tolist()),
+        ratings=tuple(map(tuple, (2 * of.like - 1).tolist())),
+        epsilon=scenario.epsilon,
+        failure=failure,
+    )
+    return anchor_users(world)
+
+
+@lru_cache(maxsize=256)
+def anchor_users(world: AnchorWorld) -> float:
+    """Return users whom anchor sensing asks on average until every item is decided.
+
+    The rounds of `coordinator.server.rounds.anchoring` are played item by item: pairs' agreements are normal around
+    their means, and so are estimates of items; guesses are right as often as a normal sum of log-odds is positive. The
+    mixture's levels are taken as known.
+    """
+    played = PLAYED if AnchorSensing(items=world.items, rated=world.rated).pool(bytes(16)).size <= MANY else PLAYED // 3
+    return float(np.mean([_play(world, np.random.default_rng(number)) for number in range(played)]))
+
+
+def _play(world: AnchorWorld, noise: np.random.Generator) -> float:
+    pool = AnchorSensing(items=world.items, rated=world.rated).pool(bytes(16)).size
+    cluster = noise.permutation(np.repeat(np.arange(2), world.sizes))
+    contrast = pair_contrast(pool, items=world.items, rated=world.rated, epsilon=world.epsilon)
+    pairs = _Pairs(world, cluster[:pool], contrast, noise)
+    pairs.ask(FIRST_LOOK / (pool * contrast**2))
+    wasted = 0.0
+    while True:
+        while not pairs.stands:
+            pairs.ask(NEXT_LOOK * pairs.users)
+        spent, done = _turned(world, cluster, pairs, wasted + pairs.users, noise)
+        if done:
+            return wasted + pairs.users + spent
+        wasted += spent
+        pairs.ask((AGAIN - 1) * pairs.users)
+
+
+class _Pairs:
+    """Agreements of a pool's pairs, as users come in."""
+
+    def __init__(self, world: AnchorWorld, cluster: Ints, contrast: float, noise: np.random.Generator) -> None:
+        self.users, self._contrast, self._noise = 0.0, contrast, noise
+        likes = np.array(world.ratings)[:, cluster]
+        self._wanted = np.einsum("k,ki,kj->ij", np.array(world.shares), likes, likes)
+        np.fill_diagonal(self._wanted, 0.0)
+        self._side = likes[np.argmax(world.shares)]
+        self._sums = np.zeros_like(self._wanted)
+
+    def ask(self, users: float) -> None:
+        """Add so many users."""
+        upper = np.triu(self._noise.normal(scale=math.sqrt(users), size=self._sums.shape), 1)
+        self._sums += upper + upper.T + users * self._contrast * self._wanted
+        self.users += users
+        many = len(self._sums)
+        values, vectors = scipy.linalg.eigh(self._sums, subset_by_index=[many - 1, many - 1])
+        edge = values[-1] / (2 * math.sqrt(many * self.users))
+        self.stands = bool(edge >= ENOUGH)
+        if self.stands:
+            strength = edge + math.sqrt(edge**2 - 1)
+            entries, overlap = vectors[:, -1] * math.sqrt(many), 1 - strength**-2
+            odds = np.clip(2 * math.sqrt(overlap) * entries / (1 - overlap), -CLIP, CLIP)
+            self.odds = odds if odds @ self._side > 0 else -odds
+            self.level = math.sqrt(min(strength / (math.sqrt(self.users * many) * self._contrast), 1.0))
+
+
+def _turned(
+    world: AnchorWorld, cluster: Ints, pairs: _Pairs, before: float, noise: np.random.Generator
+) -> tuple[float, bool]:
+    """Return users of turned signs, and whether these decided all items, or were given up."""
+    spent, odds = 0.0, np.zeros(world.items)
+    odds[: pairs.odds.size] = pairs.odds
+    expected, decided = pairs.level * np.tanh(odds / 2), np.zeros(world.items, np.bool_)
+    noises, information = np.zeros((2, world.items))
+    for number in range(MOST_ROUNDS):
+        best = max(
+            (_slopes(world, cluster, np.clip(expected, -SURE, SURE), decided, level) for level in LEVELS_TRIED),
+            key=lambda one: one.share * float((one.slope**2).sum()),
+        )
+        users = GROWTH * (before + spent)
+        told = users * best.share * best.slope**2
+        noises += np.sqrt(told) * noise.normal(size=world.items)
+        information += told
+        spent += users
+        value = best.levels[cluster] + np.divide(noises, information, out=noises * 0, where=information > 0)
+        one, other = best.levels
+        own = (one - other) * information * (value - (one + other) / 2)
+        if number < PAIRS_COUNT:
+            expected = pairs.level * np.tanh((odds + 2 * pairs.level * information * value) / 2)
+        else:
+            belongs = scipy.special.expit(own + math.log(world.sizes[0] / world.sizes[1]))
+            expected = other + (one - other) * belongs
+            decided = _decided(own, world.failure)
+            if decided.all():
+                return spent, True
+        chi_square = float((value**2 * information).sum())
+        if spent >= TRIAL * pairs.users and chi_square < world.items + CLEAR * math.sqrt(2 * world.items):
+            return spent, False
+    return math.inf, True
+
+
+def _decided(odds: Floats, failure: float) -> Bools:
+    """Return which items are decided; see `coordinator.server.decoding.posterior.Posterior.decided`."""
+    doubt = scipy.special.expit(-np.abs(odds))
+    ordered = np.sort(doubt)
+    room = (failure - np.concatenate([[0.0], np.cumsum(ordered)[:-1]])) / (ordered.size - np.arange(ordered.size))
+    small = ordered <= room
+    return np.asarray(doubt <= (ordered[small].max() if small.any() else -1.0))
+
+
+class _Slopes(NamedTuple):
+    share: float
+    """How often open items are sensed."""
+    slope: Floats
+    """Of every item's agreements, as the server's model of two mirrored classes has it; 0 of decided items."""
+    levels: Floats
+    """What its estimates of each cluster's items are around."""
+
+
+def _right(guess: Floats, weights: Floats, ratings: Floats, others: int) -> float:
+    """Return E[guessed class] of a class with these mean ratings, the first class counted 1 and the second -1."""
+    mean = others * float((guess * ratings).mean())
+    spread = others * float((guess * weights).mean()) - mean**2 / others
+    return math.erf(mean / math.sqrt(2 * spread)) if spread > 0 else 0.0
+
+
+def _slopes(world: AnchorWorld, cluster: Ints, expected: Floats, decided: Bools, level: int) -> _Slopes:
+    """Return what turned signs tell, where open items are sensed so often."""
+    share, others, weights = level / SENSING_LEVELS, world.rated - 1, np.arctanh(expected)
+    guess = np.where(decided, 1.0, 1 - share) * weights
+    ratings, own = np.array(world.ratings), _right(guess, weights, expected, others)
+    turned = [
+        part * _right(guess, weights, one[cluster], others) for part, one in zip(world.shares, ratings, strict=True)
+    ]
+    means, centres, still = np.array(turned) @ ratings, own * expected, ~decided
+    size = float((1 + centres[still] ** 2 - 2 * centres[still] * means[cluster][still]).mean())
+    least, masses = hypergeometric_masses(world.items - 1, int(still.sum()) - 1, others)
+    sensed = share * (least + np.arange(masses.size))[:, None] * size
+    grid = np.linspace(0, 2, 33)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        reach = masses @ np.where(sensed > 0, scipy.special.erf(grid / np.sqrt(2 * sensed)), grid > 0)
+    near, far = np.interp(1 - np.abs(centres), grid, reach), np.interp(1 + np.abs(centres), grid, reach)
+    told = bit_channel(world.epsilon).contrast * world.rated / world.items
+    slope = np.where(decided, 0.0, told * own * (near + far) / 2)
+    return _Slopes(share, slope, means / own if own else means)
