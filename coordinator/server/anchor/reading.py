@@ -64,7 +64,7 @@ def read_turned(told: Told, shares: Floats, *, rated: int, control: int) -> Read
     control : int
         How often decided items are sensed.
     """
-    query, statistic = told
+    query, statistic = told.query, told.statistic
     passes = passing(query, rated=rated) * bit_channel(query.epsilon).contrast * rated / query.items
     if len(passes) == 2:  # a plain round knows one class only
         passes = np.tile(passes, (shares.size, 1))
