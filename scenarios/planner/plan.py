@@ -10,6 +10,7 @@ from typing import Any
 from coordinator.protocol.admitted import UNCHECKED
 from coordinator.protocol.budget import Epsilon, as_float, as_json, parse_epsilon
 from coordinator.protocol.errors import InputError
+from coordinator.server.server_half import ELIMINATE
 from scenarios.data.populations import class_shares, cluster_sizes
 from scenarios.given.config import Scenario
 from scenarios.planner.candidates import Candidate, candidates, own_candidates
@@ -20,6 +21,8 @@ from scenarios.theory.bounds import all_bounds, bounds_rows
 from scenarios.theory.predictors import predictor
 from scenarios.theory.sufficient_users import sufficient_users
 
+ADAPTIVE = 4.5
+"""What adaptive rounds save at least where they are offered; see docs/adaptive-rounds.md, Measured."""
 SIMULATED = "simulated"
 """How the note of a row begins whose needs were simulated: a design of one's own that says no precision."""
 TOO_MANY = f"more than 10^{len(str(MOST_USERS)) - 1} users"
@@ -137,7 +140,18 @@ def _recommended(found: list[tuple[Candidate, dict[str, Any]]], key: str) -> tup
     """
     safe = [(one, row) for one, row in found if one.protects_all and row.get("channel") != UNCHECKED]
     able = [(one, row) for one, row in safe if row["users"] and row["epsilon"] is not None]
-    return min(able, key=lambda pair: (as_float_or_inf(pair[1][key]), pair[1]["users"]), default=None)
+    best: tuple[Candidate, dict[str, Any]] | None = None
+    for one, row in sorted(able, key=lambda pair: (as_float_or_inf(pair[1][key]), pair[1]["users"])):
+        if not one.half.learns_all:
+            return (one, row) if best is None or _adaptive(one, row) < best[1]["users"] else best
+        best = best or (one, row)
+    return best
+
+
+def _adaptive(candidate: Candidate, row: Mapping[str, Any]) -> float:
+    """Return users that a one-round design needs if its rounds adapt, to compare it with a design that always does."""
+    users: int = row["users"]
+    return users / ADAPTIVE if ELIMINATE in candidate.half.policies else users
 
 
 def in_words(world: Scenario) -> str:
