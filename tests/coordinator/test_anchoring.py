@@ -13,11 +13,10 @@ from statistical import normal_radius
 from actors.device import Cohort
 from coordinator.protocol.messages import Query, Release
 from coordinator.server.aggregation import aggregate
-from coordinator.server.anchor.learning import learner_for
 from coordinator.server.anchor.sensing import AnchorSensing
 from coordinator.server.anchor.start import spectral_start
 from coordinator.server.anchor.told import Told, course_of
-from coordinator.server.anchor.two_class import contrasts, two_class_tables
+from coordinator.server.anchor.two_class import TwoClasses, contrasts, two_class_tables
 from coordinator.server.rounds.anchoring import Anchoring, astray
 from coordinator.server.rounds.learner import Learner
 from coordinator.server.rounds.query_rounds import Outcome, Round, conduct
@@ -31,7 +30,7 @@ ITEMS, RATED, USERS = 60, 20, 20_000
 CROSSED = ((0.9, 0.1), (0.1, 0.9))
 DESIGN = AnchorSensing(items=ITEMS, rated=RATED)
 SETTING = Setting(design=DESIGN, epsilon=Fraction(2), public_seed=worlds.PUBLIC, confidence=0.95)
-LEARNER = learner_for(DESIGN, SETTING.failure)
+LEARNER = TwoClasses(design=DESIGN, failure=SETTING.failure)
 
 
 @dataclass

@@ -105,10 +105,12 @@ def fitted(readings: list[Reading]) -> Fit:
 
 @pytest.mark.statistical
 def test_tables_are_found_within_their_errors_and_items_with_them() -> None:
-    """A fit's squared distances from the truth over its variances: 32 numbers, false alarm below 1e-6 if independent."""
+    """Distances from the truth over a fit's errors: 32 normal numbers, false alarm below 1e-6 (Bonferroni)."""
     fit = fitted(rounds_of(np.random.default_rng(1), moves=0.01))
     truth = TABLE + 0.01 * np.arange(8)[:, None, None] * np.array([[1, -1], [-1, 1]])
-    off = [(fit.tables[r, :, c] - truth[r, :, c]) / np.sqrt(np.diag(fit.errors[c, r])) for r in range(8) for c in (0, 1)]
+    off = [
+        (fit.tables[r, :, c] - truth[r, :, c]) / np.sqrt(np.diag(fit.errors[c, r])) for r in range(8) for c in (0, 1)
+    ]
     assert np.abs(off).max() < normal_radius(1, comparisons=32)
     assert np.sqrt(fit.errors[0, :, 0, 0]).max() < 0.1
     assert (fit.clusters.argmax(axis=1) == np.arange(200) % 2).all()
@@ -153,9 +155,7 @@ def test_a_walk_follows_what_is_measured_and_stays_where_nothing_is() -> None:
 
 
 def tables_of(known: np.ndarray, decided: np.ndarray) -> Tables:
-    return turned_tables(
-        known, TABLE, np.array([0.5, 0.5]), decided, control=CONTROL, coins=np.random.default_rng(4)
-    )
+    return turned_tables(known, TABLE, np.array([0.5, 0.5]), decided, control=CONTROL, coins=np.random.default_rng(4))
 
 
 def test_ratings_are_centred_and_controls_count_little() -> None:

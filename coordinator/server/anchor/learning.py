@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from coordinator.protocol.errors import InputError
 from coordinator.server.anchor.belief import Belief
 from coordinator.server.anchor.sensing import AnchorSensing
 from coordinator.server.anchor.tabled import Tabled, TableLearner
@@ -21,6 +22,12 @@ class AnchorLearner(Protocol):
 
 def learner_for(design: AnchorSensing, failure: float) -> TwoClasses | TableLearner:
     """Return the learner of a design; ``failure`` is the allowed probability that any label is wrong."""
-    if design.learner == "mirrored":
+    crossed = design.clusters == design.classes == 2
+    if design.learner == "mirrored" and not crossed:
+        raise InputError(
+            f"learner mirrored knows two classes and two clusters, not {design.classes} and {design.clusters}; "
+            "choose tables"
+        )
+    if crossed and design.learner in ("auto", "mirrored"):
         return TwoClasses(design=design, failure=failure)
     return TableLearner(design=design, failure=failure)

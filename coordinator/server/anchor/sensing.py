@@ -53,8 +53,9 @@ class AnchorSensing:
         Items of the pool whose pairs are asked about; 0 for as many as suit N, w and L.
     classes : int
         User classes K to tell apart.
-    learner : {"mixed", "pairs", "mirrored"}
-        Whether first-order signs of the pool come first, or pairs; or whether two classes are taken to be opposite.
+    learner : {"auto", "mirrored", "tables", "mixed"}
+        Whether two classes are taken to be opposite, or tables are measured of any; mixed ones begin with first-order
+        signs of the pool. ``auto`` is mirrored for two classes and two clusters.
 
     Raises
     ------
@@ -67,7 +68,7 @@ class AnchorSensing:
     clusters: int = 2
     pool_items: int = 0
     classes: int = 2
-    learner: str = "mixed"
+    learner: str = "auto"
 
     name: ClassVar[str] = "anchor"
     pairs: ClassVar[str] = "pair-signs"

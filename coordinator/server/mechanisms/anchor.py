@@ -27,12 +27,12 @@ class AnchorSettings(Settings):
         int, Field(ge=0, le=MOST_CLASSES, description="Anchor sensing: user classes K, 0 for as many as clusters [0].")
     ] = 0
     learner: Annotated[
-        Literal["mixed", "pairs", "mirrored"],
+        Literal["auto", "mirrored", "tables", "mixed"],
         Field(
-            description="Anchor sensing: mixed (first order where it tells, else pairs first), pairs (pairs first), or "
-            "mirrored (two opposite classes only) [mixed]."
+            description="Anchor sensing: mirrored (two opposite classes), tables (any), mixed (tables, after first "
+            "order where it tells), or auto: mirrored for two of each, else tables [auto]."
         ),
-    ] = "mixed"
+    ] = "auto"
 
 
 class AnchorHalf(ServerHalf):

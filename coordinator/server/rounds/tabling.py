@@ -30,6 +30,8 @@ ASKED, ASKED_MORE = 0.005, 0.25
 """Share of the users who are asked for the guess itself, for each class, and by how much of it they run ahead."""
 PLAIN_FIRST, PLAIN_MOST, PLAIN_MORE = 2 / 0.64, 8, 0.5
 """First-order users: at the first look, in units of ``1 / g1^2``, the most, and by what share later looks have more."""
+LOOKS = 6
+"""First looks at pairs that a start usually takes. First order may need fewer users, but rounds are no smaller then."""
 LARGEST_ROUND = 1 << 40
 MIXED = "mixed"
 """The learner that begins with first-order signs."""
@@ -69,7 +71,7 @@ class Tabling:
             missing = AGAIN * course.given_up - course.paired_users
             if course.pairs and (missing >= 1 or not belief.first.stands):
                 return setting.ask(state, users=_users(missing if missing >= 1 else NEXT_LOOK * course.paired_users))
-        elif astray(course, belief):
+        elif astray(course, belief, self._usual()):
             users = (AGAIN - 1) * course.paired_users if course.pairs else self._first_look()
             return setting.ask(state, users=_users(users))
         if belief.posterior.decided(setting.failure).all():
@@ -87,7 +89,7 @@ class Tabling:
         query = self.learner.ask(
             belief, kind=kind, round_number=len(state.asked), public_seed=setting.public_seed, epsilon=setting.epsilon
         )
-        users = GROWTH * many
+        users = GROWTH * max(many, self._usual())
         if kind is not None:
             users = (wanted * (1 + ASKED_MORE) - asks) / (kinds - kind)
         else:
@@ -99,6 +101,10 @@ class Tabling:
     def _by_signs(self, course: Course) -> bool:
         """Return whether first-order signs alone are a start."""
         return bool(course.plain) and signal_of(course.plain, rated=self.learner.design.rated)[2] >= TELLS
+
+    def _usual(self) -> float:
+        """Return the users that a start usually takes."""
+        return LOOKS * self._first_look()
 
     def _first_look(self) -> float:
         design, setting = self.learner.design, self.setting
@@ -125,12 +131,13 @@ class Tabling:
         return PLAIN_MORE * users
 
 
-def astray(course: Course, belief: Tabled) -> bool:
+def astray(course: Course, belief: Tabled, usual: float) -> bool:
     """Return whether turned signs should have told something by now, and did not: the first anchors were noise.
 
-    That is looked at in the rounds that pass one of `TRIALS`.
+    That is looked at in the rounds that pass one of `TRIALS`. Where first order was the start, it took as many users as
+    is ``usual``.
     """
-    start = course.paired_users or sum(told.statistic.answered for told in course.plain)
+    start = course.paired_users or usual
     now, before = course.turned_users, course.turned_users - course.turned[-1].statistic.answered
     return any(before < share * start <= now and belief.told < least for share, least in TRIALS)
 
