@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from coordinator.protocol.errors import InputError
 from coordinator.server.server_half import ANCHOR, GROUPS
 from scenarios.data.block_world import block_parameters, settle
 from scenarios.data.liked import liked_share
@@ -224,7 +225,11 @@ def predicted_users(scenario: Scenario, target: Target | None = None) -> float |
         return None
     settled = settle(scenario.complete())
     if settled.policy == ANCHOR:
-        return users_of(settled, 1 - settled.confidence)
+        try:
+            asked = users_of(settled, 1 - settled.confidence)
+        except InputError:
+            return None
+        return asked if math.isfinite(asked) else None
     if settled.half.learns_all:
         return query_users(block_parameters(settled), answers=settled.value("answers_per_item"))
     if inseparable(settled) or (found := predictor(settled)) is None:

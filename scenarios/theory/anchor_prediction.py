@@ -24,7 +24,8 @@ from scenarios.given.config import Scenario
 
 PLAYED, MANY = 6, 60
 """Runs that are played, whose mean is the prediction; a third of them in pools above the second number."""
-MOST_ROUNDS = 400
+MOST_ROUNDS, MOST = 400, 1e15
+"""A run that is played goes on for so many rounds, and begins only if so many users are enough for its pairs."""
 
 
 class AnchorWorld(NamedTuple):
@@ -82,7 +83,10 @@ def _play(world: AnchorWorld, noise: np.random.Generator) -> float:
     cluster = noise.permutation(np.repeat(np.arange(2), world.sizes))
     contrast = pair_contrast(pool, items=world.items, rated=world.rated, epsilon=world.epsilon)
     pairs = _Pairs(world, cluster[:pool], contrast, noise)
-    pairs.ask(FIRST_LOOK / (pool * contrast**2))
+    if not pairs.threshold < MOST:
+        return math.inf
+    near = pairs.threshold * (1.6 if pool > MANY else 0.125)  # looks before that are of noise alone
+    pairs.ask(max(FIRST_LOOK / (pool * contrast**2), near))
     wasted = 0.0
     while True:
         while not pairs.stands:
@@ -104,6 +108,8 @@ class _Pairs:
         np.fill_diagonal(self._wanted, 0.0)
         self._side = likes[np.argmax(world.shares)]
         self._sums = np.zeros_like(self._wanted)
+        strength = contrast * float(scipy.linalg.eigvalsh(self._wanted)[-1])
+        self.threshold = len(self._wanted) / strength**2 if strength > 0 else math.inf
 
     def ask(self, users: float) -> None:
         """Add so many users."""

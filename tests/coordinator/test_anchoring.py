@@ -11,6 +11,7 @@ import worlds
 from statistical import normal_radius
 
 from actors.device import Cohort
+from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query, Release
 from coordinator.server.aggregation import aggregate
 from coordinator.server.anchor.sensing import AnchorSensing
@@ -29,7 +30,7 @@ from coordinator.server.statistics.statistic import Statistic
 ITEMS, RATED, USERS = 60, 20, 20_000
 CROSSED = ((0.9, 0.1), (0.1, 0.9))
 DESIGN = AnchorSensing(items=ITEMS, rated=RATED)
-SETTING = Setting(design=DESIGN, epsilon=Fraction(2), public_seed=worlds.PUBLIC, confidence=0.95)
+SETTING = Setting(design=DESIGN, epsilon=Fraction(2), public_seed=worlds.PUBLIC, confidence=0.9999)
 LEARNER = TwoClasses(design=DESIGN, failure=SETTING.failure)
 
 
@@ -60,6 +61,7 @@ def run(users: int = USERS, earlier: tuple[Round, ...] = ()) -> tuple[Outcome, l
 
 
 def test_a_run_decides_every_item_and_goes_on_as_if_never_interrupted() -> None:
+    """A label may be wrong with probability 1e-4, the confidence."""
     outcome, rounds = run()
     wrong = np.abs(outcome.model.cluster - np.arange(ITEMS) % 2)
     assert set(wrong.tolist()) in ({0}, {1})
@@ -110,6 +112,12 @@ def test_turned_signs_agree_as_their_moments_say() -> None:
 
 def test_slopes_a_seventh_too_large_are_noticed() -> None:
     assert strays(8 / 7) > normal_radius(1 + 1 / 3)
+
+
+@pytest.mark.parametrize("name", ["clusters", "classes"])
+def test_one_cluster_or_class_is_refused(name: str) -> None:
+    with pytest.raises(InputError, match=f"{name} is 1.*anchor sensing tells 2 apart"):
+        replace(DESIGN, **{name: 1})  # type: ignore[arg-type]
 
 
 def told(kind: str, users: int, means: float = 0.0) -> Told:

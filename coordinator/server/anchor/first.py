@@ -19,7 +19,7 @@ from coordinator.server.moments.anchor import pair_contrast
 
 LEAST_RATE = 0.04
 """Like rates of a start lie so far from 0 and 1 at least."""
-STANDS_OUT, TELLS = 3.0, 1.2
+STANDS_OUT, TELLS = 1.0, 2.5
 """First order goes on while its signal passes noise by so many sd, and suffices at so many times noise's variance."""
 CROWD = 20_000
 """Synthetic devices that tell the tables of the first guess."""

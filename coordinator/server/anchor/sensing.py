@@ -15,8 +15,8 @@ from coordinator.protocol.mechanisms.anchor import COUNTS, GUESS, LEAN, LEVELS, 
 from coordinator.protocol.messages import Query
 from coordinator.server.server_half import check_shape
 
-LEAST_POOL, POOL_OF_CLUSTER, POOL = 20, 12, 2.0
-"""A pool has so many items at least, so many for each cluster where there are more than two, or so many times N / w."""
+LEAST_POOL, POOL = 20, 2.0
+"""A pool has so many items at least, or so many times N / w."""
 SENSING_LEVELS = 16
 
 
@@ -75,6 +75,10 @@ class AnchorSensing:
 
     def __post_init__(self) -> None:
         check_shape(self.items, self.rated)
+        if self.clusters < 2 or self.classes < 2:
+            raise InputError(
+                f"clusters is {self.clusters} and classes is {self.classes}; anchor sensing tells 2 apart, or more"
+            )
         if self.items < 2:
             raise InputError(f"items is {self.items}; anchor sensing needs at least 2")
         if self.pool_items and not 2 <= self.pool_items <= min(self.items, MOST_POOL):
@@ -82,8 +86,7 @@ class AnchorSensing:
 
     def pool(self, public_seed: bytes) -> Indices:
         """Return the items whose pairs are asked about, ascending, by public coins."""
-        wide = POOL_OF_CLUSTER * self.clusters if self.clusters > 2 else 0
-        suits = max(LEAST_POOL, round(POOL * self.items / self.rated), wide)
+        suits = max(LEAST_POOL, round(POOL * self.items / self.rated))
         many = self.pool_items or min(suits, self.items, MOST_POOL)
         order = np.random.default_rng(int.from_bytes(derive(public_seed, "anchor pool"))).permutation(self.items)
         return np.sort(order[:many]).astype(np.int32)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -58,17 +57,3 @@ def pair_contrast(pool: int, *, items: int, rated: int, epsilon: Epsilon) -> flo
     others = np.arange(least, least + shares.size, dtype=np.float64)
     both = rated * (rated - 1) / (items * (items - 1))
     return bit_channel(epsilon).contrast * both * float(shares @ tie((others + 2) * (others + 1) / 2 - 1))
-
-
-def pair_threshold(pool: int, strength: float, *, items: int, rated: int, epsilon: Epsilon) -> float:
-    """Return the users above whom the pairs' first eigenvector turns towards the truth: ``M / (g2 Lambda)^2``.
-
-    Parameters
-    ----------
-    pool, items, rated, epsilon
-        As for `pair_contrast`.
-    strength : float
-        Largest eigenvalue Lambda of ``E[X_i X_j]`` over the pool; ``M beta^2`` for two clusters of ratings +- beta.
-    """
-    signal = pair_contrast(pool, items=items, rated=rated, epsilon=epsilon) * strength
-    return pool / signal**2 if signal else math.inf
