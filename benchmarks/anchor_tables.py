@@ -34,19 +34,19 @@ from coordinator.server.statistics.anchor import AnchorStatistic
 _NONE = np.zeros(0, np.int64)
 
 
-@numba.njit(cache=True)  # type: ignore[untyped-decorator]
+@numba.njit(cache=True)
 def _start(seed: int) -> None:
     np.random.seed(seed)  # noqa: NPY002, TID251 (numba's own)
 
 
-@numba.njit(cache=True)  # type: ignore[untyped-decorator]
+@numba.njit(cache=True)
 def _released(total: int, contrast: float) -> int:
     """Return a device's bit, 1 or -1."""
     bit = 1 if total > 0 or (total == 0 and np.random.random() < 0.5) else -1  # noqa: NPY002
     return bit if np.random.random() < (1 + contrast) / 2 else -bit  # noqa: NPY002
 
 
-@numba.njit(cache=True)  # type: ignore[untyped-decorator]
+@numba.njit(cache=True)
 def _pairs(users: int, rates: Floats2, shares: Floats, rated: int, pool: Indices, contrast: float) -> tuple[Ints, Ints]:
     """Return sums of pairs' signs times bits over devices that rated both items, and how many did, shape (M, M)."""
     many, items = pool.size, rates.shape[1]
@@ -76,7 +76,7 @@ def _pairs(users: int, rates: Floats2, shares: Floats, rated: int, pool: Indices
     return sums, both
 
 
-@numba.njit(cache=True)  # type: ignore[untyped-decorator]
+@numba.njit(cache=True)
 def _turned(
     users: int,
     rates: Floats2,
