@@ -110,10 +110,15 @@ def _groups(scenario: Scenario, setting: Setting) -> Policy:  # noqa: ARG001 (as
 def _anchor(scenario: Scenario, setting: Setting) -> Policy:  # noqa: ARG001 (as all builders)
     from coordinator.server.anchor.learning import learner_for  # noqa: PLC0415 (numerical)
     from coordinator.server.anchor.sensing import AnchorSensing  # noqa: PLC0415 (as the policy)
+    from coordinator.server.anchor.tabled import TableLearner  # noqa: PLC0415 (numerical)
     from coordinator.server.rounds.anchoring import Anchoring  # noqa: PLC0415 (numerical)
+    from coordinator.server.rounds.tabling import Tabling  # noqa: PLC0415 (numerical)
 
     assert isinstance(setting.design, AnchorSensing)  # it is offered to no other
-    return Anchoring(setting=setting, learner=learner_for(setting.design, setting.failure))
+    learner = learner_for(setting.design, setting.failure)
+    if isinstance(learner, TableLearner):
+        return Tabling(setting=setting, learner=learner)
+    return Anchoring(setting=setting, learner=learner)
 
 
 POLICIES: dict[str, Callable[[Scenario, Setting], Policy]] = {

@@ -14,11 +14,10 @@ from actors.device import Cohort
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query, Release
 from coordinator.server.aggregation import aggregate
-from coordinator.server.anchor.learning import learner_for
 from coordinator.server.anchor.sensing import AnchorSensing
 from coordinator.server.anchor.start import spectral_start
 from coordinator.server.anchor.told import Told, course_of
-from coordinator.server.anchor.two_class import contrasts, two_class_tables
+from coordinator.server.anchor.two_class import TwoClasses, contrasts, two_class_tables
 from coordinator.server.rounds.anchoring import Anchoring, astray
 from coordinator.server.rounds.learner import Learner
 from coordinator.server.rounds.query_rounds import Outcome, Round, conduct
@@ -32,7 +31,7 @@ ITEMS, RATED, USERS = 60, 20, 20_000
 CROSSED = ((0.9, 0.1), (0.1, 0.9))
 DESIGN = AnchorSensing(items=ITEMS, rated=RATED)
 SETTING = Setting(design=DESIGN, epsilon=Fraction(2), public_seed=worlds.PUBLIC, confidence=0.9999)
-LEARNER = learner_for(DESIGN, SETTING.failure)
+LEARNER = TwoClasses(design=DESIGN, failure=SETTING.failure)
 
 
 @dataclass
@@ -116,11 +115,10 @@ def test_slopes_a_seventh_too_large_are_noticed() -> None:
     assert strays(8 / 7) > normal_radius(1 + 1 / 3)
 
 
-def test_other_numbers_of_clusters_are_refused() -> None:
-    """With three it decided all items of N = 400, and a third of them wrongly."""
-    for clusters in (1, 3):
-        with pytest.raises(InputError, match=f"clusters is {clusters}; anchor sensing tells 2 apart"):
-            replace(DESIGN, clusters=clusters)
+@pytest.mark.parametrize("name", ["clusters", "classes"])
+def test_one_cluster_or_class_is_refused(name: str) -> None:
+    with pytest.raises(InputError, match=f"{name} is 1.*anchor sensing tells 2 apart"):
+        replace(DESIGN, **{name: 1})  # type: ignore[arg-type]
 
 
 def told(kind: str, users: int, means: float = 0.0) -> Told:

@@ -240,7 +240,7 @@ def test_what_is_expected_is_the_mean_of_the_levels() -> None:
     assert np.abs(found.expected - own).max() > 0.1
 
 
-def test_doubts_lie_on_a_grid_above_what_they_are() -> None:
+def test_doubts_lieon_a_grid_above_what_they_are() -> None:
     """So that last bits hardly ever decide, and the union bound still holds."""
     sample = draw(PLANTED["halves"], items=200, apart=5, seed=2)
     estimates = told(sample)

@@ -51,6 +51,11 @@ class AnchorSensing:
         N, w and L.
     pool_items : int
         Items of the pool whose pairs are asked about; 0 for as many as suit N, w and L.
+    classes : int
+        User classes K to tell apart.
+    learner : {"auto", "mirrored", "tables", "mixed"}
+        Whether two classes are taken to be opposite, or tables are measured of any; mixed ones begin with first-order
+        signs of the pool. ``auto`` is mirrored for two classes and two clusters.
 
     Raises
     ------
@@ -62,14 +67,18 @@ class AnchorSensing:
     rated: int
     clusters: int = 2
     pool_items: int = 0
+    classes: int = 2
+    learner: str = "auto"
 
     name: ClassVar[str] = "anchor"
     pairs: ClassVar[str] = "pair-signs"
 
     def __post_init__(self) -> None:
         check_shape(self.items, self.rated)
-        if self.clusters != 2:
-            raise InputError(f"clusters is {self.clusters}; anchor sensing tells 2 apart, choose another design")
+        if self.clusters < 2 or self.classes < 2:
+            raise InputError(
+                f"clusters is {self.clusters} and classes is {self.classes}; anchor sensing tells 2 apart, or more"
+            )
         if self.items < 2:
             raise InputError(f"items is {self.items}; anchor sensing needs at least 2")
         if self.pool_items and not 2 <= self.pool_items <= min(self.items, MOST_POOL):

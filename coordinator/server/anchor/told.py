@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from coordinator.protocol.arrays import Floats2
-from coordinator.protocol.mechanisms.anchor import SENSED
+from coordinator.protocol.mechanisms.anchor import PRIOR, SENSED
 from coordinator.protocol.messages import Query
 from coordinator.server.statistics.anchor import AnchorStatistic
 
@@ -25,6 +25,11 @@ class Told:
         """Whether it asked for turned signs, and not for signs of pairs."""
         return SENSED in self.query.arrays
 
+    @property
+    def plain(self) -> bool:
+        """Whether it asked for first-order signs, which no guess turns: there is one class."""
+        return self.turned and self.query.arrays[PRIOR].size == 1
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Course:
@@ -38,11 +43,14 @@ class Course:
         Users who had told pairs when turned signs were last given up; 0 if they never were.
     turned : tuple of Told
         Rounds of turned signs since then.
+    plain : tuple of Told
+        Rounds of first-order signs.
     """
 
     pairs: tuple[Told, ...]
     given_up: int
     turned: tuple[Told, ...]
+    plain: tuple[Told, ...] = ()
 
     @property
     def paired_users(self) -> int:
@@ -66,6 +74,8 @@ class Course:
 
 def course_of(rounds: Sequence[Told]) -> Course:
     """Return the rounds by what they are good for: where pairs are asked again, turned signs before them are void."""
+    plain = tuple(told for told in rounds if told.plain)
+    rounds = [told for told in rounds if not told.plain]
     places = [place for place, told in enumerate(rounds) if not told.turned]
     last = places[-1] if places else -1
     voided = [place for place, told in enumerate(rounds[: last + 1]) if told.turned]
@@ -74,4 +84,5 @@ def course_of(rounds: Sequence[Told]) -> Course:
         pairs=tuple(rounds[place] for place in places),
         given_up=sum(told.statistic.answered for told in before if not told.turned),
         turned=tuple(rounds[last + 1 :]),
+        plain=plain,
     )

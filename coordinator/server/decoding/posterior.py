@@ -76,7 +76,7 @@ class Posterior:
             return self
         doubt = np.clip(self.doubt, SMALLEST, 0.5)
         odds = np.log1p(-doubt) - np.log(doubt) - farthest_gaps(self.mixture)[self.cluster] * moved
-        return replace(self, doubt=np.maximum(_on_a_grid(scipy.special.expit(-odds)), self.doubt))
+        return replace(self, doubt=np.maximum(on_a_grid(scipy.special.expit(-odds)), self.doubt))
 
     def model(self, estimates: Estimates, clusters: int) -> Model:
         """Return the item model to hand to devices: every item's most probable cluster, its estimate as its score."""
@@ -116,7 +116,7 @@ def _fitted(items: int) -> Indices:
     return np.random.default_rng(0).choice(items, FITTED, replace=False).astype(np.int32)
 
 
-def _on_a_grid(doubt: Floats) -> Floats:
+def on_a_grid(doubt: Floats) -> Floats:
     """Round doubts up to a grid of their logarithms, so that last bits hardly ever decide an item."""
     steps = np.ceil(np.log2(np.maximum(doubt, SMALLEST)) * DOUBT_STEPS - 1e-6)
     return np.minimum(np.exp2(steps / DOUBT_STEPS), 1.0)
@@ -169,7 +169,7 @@ def believe(estimates: Estimates, *, clusters: int, failure: float) -> Posterior
     cluster = belongs.argmax(axis=1).astype(np.int32)
     others = belongs.copy()
     others[np.arange(cluster.size), cluster] = 0
-    doubt = _on_a_grid(others.sum(axis=1))
+    doubt = on_a_grid(others.sum(axis=1))
     if not apart:
         doubt = np.maximum(doubt, 1 - 1 / clusters)
     return Posterior(cluster=cluster, doubt=doubt, expected=expected, mixture=mixture, apart=apart)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field
 
+from coordinator.protocol.mechanisms.anchor import MOST_CLASSES
 from coordinator.protocol.messages import Query, Release
 from coordinator.server.design import World
 from coordinator.server.server_half import ANCHOR, POSTERIOR, ServerHalf, Settings
@@ -22,6 +23,16 @@ class AnchorSettings(Settings):
     pool_items: Annotated[
         int, Field(ge=0, description="Anchor sensing: items whose pairs are asked about first, 0 for 2 N / w [0].")
     ] = 0
+    classes: Annotated[
+        int, Field(ge=0, le=MOST_CLASSES, description="Anchor sensing: user classes K, 0 for as many as clusters [0].")
+    ] = 0
+    learner: Annotated[
+        Literal["auto", "mirrored", "tables", "mixed"],
+        Field(
+            description="Anchor sensing: mirrored (two opposite classes), tables (any), mixed (tables, after first "
+            "order where it tells), or auto: mirrored for two of each, else tables [auto]."
+        ),
+    ] = "auto"
 
 
 class AnchorHalf(ServerHalf):
@@ -51,7 +62,12 @@ class AnchorHalf(ServerHalf):
         from coordinator.server.anchor.sensing import AnchorSensing
 
         return AnchorSensing(
-            items=world.items, rated=world.rated, clusters=world.clusters, pool_items=settings.pool_items
+            items=world.items,
+            rated=world.rated,
+            clusters=world.clusters,
+            pool_items=settings.pool_items,
+            classes=settings.classes or max(2, world.clusters),
+            learner=settings.learner,
         )
 
     def aggregate(self, query: Query, release: Release) -> AnchorStatistic:

@@ -8,10 +8,10 @@ from typing import ClassVar
 
 from coordinator.protocol.grid import round_up
 from coordinator.server.anchor.belief import Belief
-from coordinator.server.anchor.learning import AnchorLearner
 from coordinator.server.anchor.sensing import AnchorSensing
 from coordinator.server.anchor.start import FIRST_LOOK, NEXT_LOOK
 from coordinator.server.anchor.told import Course, course_of
+from coordinator.server.anchor.two_class import TwoClasses
 from coordinator.server.moments.anchor import pair_contrast
 from coordinator.server.rounds.setting import Setting
 from coordinator.server.rounds.state import Ask, ServerState
@@ -36,13 +36,13 @@ class Anchoring:
     ----------
     setting : Setting
         Its design must be anchor sensing.
-    learner : AnchorLearner
+    learner : TwoClasses
         What rounds tell, and what is asked next.
     """
 
     asks_undecided: ClassVar[bool] = False
     setting: Setting
-    learner: AnchorLearner
+    learner: TwoClasses
 
     def next_query(self, state: ServerState) -> Ask | None:
         """Return the next round, or None once every item is decided or every answer was given."""

@@ -1,0 +1,147 @@
+"""Anchor sensing's policy for K classes and L clusters: first anchors, then tables, until every item is decided."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from coordinator.protocol.grid import round_up
+from coordinator.server.anchor.first import STANDS_OUT, TELLS, signal_of
+from coordinator.server.anchor.start import FIRST_LOOK, NEXT_LOOK
+from coordinator.server.anchor.tabled import Tabled, TableLearner, asked
+from coordinator.server.anchor.told import Course, course_of
+from coordinator.server.moments.anchor import pair_contrast
+from coordinator.server.moments.signs import sign_contrast
+from coordinator.server.rounds.setting import Setting
+from coordinator.server.rounds.state import Ask, ServerState
+
+GROWTH, LEAST_GROWTH = 0.06, 0.2
+"""A round asks at most this share of the users asked so far, and at least that share of this."""
+SOON = 0.7
+"""As soon as some items are decided, a round should decide this share of the others."""
+TRIALS = ((0.5, 2.0), (0.75, 6.0), (1.5, 30.0))
+"""After so many users of turned signs, as multiples of those of the start, clusters must have such log-odds [nats]."""
+AGAIN = 1.5
+"""If they do not, pairs are asked until so many times the users have told them."""
+ASKED, ASKED_MORE = 0.005, 0.25
+"""Share of the users who are asked for the guess itself, for each class, and by how much of it they run ahead."""
+PLAIN_FIRST, PLAIN_MOST, PLAIN_MORE = 2 / 0.64, 8, 0.5
+"""First-order users: at the first look, in units of ``1 / g1^2``, the most, and by what share later looks have more."""
+LOOKS = 6
+"""First looks at pairs that a start usually takes. First order may need fewer users, but rounds are no smaller then."""
+LARGEST_ROUND = 1 << 40
+MIXED = "mixed"
+"""The learner that begins with first-order signs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tabling:
+    """First anchors from first-order signs or pairs of a pool; then turned signs of all items, by measured tables.
+
+    Every device answers one question under its whole epsilon. The policy needs no like rates. It stops when all items
+    are decided at the setting's confidence, or when no device has an answer left.
+
+    Attributes
+    ----------
+    setting : Setting
+        Its design must be anchor sensing.
+    learner : TableLearner
+        What rounds tell, and what is asked next.
+    """
+
+    asks_undecided: ClassVar[bool] = False
+    setting: Setting
+    learner: TableLearner
+
+    def next_query(self, state: ServerState) -> Ask | None:
+        """Return the next round, or None once every item is decided or every answer was given."""
+        setting, course = self.setting, course_of(state.readings.anchors)
+        if not course.pairs and (users := self._plain_users(course)):
+            query = self.learner.ask_plain(
+                round_number=len(state.asked), public_seed=setting.public_seed, epsilon=setting.epsilon
+            )
+            return setting.send(state, query, users=_users(users))
+        if not course.pairs and not self._by_signs(course):
+            return setting.ask(state, users=_users(self._first_look()))
+        belief = self.learner.believe(course)
+        if not course.turned:
+            missing = AGAIN * course.given_up - course.paired_users
+            if course.pairs and (missing >= 1 or not belief.first.stands):
+                return setting.ask(state, users=_users(missing if missing >= 1 else NEXT_LOOK * course.paired_users))
+        elif astray(course, belief, self._usual()):
+            users = (AGAIN - 1) * course.paired_users if course.pairs else self._first_look()
+            return setting.ask(state, users=_users(users))
+        if belief.posterior.decided(setting.failure).all():
+            return None
+        return self._turned(state, course, belief)
+
+    def _turned(self, state: ServerState, course: Course, belief: Tabled) -> Ask | None:
+        setting, many = self.setting, state.answers_asked
+        guesses = [told for told in course.turned if asked(told)]
+        classes = self.learner.design.classes
+        kinds = 1 if classes == 2 else classes
+        asks = sum(told.statistic.answered for told in guesses)
+        wanted = ASKED * 2 * kinds * many
+        kind = len(guesses) % kinds if asks < wanted else None
+        query = self.learner.ask(
+            belief, kind=kind, round_number=len(state.asked), public_seed=setting.public_seed, epsilon=setting.epsilon
+        )
+        users = GROWTH * max(many, self._usual())
+        if kind is not None:
+            users = (wanted * (1 + ASKED_MORE) - asks) / (kinds - kind)
+        else:
+            open_ones = ~belief.posterior.decided(setting.failure)
+            if belief.fit is not None and open_ones.mean() < 1 - 1 / 10:
+                users = float(np.clip(np.quantile(belief.need[open_ones], SOON), LEAST_GROWTH * users, users))
+        return setting.send(state, query, users=_users(users))
+
+    def _by_signs(self, course: Course) -> bool:
+        """Return whether first-order signs alone are a start."""
+        return bool(course.plain) and signal_of(course.plain, rated=self.learner.design.rated)[2] >= TELLS
+
+    def _usual(self) -> float:
+        """Return the users that a start usually takes."""
+        return LOOKS * self._first_look()
+
+    def _first_look(self) -> float:
+        design, setting = self.learner.design, self.setting
+        many = design.pool(setting.public_seed).size
+        contrast = pair_contrast(many, items=design.items, rated=design.rated, epsilon=setting.epsilon)
+        return FIRST_LOOK / (many * contrast**2) if contrast else math.inf
+
+    def _plain_users(self, course: Course) -> float:
+        """Return how many more users should tell first-order signs, 0 for none."""
+        design, setting = self.learner.design, self.setting
+        if design.learner != MIXED or (design.clusters, design.classes) != (2, 2) or course.turned:
+            return 0.0
+        many = design.pool(setting.public_seed).size
+        contrast = sign_contrast(
+            many, items=design.items, rated=design.rated, vectors=1, kept=1, epsilon=setting.epsilon
+        )
+        first = PLAIN_FIRST / contrast**2 if contrast else math.inf
+        users = sum(told.statistic.answered for told in course.plain)
+        if not users:
+            return first
+        signal = signal_of(course.plain, rated=design.rated)[2]
+        if signal >= TELLS or signal < STANDS_OUT * math.sqrt(2 / (many - 1)) or users >= PLAIN_MOST * first:
+            return 0.0
+        return PLAIN_MORE * users
+
+
+def astray(course: Course, belief: Tabled, usual: float) -> bool:
+    """Return whether turned signs should have told something by now, and did not: the first anchors were noise.
+
+    That is looked at in the rounds that pass one of `TRIALS`. Where first order was the start, it took as many users as
+    is ``usual``.
+    """
+    start = course.paired_users or usual
+    now, before = course.turned_users, course.turned_users - course.turned[-1].statistic.answered
+    return any(before < share * start <= now and belief.told < least for share, least in TRIALS)
+
+
+def _users(wanted: float) -> int:
+    """Round a number of users to the public grid, so that a float's last bits hardly ever change a round."""
+    return round_up(min(max(wanted, 1.0), LARGEST_ROUND))

@@ -1,0 +1,134 @@
+"""Rounds of anchor sensing for K classes and L clusters: what a run learns, how it begins, and when it begins again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import permutations
+
+import numpy as np
+import pytest
+import worlds
+
+from actors.device import Cohort
+from coordinator.protocol.errors import InputError
+from coordinator.protocol.messages import Release
+from coordinator.server.aggregation import aggregate
+from coordinator.server.anchor.learning import learner_for
+from coordinator.server.anchor.sensing import AnchorSensing
+from coordinator.server.anchor.tabled import TableLearner
+from coordinator.server.anchor.told import Told, course_of
+from coordinator.server.rounds.learner import Learner
+from coordinator.server.rounds.query_rounds import Outcome, Round, conduct
+from coordinator.server.rounds.setting import Setting
+from coordinator.server.rounds.state import Ask
+from coordinator.server.rounds.tabling import TRIALS, Tabling, astray
+from coordinator.server.server_half import POSTERIOR
+from coordinator.server.statistics.anchor import AnchorStatistic
+from coordinator.server.statistics.statistic import Statistic
+
+ITEMS, RATED, EPSILON = 48, 24, Fraction(3)
+WEAK = ((0.9, 0.25), (0.2, 0.7))
+OWN = ((0.9, 0.1, 0.1), (0.1, 0.9, 0.1), (0.1, 0.1, 0.9))
+
+
+@dataclass
+class Devices:
+    """Devices of a block model."""
+
+    cohort: Cohort
+
+    def ask(self, ask: Ask) -> tuple[Statistic, list[Release]]:
+        release = self.cohort.answer(ask.query, ask.first, ask.stop)
+        return aggregate(ask.query, release), [release]
+
+
+def run(
+    like: tuple[tuple[float, ...], ...], shares: tuple[float, ...], *, how: str, users: int, earlier: list[Round]
+) -> tuple[Outcome, list[Round]]:
+    many = len(like)
+    design = AnchorSensing(items=ITEMS, rated=RATED, clusters=many, classes=many, learner=how)
+    setting = Setting(design=design, epsilon=EPSILON, public_seed=worlds.PUBLIC, clusters=many)
+    anchors = learner_for(design, setting.failure)
+    assert isinstance(anchors, TableLearner)
+    cohort = Cohort(
+        worlds.block_ratings(worlds.world(items=ITEMS, rated=RATED, like=like, shares=shares), users),
+        worlds.SECRET,
+        0,
+        users,
+        EPSILON,
+    )
+    kept: list[Round] = []
+    learner = Learner(clusters=many, decoder=POSTERIOR, anchors=anchors)
+    policy = Tabling(setting=setting, learner=anchors)
+    devices = Devices(cohort)
+    found = conduct(policy, learner, devices, devices=users, budget=EPSILON, earlier=tuple(earlier), keep=kept.append)
+    return found, kept
+
+
+def wrong(outcome: Outcome, clusters: int) -> int:
+    """Items in a wrong cluster, however clusters are called."""
+    truth = np.arange(ITEMS) % clusters
+    names = (np.array(names) for names in permutations(range(clusters)))
+    return min(int((one[outcome.model.cluster] != truth).sum()) for one in names)
+
+
+@pytest.mark.parametrize(
+    ("like", "shares", "how"),
+    [(WEAK, (0.35, 0.65), "mixed"), (OWN, (0.4, 0.3, 0.3), "tables")],
+)
+def test_a_run_decides_every_item_knowing_nothing_of_like_rates(
+    like: tuple[tuple[float, ...], ...], shares: tuple[float, ...], how: str
+) -> None:
+    outcome, _ = run(like, shares, how=how, users=300_000, earlier=[])
+    assert wrong(outcome, len(like)) == 0
+    assert outcome.posterior is not None
+    assert outcome.posterior.decided(0.05).all()
+    assert outcome.state.fresh < 300_000
+    kinds = [Told(one.query, one.statistic) for one in outcome.state.readings.anchors]
+    assert kinds[0].plain == (how == "mixed")
+
+
+def test_a_resumed_run_asks_what_it_would_have_asked() -> None:
+    outcome, rounds = run(WEAK, (0.5, 0.5), how="tables", users=40_000, earlier=[])
+    again, more = run(WEAK, (0.5, 0.5), how="tables", users=40_000, earlier=rounds[: len(rounds) - 3])
+    assert again.releases_sha256 == outcome.releases_sha256
+    assert len(more) == 3
+    assert again.model.score.tobytes() == outcome.model.score.tobytes()
+
+
+def test_a_run_that_ends_early_decides_nothing() -> None:
+    outcome, _ = run(WEAK, (0.5, 0.5), how="tables", users=600, earlier=[])
+    assert outcome.posterior is not None
+    assert not outcome.posterior.decided(0.05).any()
+
+
+def test_turned_signs_that_tell_nothing_are_given_up_in_the_round_that_passes_a_trial() -> None:
+    design = AnchorSensing(items=ITEMS, rated=RATED, learner="tables")
+    learner = TableLearner(design=design, failure=0.05)
+    nothing, common = np.zeros(0, np.int64), {"public_seed": worlds.PUBLIC, "epsilon": EPSILON}
+    users = 1000
+
+    def round_of(query: object, **held: object) -> Told:
+        none = AnchorStatistic(
+            pairs=nothing, sensed=nothing, scores=nothing, ones=0, asked=users, answered=users, refused=0
+        )
+        return Told(query, replace(none, **held))  # type: ignore[arg-type]
+
+    pairs = round_of(design.query(round_number=0, **common), pairs=np.full(20 * 19 // 2, users // 2))  # type: ignore[arg-type]
+    belief = learner.believe(course_of([pairs]))
+    query = learner.ask(belief, round_number=1, public_seed=worlds.PUBLIC, epsilon=EPSILON)
+    even = np.full(ITEMS, users // 2)
+    turned = round_of(query, sensed=2 * even, scores=even)
+    course = course_of([*([pairs] * 2), turned])  # 1000 users, half of those of pairs
+    belief = learner.believe(course)
+    assert belief.told < TRIALS[0][1]
+    assert astray(course, belief, 0.0)
+    assert not astray(course, replace(belief, told=TRIALS[0][1]), 0.0)
+    late = course_of([*([pairs] * 2), *([turned] * 4)])  # twice those of pairs: past all trials
+    assert not astray(late, learner.believe(late), 0.0)
+
+
+def test_mirrored_classes_are_two() -> None:
+    with pytest.raises(InputError, match="not 3 and 3; choose tables"):
+        learner_for(AnchorSensing(items=ITEMS, rated=RATED, clusters=3, classes=3, learner="mirrored"), 0.05)
