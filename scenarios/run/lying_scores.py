@@ -1,7 +1,7 @@
 """How a run came out that liars took part in, on honest labels: cluster 0 is the most liked one, never permuted.
 
-Designs that learn from pairs tell which items belong together, and not which of them are liked more: their labels have no
-names. They are matched with the true ones as well as can be, and nothing is said of ranks.
+Designs that learn from pairs tell which items belong together, and not which of them are liked more: their labels have
+no names. They are matched with the true ones as well as can be, and nothing is said of ranks.
 """
 
 from __future__ import annotations

@@ -148,7 +148,8 @@ def universal_limit(scenario: Scenario) -> float:
 
     ``f / (1 - f) = tanh(epsilon / 2) (w / N) gap``: epsilon-local privacy contracts the total variation of one answer
     by tanh(epsilon / 2), and liars make both worlds alike who fill in what is left. The gap is that of the two clusters
-    farthest apart, in each class by itself and averaged: other ratings may tell the class. Source: ours (spec, section 1).
+    farthest apart, in each class by itself and averaged: other ratings may tell the class. Source: ours (spec,
+    section 1).
     """
     world = known_world(scenario)
     assert world.block is not None

@@ -137,7 +137,7 @@ def test_whoever_grinds_ids_has_the_share_of_the_answers_that_was_said_and_full_
 
 @pytest.mark.parametrize("design", ["anchor", "pairwise"])
 def test_labels_without_names_are_matched_before_they_are_wrong(design: str) -> None:
-    """Pairs tell which items belong together, not which are liked more: where nobody lies to speak of, no label is wrong."""
+    """Pairs tell which items belong together, not which are liked more: without lies to speak of no label is wrong."""
     given = {"design": design, "items": 20, "rated": 20, "epsilon": 3, "users": 20_000, "malicious": 1e-9}
     found = [told(**given, like=((0.9, 0.1), (0.1, 0.9)), seed=seed) for seed in range(6)]
     assert [(one["labels_wrong"], one["all_right"], one["promoted_rank"]) for one in found] == [(0, True, None)] * 6
