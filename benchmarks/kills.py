@@ -165,6 +165,8 @@ def main(
     ] = None,
 ) -> None:
     """Kill random processes of runs at random times; the exit code is 1 if a run ends with another result."""
+    if family is not None and family not in FAMILIES:
+        raise typer.BadParameter(f"family is {family!r}; choose one of {', '.join(FAMILIES)}")
     if size is not None and family is None:
         raise typer.BadParameter("--size is that of one family; say which with --family")
     sizes = {name: of.default if size is None else size for name, of in FAMILIES.items()}

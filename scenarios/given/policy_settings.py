@@ -66,6 +66,8 @@ class PolicySettings(ExperimentScenario):
         own = ":" in self.policy
         if not own and self.policy not in known:
             told = ", ".join(known)
+            if len(known) == 1:
+                raise InputError(f"policy is {self.policy!r}; {half.name} takes {told} alone, leave it out")
             raise InputError(
                 f"policy is {self.policy!r}; choose one of {told} for {half.name}"
                 f"{f', or {half.all_policies_with}' if self.policy in half.policies else ''}, or your own, "
@@ -107,7 +109,7 @@ class PolicySettings(ExperimentScenario):
             if value is not None and (self.policy != "eliminate" or half.name != "sign"):
                 raise InputError(
                     f"{name} is {value:g}, which is about sign sensing with policy eliminate; the run is of "
-                    f"{half.name} with {self.policy}"
+                    f"{half.name} with {self.policy}; leave it out"
                 )
         if self.verify is not None and self.answers_per_device != 1:
             raise InputError(

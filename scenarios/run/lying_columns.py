@@ -17,6 +17,6 @@ LYING = (
     Column(name="promoted_rank", words="mean rank of promoted items", average=Average.MEAN),
     Column(name="promoted_rank_predicted", words="mean rank of promoted items, predicted", average=Average.FORMULA),
     Column(name="tipping_share", words="share of liars that tips an item", average=Average.FORMULA),
-    Column(name="tipping_limit", words="  of any mechanism", average=Average.FORMULA),
+    Column(name="tipping_limit", words="share of liars that tips any design", average=Average.FORMULA),
 )
 """Columns of a record with liars; others have none of these keys."""

@@ -1,4 +1,8 @@
-"""How a run came out that liars took part in, on honest labels: cluster 0 is the most liked one, never permuted."""
+"""How a run came out that liars took part in, on honest labels: cluster 0 is the most liked one, never permuted.
+
+Designs that learn from pairs tell which items belong together, and not which of them are liked more: their labels have
+no names. They are matched with the true ones as well as can be, and nothing is said of ranks.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from actors.lying.plot import Plot
+from coordinator.protocol.arrays import Indices, Ints
+from scenarios.data.matching import best_matching
 from scenarios.run.popularity import ranks
 from scenarios.theory.lying import Outlook, by_level, outlook, sway_of, universal_limit
 
@@ -27,14 +33,14 @@ def lying_scores(run: Run) -> dict[str, Any]:
     plot, scenario, model = run.plot, run.scenario, run.outcome.model
     if plot is None:
         return {}
-    promoted = plot.wishes > 0
+    promoted, nameless = plot.wishes > 0, scenario.half.paired
     told: dict[str, Any] = {
         "malicious": scenario.malicious,
         "attack": scenario.attack or "untargeted",
         "coins_drawn": scenario.coins_drawn or "after",
         "lied_about": int(np.count_nonzero(plot.wishes)),
         "lies": _lies(run, plot),
-        "promoted_rank": float(ranks(model.score)[promoted].mean()) if promoted.any() else None,
+        "promoted_rank": float(ranks(model.score)[promoted].mean()) if promoted.any() and not nameless else None,
     }
     if run.population.truth is None:
         return told
@@ -49,7 +55,8 @@ def lying_scores(run: Run) -> dict[str, Any]:
     }
     if scenario.clusters != len(scenario.like[0]):
         return told
-    wrong = model.cluster != by_level(scenario)[run.population.truth]
+    should = by_level(scenario)[run.population.truth]
+    wrong = model.cluster != (renamed(should, model.cluster, len(scenario.like[0])) if nameless else should)
     posterior = run.outcome.posterior
     decided = None if posterior is None else posterior.decided(1 - scenario.confidence)
     return told | {
@@ -57,6 +64,19 @@ def lying_scores(run: Run) -> dict[str, Any]:
         "all_right": not bool(wrong.any()),
         "decided_wrong": None if decided is None else int((wrong & decided).sum()),
     }
+
+
+def renamed(labels: Ints, like: Indices, clusters: int) -> Ints:
+    """Return labels under the names that make most of them equal to others, each from 0 to ``clusters`` - 1.
+
+    Examples
+    --------
+    >>> renamed(np.array([0, 0, 1, 1]), np.array([1, 1, 0, 1], np.int32), 2).tolist()
+    [1, 1, 0, 0]
+    """
+    both = np.bincount(labels * clusters + like, minlength=clusters**2).reshape(clusters, clusters)
+    names: Ints = best_matching(both)[1]
+    return names[labels]
 
 
 def _lies(run: Run, plot: Plot) -> float:

@@ -147,12 +147,15 @@ def universal_limit(scenario: Scenario) -> float:
     """Return the share of liars beyond which no mechanism and no decoder tells the two clusters of one item apart.
 
     ``f / (1 - f) = tanh(epsilon / 2) (w / N) gap``: epsilon-local privacy contracts the total variation of one answer
-    by tanh(epsilon / 2), and liars make both worlds alike who fill in what is left. Source: ours (spec, section 1).
+    by tanh(epsilon / 2), and liars make both worlds alike who fill in what is left. The gap is that of the two clusters
+    farthest apart, in each class by itself and averaged: other ratings may tell the class. Source: ours (spec,
+    section 1).
     """
     world = known_world(scenario)
     assert world.block is not None
-    liked = world.block.class_shares @ world.block.like
-    odds = math.tanh(as_float(scenario.epsilon) / 2) * world.rated / world.items * float(liked.max() - liked.min())
+    gaps = np.abs(world.block.like[:, :, None] - world.block.like[:, None, :])
+    gap = float(np.tensordot(world.block.class_shares, gaps, 1).max())
+    odds = math.tanh(as_float(scenario.epsilon) / 2) * world.rated / world.items * gap
     return odds / (1 + odds)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from scenarios.data.populations import populate
 from scenarios.given.config import Scenario
 from scenarios.places.in_process import InProcess
 from scenarios.run.experiment import Run, run
-from scenarios.run.lying_scores import lying_scores
+from scenarios.run.lying_scores import lying_scores, renamed
 from scenarios.run.plotting import plot_of
 from scenarios.theory.lying import sway_of, universal_limit
 from scenarios.theory.predictors import predictor
@@ -132,6 +133,17 @@ def test_whoever_grinds_ids_has_the_share_of_the_answers_that_was_said_and_full_
     assert accounts / 16 / answered == pytest.approx(0.02, abs=1e-3)
     ranks = [lying_scores(one)["promoted_rank"] for one in (before, after)]
     assert ranks[0] < ranks[1]
+
+
+@pytest.mark.parametrize("design", ["anchor", "pairwise"])
+def test_labels_without_names_are_matched_before_they_are_wrong(design: str) -> None:
+    """Pairs tell which items belong together, not which are liked more: without lies to speak of no label is wrong."""
+    given = {"design": design, "items": 20, "rated": 20, "epsilon": 3, "users": 20_000, "malicious": 1e-9}
+    found = [told(**given, like=((0.9, 0.1), (0.1, 0.9)), seed=seed) for seed in range(6)]
+    assert [(one["labels_wrong"], one["all_right"], one["promoted_rank"]) for one in found] == [(0, True, None)] * 6
+    assert found[0]["tipping_limit"] == pytest.approx(0.8 * math.tanh(1.5) / (1 + 0.8 * math.tanh(1.5)))
+    first, like = np.array([0, 0, 1, 1, 1]), np.array([1, 1, 0, 0, 1], np.int32)
+    assert (renamed(first, like, 2) != like).tolist() == [False] * 4 + [True]
 
 
 def test_no_mechanism_goes_beyond_the_universal_limit() -> None:

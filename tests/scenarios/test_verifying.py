@@ -104,10 +104,12 @@ def test_stored_rounds_say_that_they_verify() -> None:
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"verify": 10}, "verify is 10, which is about sign sensing with policy eliminate"),
+        ({"verify": 10}, "verify is 10, which is about sign sensing with policy eliminate; .*; leave it out"),
+        ({"design": "anchor", "policy": "eliminate"}, "policy is 'eliminate'; anchor takes anchor alone, leave it out"),
+        ({"design": "anchor", "rated": 1}, "rated is 1; anchor sensing begins with pairs of ratings"),
         ({"design": "sign", "policy": "eliminate", "verify": 5, "answers_per_device": 2}, "leave out one"),
     ],
 )
 def test_what_cannot_be_verified_is_refused(given: dict[str, Any], words: str) -> None:
     with pytest.raises(InputError, match=words):
-        Scenario(**given)
+        Scenario(**given).complete().asking()

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field
 
+from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms.anchor import MOST_CLASSES
 from coordinator.protocol.messages import Query, Release
 from coordinator.server.design import World
@@ -61,6 +62,10 @@ class AnchorHalf(ServerHalf):
         """Return anchor sensing in a world."""
         from coordinator.server.anchor.sensing import AnchorSensing
 
+        if world.rated < 2:
+            raise InputError(
+                f"rated is {world.rated}; anchor sensing begins with pairs of ratings and needs at least 2"
+            )
         return AnchorSensing(
             items=world.items,
             rated=world.rated,
