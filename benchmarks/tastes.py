@@ -10,6 +10,7 @@ and of directions beside these.
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -19,6 +20,7 @@ import typer
 
 from coordinator.protocol.arrays import Floats2
 from coordinator.protocol.budget import Epsilon, parse_epsilon
+from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Model
 from coordinator.server.decoding.tastes import likeness
 from scenarios.compare.row import Asked
@@ -77,10 +79,12 @@ def measure(wanted: Comparison, row: Directions, epsilon: Epsilon, users: int) -
 def main(
     file: Annotated[Path, typer.Argument(help="A file of ratings.")],
     users: Annotated[str, typer.Option(help="Devices, drawn from the file with replacement, by ','.")] = "2000000",
-    epsilon: Annotated[str, typer.Option(help="Privacy of every device [nats], by ','.")] = "1",
+    epsilon: Annotated[str, typer.Option(help="Privacy of every device in nats, by ','.")] = "1",
     like_from: Annotated[float | None, typer.Option(help="A rating from which on an item is liked.")] = None,
     seed: Annotated[int, typer.Option(help="Of the split and all coins.")] = 0,
-    devices: Annotated[int, typer.Option(help="Up to so many devices answer; of more the sum is drawn.")] = 1_000_000,
+    devices: Annotated[
+        int, typer.Option(min=0, help="Up to so many devices answer; of more the sum is drawn.")
+    ] = 1_000_000,
     paired: Annotated[int, typer.Option(help="Items whose pairs are asked about.")] = 70,
     *,
     private: Annotated[bool, typer.Option(help="Let devices tell the rates of items, too.")] = False,
@@ -100,4 +104,7 @@ def main(
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    try:
+        typer.run(main)
+    except (InputError, OSError) as error:
+        sys.exit(f"tastes: {error}")

@@ -66,7 +66,8 @@ def summarize(wanted: Comparison, units: Mapping[Key, Measured], table: RatingTa
 def _taken(wanted: Comparison) -> str:
     """Return where the constants of mechanisms are from."""
     told = f", and w of set and pairs what {percent(wanted.counted)} of their devices tell" if wanted.counted else ""
-    return f"constants of mechanisms are declared{told}; of the file only its number of items is taken"
+    of_file = "of the file only its number of items is taken, but by rows that say so"
+    return f"constants of mechanisms are declared{told}; {of_file}"
 
 
 def _plain_of(units: Mapping[Key, Measured]) -> tuple[Any, ...]:

@@ -102,7 +102,7 @@ class PolicySettings(ExperimentScenario):
         if self.pool_size is not None and (self.policy not in ("fixed", "eliminate") or decoder != POSTERIOR):
             raise InputError(
                 f"pool_size is {self.pool_size}, which is about decoder posterior and policies fixed and eliminate; "
-                f"the policy is {self.policy} with decoder {decoder}"
+                f"the policy is {self.policy} with decoder {decoder}, leave pool_size out"
             )
         for name in ("assume_malicious", "verify"):
             value = getattr(self, name)

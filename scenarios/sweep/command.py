@@ -16,7 +16,7 @@ from scenarios.log import console
 from scenarios.pictures.writing import check_figure, deliver_figure
 from scenarios.places.backends import check_backend, open_session
 from scenarios.report.records import STDOUT, check_target, deliver
-from scenarios.sweep.kinds import USERS, kind_of, load_sweep, sweep_of
+from scenarios.sweep.kinds import USERS, built_in_grids, kind_of, load_sweep, sweep_of
 
 if TYPE_CHECKING:
     from scenarios.sweep.kind import Sweep
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 Out = Annotated[Path, typer.Option(help="Folder of the sweep: new, or of the same sweep, to go on.")]
 GRID = "sample-complexity"
 """The command of grids, which need not be named."""
+BUILT_IN = f"A TOML file, or a built-in grid: {', '.join(built_in_grids())}."
 
 
 class _Grids(TyperGroup):
@@ -51,7 +52,7 @@ def _sweeps(context: typer.Context) -> None:
 def _of_grid() -> Callable[..., None]:
     def command(
         out: Out,
-        grid: Annotated[str, typer.Argument(help="A TOML file, or the name of a built-in grid.")] = "standard",
+        grid: Annotated[str, typer.Argument(help=BUILT_IN)] = "standard",
         seeds: Annotated[int | None, typer.Option(help="Runs of every setting [the grid's, or 20].")] = None,
         backend: Backend = "ray",
         address: Address = None,

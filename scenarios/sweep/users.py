@@ -22,10 +22,9 @@ Success is told in two ways: all labels right, as in the paper, and a share of t
 finds the population where success begins; smaller populations are prefixes of larger ones, so that a device is
 asked about once. U* is the median over seeds, its interval made of order statistics.
 
-Built-in grids: anchor, maxsense-items, maxsense-rated, maxsense-epsilon, multi-maxsense, oracles, oracles-standard,
-pairwise-rich, pairwise-scarce, standard, toys, and three that hold the planner to account: planner, planner-pairwise,
-planner-open. `accuracy` measures how right labels are, and a file with sweep = "results" any column of any experiment.
-A grid of your own:
+Grids `planner`, `planner-pairwise` and `planner-open` hold the planner to account. `accuracy`, `lying`, `poison` and
+`voters` measure how right results are, and a file with sweep = "results" any column of any experiment. A grid of your
+own:
 
 \b
   seeds = 20

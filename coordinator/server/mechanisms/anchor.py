@@ -22,7 +22,11 @@ class AnchorSettings(Settings):
     """Settings of anchor sensing; none of them looks at the ratings."""
 
     pool_items: Annotated[
-        int, Field(ge=0, description="Anchor sensing: items whose pairs are asked about first, 0 for 2 N / w [0].")
+        int,
+        Field(
+            ge=0,
+            description="Anchor sensing: items whose pairs are asked about first, 0 for what suits N / w and L [0].",
+        ),
     ] = 0
     classes: Annotated[
         int, Field(ge=0, le=MOST_CLASSES, description="Anchor sensing: user classes K, 0 for as many as clusters [0].")

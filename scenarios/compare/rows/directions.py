@@ -103,7 +103,11 @@ class Directions(Row):
         needed = ", ".join(
             f"{people:,.0f} at epsilon {'inf' if epsilon is None else epsilon}" for epsilon, people in told
         )
-        return (f"{self.mechanism}: with fewer people than these none stands out of the noise: {needed}",)
+        public = ("rates of the file's items are public to it",) if self.known else ()
+        limit = (
+            f"with fewer people than these, which is the experimenter's to know, none stands out of the noise: {needed}"
+        )
+        return tuple(f"{self.mechanism}: {told}" for told in (limit, *public))
 
 
 def _groups(users: int) -> list[int]:
