@@ -1,4 +1,4 @@
-"""How a run came out that liars took part in, on honest labels: cluster 0 is the most liked one, never permuted."""
+"""How a run came out that liars took part in: labels as they are, cluster 0 the most liked, unless none is."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from actors.lying.plot import Plot
+from coordinator.protocol.arrays import Bools, Indices, Ints
 from scenarios.run.popularity import ranks
 from scenarios.theory.lying import Outlook, by_level, outlook, sway_of, universal_limit
 
@@ -27,7 +28,7 @@ def lying_scores(run: Run) -> dict[str, Any]:
     plot, scenario, model = run.plot, run.scenario, run.outcome.model
     if plot is None:
         return {}
-    promoted = plot.wishes > 0
+    promoted = plot.wishes > 0 if plot.ordered else np.zeros(plot.wishes.size, np.bool_)
     told: dict[str, Any] = {
         "malicious": scenario.malicious,
         "attack": scenario.attack or "untargeted",
@@ -45,11 +46,11 @@ def lying_scores(run: Run) -> dict[str, Any]:
         "labels_wrong_predicted": predicted.wrong if predicted else None,
         "promoted_rank_predicted": predicted.rank if predicted else None,
         "tipping_share": sway.tipping(told["lied_about"]) if sway else None,
-        "tipping_limit": universal_limit(scenario) if scenario.epsilon is not None else None,
+        "tipping_limit": universal_limit(scenario) if plot.ordered and scenario.epsilon is not None else None,
     }
     if scenario.clusters != len(scenario.like[0]):
         return told
-    wrong = model.cluster != by_level(scenario)[run.population.truth]
+    wrong = _wrong(model.cluster, by_level(scenario)[run.population.truth], ordered=plot.ordered)
     posterior = run.outcome.posterior
     decided = None if posterior is None else posterior.decided(1 - scenario.confidence)
     return told | {
@@ -57,6 +58,12 @@ def lying_scores(run: Run) -> dict[str, Any]:
         "all_right": not bool(wrong.any()),
         "decided_wrong": None if decided is None else int((wrong & decided).sum()),
     }
+
+
+def _wrong(found: Indices, truth: Ints, *, ordered: bool) -> Bools:
+    """Return which labels are wrong; where two clusters have no order, under the better of their two matchings."""
+    wrong: Bools = found != truth
+    return ~wrong if not ordered and 2 * np.count_nonzero(wrong) > wrong.size else wrong
 
 
 def _lies(run: Run, plot: Plot) -> float:
