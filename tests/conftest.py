@@ -1,6 +1,7 @@
 """Makes what tests share importable by name: tests are imported from their files and see no directory of their own.
 
 `reference` is the oracle in plain Python, `statistical` holds error radii, `worlds` builds the project's objects,
+`anchored` asks what anchor sensing asks, and knows its coins,
 `runs` starts small scenarios and commands, `squares` is the smallest sweep,
 `layout` finds what cannot be read in a picture,
 `boundary` knows what may cross it, `tiers` builds private devices,
@@ -66,6 +67,7 @@ for shared in (
     "reference",
     "statistical",
     "worlds",
+    "anchored",
     "runs",
     "squares",
     "layout",

@@ -30,6 +30,9 @@ class Plot:
         1 for items that should seem liked more than they are, -1 for those that should seem liked less, 0 for others.
     truth : ndarray of int32, shape (N,)
         1 for items that are liked more than usual, else -1. The spec lets liars know it, which is an upper bound.
+    ordered : bool
+        Whether a cluster is liked more than the other. If none is, 1 and -1 are sides: a truth of 1 means the first
+        cluster, and a wish that an item should seem to be of it.
     makes_up : str
         `ANSWERS`, `SKETCHES` or `RATINGS`. Only the first gets around the local randomizer.
     rated : int
@@ -48,6 +51,7 @@ class Plot:
     shares: Floats = field(repr=False)
     wishes: Indices = field(repr=False)
     truth: Indices = field(repr=False)
+    ordered: bool = True
     makes_up: str = ANSWERS
     rated: int = 1
     grinds: bool = False

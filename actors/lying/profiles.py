@@ -17,7 +17,9 @@ def made_up(plot: Plot, devices: int, *, rated_public: bool = False) -> StoredRa
     """Return what every device would claim if it lied.
 
     A made-up user rated as many items as others did: as many of the wished ones as there are room for, in turn, each
-    as wished, and for the rest other items, in turn, which it dislikes, so that they do not hide what it likes.
+    as wished, and for the rest other items, in turn, which it dislikes, so that they do not hide what it likes. Where
+    clusters have no order half of its ratings at most are of wished items, and it likes the first cluster of the
+    others: what it says of an item counts only beside what it says of these.
 
     Parameters
     ----------
@@ -30,13 +32,14 @@ def made_up(plot: Plot, devices: int, *, rated_public: bool = False) -> StoredRa
     """
     wished, others = (np.flatnonzero(plot.wishes != 0), np.flatnonzero(plot.wishes == 0))
     coins = np.random.default_rng(0)
-    some = min(plot.rated, wished.size)
+    some = min(plot.rated if plot.ordered else -(-plot.rated // 2), wished.size)
+    liked = (plot.wishes if plot.ordered else plot.claims) > 0
     items = np.concatenate(
         [_in_turn(coins.permutation(wished), some), _in_turn(coins.permutation(others), plot.rated - some)], axis=1
     )
     items.sort(axis=1)
     starts = np.arange(len(items) + 1, dtype=np.int64) * items.shape[1]
-    rows = RowTable(starts=starts, items=items.ravel(), values=plot.wishes[items.ravel()] > 0, count=plot.wishes.size)
+    rows = RowTable(starts=starts, items=items.ravel(), values=liked[items.ravel()], count=plot.wishes.size)
     user = (np.arange(devices) % PROFILES).astype(np.int32)
     return StoredRatings(rows=rows, user=user, rated_public=rated_public)
 

@@ -22,6 +22,8 @@ _NUMBERED = {PROMOTE: True, LATE: True, STALL: True, GRIND: True, INPUT: False, 
 """Attacks with a number: whether it must be given."""
 ADAPTIVE = (EARLY, LATE, STALL)
 """Attacks on rounds that depend on answers."""
+ON_SIDES = (UNTARGETED, INPUT, INPUT_LATE, EARLY)
+"""Attacks that make sense where clusters have no order."""
 WITHOUT_TRUTH = (PROMOTE, INPUT, INPUT_LATE)
 """Attacks that need not know which items are liked more than others; a file of ratings does not tell it."""
 AFTER, BEFORE = "after", "before"
@@ -96,9 +98,9 @@ class AttackSettings(ExperimentScenario):
                 raise InputError(f"{name} is {getattr(self, name)!r}, but nobody lies; give --malicious too")
         if (attack := self.plotted) is None:
             return
-        if policy == ANCHOR:  # liars who only made up ratings would make it look safer than it is
-            raise InputError(f"malicious is {self.malicious:g}, but no lie about {design} is known here; leave it out")
-        if attack.name in ADAPTIVE and (policy not in (ELIMINATE, ITEM_BY_ITEM) or design != "sign"):
+        if policy == ANCHOR:
+            self._check_sides(attack, design, knows_truth=knows_truth)
+        elif attack.name in ADAPTIVE and (policy not in (ELIMINATE, ITEM_BY_ITEM) or design != "sign"):
             raise InputError(
                 f"attack is {attack.name}, which is about rounds of sign sensing that depend on answers; choose "
                 f"--design sign --policy {ELIMINATE}, or {UNTARGETED}"
@@ -113,4 +115,21 @@ class AttackSettings(ExperimentScenario):
         if self.coins_drawn is not None and attack.name not in (EARLY, LATE, GRIND):
             raise InputError(
                 f"coins_drawn is {self.coins_drawn!r}, which is about {EARLY}, {LATE} and {GRIND}; leave it out"
+            )
+
+    def _check_sides(self, attack: Attack, design: str, *, knows_truth: bool) -> None:
+        """Refuse what makes no sense where clusters have no order, and every later round is about all items."""
+        others = ", ".join(ON_SIDES)
+        if attack.name == PROMOTE:
+            raise InputError(f"attack is {PROMOTE}, but no cluster of {design} is the more liked one; choose {others}")
+        if attack.name not in ON_SIDES:
+            raise InputError(f"attack is {attack.name}, which was not worked out for {design}; choose one of {others}")
+        if not knows_truth:
+            raise InputError(
+                f"malicious is {self.malicious:g}, but liars about {design} know the items' clusters; a ratings file "
+                "has none, leave it out"
+            )
+        if self.coins_drawn is not None:
+            raise InputError(
+                f"coins_drawn is {self.coins_drawn!r}, which was not worked out for {design}; leave it out"
             )

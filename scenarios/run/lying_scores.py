@@ -33,14 +33,15 @@ def lying_scores(run: Run) -> dict[str, Any]:
     plot, scenario, model = run.plot, run.scenario, run.outcome.model
     if plot is None:
         return {}
-    promoted, nameless = plot.wishes > 0, scenario.half.paired
+    nameless = scenario.half.paired
+    promoted = (plot.wishes > 0) & (plot.ordered and not nameless)
     told: dict[str, Any] = {
         "malicious": scenario.malicious,
         "attack": scenario.attack or "untargeted",
         "coins_drawn": scenario.coins_drawn or "after",
         "lied_about": int(np.count_nonzero(plot.wishes)),
         "lies": _lies(run, plot),
-        "promoted_rank": float(ranks(model.score)[promoted].mean()) if promoted.any() and not nameless else None,
+        "promoted_rank": float(ranks(model.score)[promoted].mean()) if promoted.any() else None,
     }
     if run.population.truth is None:
         return told

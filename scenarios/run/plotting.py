@@ -11,8 +11,9 @@ from actors.lying.plot import ANSWERS, RATINGS, SKETCHES, Plot
 from coordinator.protocol.arrays import Floats, Indices
 from coordinator.protocol.coins import derive
 from coordinator.protocol.errors import InputError
+from coordinator.server.anchor.sensing import AnchorSensing
 from coordinator.server.rounds.state import Ask
-from coordinator.server.server_half import FIXED, ONE_ROUND
+from coordinator.server.server_half import ANCHOR, FIXED, ONE_ROUND
 from scenarios.data.liked import liked_share
 from scenarios.data.populations import Population
 from scenarios.given.attacks import BEFORE, EARLY, FEW, GRIND, INPUT, INPUT_LATE, LATE, STALL, UNTARGETED, Attack
@@ -46,11 +47,13 @@ def plot_of(population: Population, course: Course) -> Plot | None:
     scenario = population.scenario
     if (attack := scenario.plotted) is None:
         return None
-    truth = truth_of(population)
+    ordered = scenario.policy != ANCHOR
+    truth = truth_of(population) if ordered else sides_of(population)
     return Plot(
         shares=_shares(population, attack),
         wishes=_wishes(scenario, attack, truth),
         truth=truth,
+        ordered=ordered,
         makes_up=MAKES_UP.get(attack.name, ANSWERS),
         rated=scenario.rated or 1,
         grinds=attack.name == GRIND and scenario.coins_drawn == BEFORE,
@@ -68,14 +71,26 @@ def truth_of(population: Population) -> Indices:
     return np.where(liked > border, 1, -1).astype(np.int32)
 
 
+def sides_of(population: Population) -> Indices:
+    """Return 1 for items of the first cluster, else -1: clusters of anchor sensing may be liked equally often."""
+    assert population.truth is not None  # a ratings file has none, and is refused
+    return np.where(population.truth == 0, 1, -1).astype(np.int32)
+
+
 def _wishes(scenario: Scenario, attack: Attack, truth: Indices) -> Indices:
-    """Return the wishes: items are drawn by the run's seed among the less liked ones, and among all if both ways go."""
+    """Return the wishes: items are drawn by the run's seed among the less liked ones, and among all if both ways go.
+
+    Where clusters have no order at most half of the items are turned: if more were, it would be fewer.
+    """
     lie = lie_about(scenario.half.query_name(scenario.settings))
-    everywhere = attack.name in (UNTARGETED, EARLY, LATE) and lie is not None and lie.both_ways
+    sides = scenario.policy == ANCHOR
+    everywhere = sides or (attack.name in (UNTARGETED, EARLY, LATE) and lie is not None and lie.both_ways)
     among = np.arange(truth.size) if everywhere else np.flatnonzero(truth < 0)
-    many = _number(scenario, attack, among.size)
-    if many > among.size:
-        raise InputError(f"attack is {attack.name}:{many}, but only {among.size} items are liked less; name fewer")
+    most = among.size // 2 if sides else among.size
+    many = _number(scenario, attack, most)
+    if many > most:
+        why = "can change sides" if sides else "are liked less"
+        raise InputError(f"attack is {attack.name}:{many}, but only {most} items {why}; name fewer")
     coins = np.random.default_rng(int.from_bytes(derive(scenario.seed, "wishes")))
     wishes = np.zeros(truth.size, np.int32)
     chosen = coins.permutation(among)[:many]
@@ -111,6 +126,8 @@ def _shares(population: Population, attack: Attack) -> Floats:
         return stalling(scenario, labels, attack.number or 1)
     if attack.name == GRIND and before:
         return np.full(items + 1, ground(scenario, attack.number or 1))
+    if scenario.policy == ANCHOR and attack.name == EARLY:
+        return np.where(np.arange(items + 1) == _paired_size(scenario), evenly, 0.0)
     if attack.name in (EARLY, LATE):
         sizes = np.arange(items + 1)
         chosen = sizes >= _first_size(scenario) if attack.name == EARLY else sizes <= (attack.number or items)
@@ -122,6 +139,16 @@ def _first_size(scenario: Scenario) -> int:
     """Return how many items the smallest of the rounds that begin a run is about."""
     items = scenario.items or 1
     return items // -(-items // (scenario.pool_size or items))
+
+
+def _paired_size(scenario: Scenario) -> int:
+    """Return of how many items anchor sensing's rounds about pairs are; later rounds are about all."""
+    asking = scenario.asking()
+    assert isinstance(asking, AnchorSensing)  # looked at by the caller
+    many = asking.pool(b"").size  # coins choose which, not how many
+    if many == asking.items:
+        raise InputError(f"attack is {EARLY}, but all rounds are about {many} items; choose {UNTARGETED}")
+    return many
 
 
 def _came(scenario: Scenario, attack: Attack, course: Course) -> tuple[int, int] | None:

@@ -14,7 +14,7 @@ from coordinator.protocol.signs import to_bits
 from coordinator.protocol.uniform import below
 
 
-def _mask(wished: Bools) -> Words:
+def mask(wished: Bools) -> Words:
     """Return which places of a pool are wished for, as words of 64 places each, the first place the lowest bit."""
     words = np.zeros(-(-wished.size // 64), np.uint64)
     places = np.flatnonzero(wished)
@@ -23,7 +23,7 @@ def _mask(wished: Bools) -> Words:
 
 
 @compiled
-def _sums(streams: Words, up: Words, down: Words, sums: Indices2) -> None:
+def agreements(streams: Words, up: Words, down: Words, sums: Indices2) -> None:
     """Write by how much the wishes agree with each sign vector more than they disagree, int32, (devices, vectors)."""
     wished = 0
     for word in range(up.size):
@@ -51,16 +51,14 @@ def _best(sums: Indices2, streams: Words, positive: Bools, vector: Ints) -> None
         positive[k] = total > 0 or (total == 0 and draw(streams[k], uint64(1)) >> uint64(63) == 1)
 
 
-class SignedSums(Lie):
+class SummedSigns(Lie):
     """The liar answers as if the wished items were all that it has an opinion of, and flips nothing."""
 
-    names = ("sign",)
     both_ways = True
 
     def _sums(self, asked: Asked) -> Indices2:
-        sums = np.empty((asked.which.size, int(asked.query.parameters["vectors"])), np.int32)
-        _sums(asked.streams, _mask(asked.wishes > 0), _mask(asked.wishes < 0), sums)
-        return sums
+        """Return by how much the wishes agree with each sign vector more than they disagree, (liars, vectors)."""
+        raise NotImplementedError
 
     def answers(self, asked: Asked, honest: Bits2) -> Bits2:  # noqa: ARG002 (every answer moves all items)
         """Return the best signed vectors as bits."""
@@ -68,6 +66,17 @@ class SignedSums(Lie):
         positive, vector = np.empty(len(sums), np.bool_), np.empty(len(sums), np.int64)
         _best(sums, asked.choices, positive, vector)
         return to_bits(positive, vector, sums.shape[1])
+
+
+class SignedSums(SummedSigns):
+    """Sign sensing itself."""
+
+    names = ("sign",)
+
+    def _sums(self, asked: Asked) -> Indices2:
+        sums = np.empty((asked.which.size, int(asked.query.parameters["vectors"])), np.int32)
+        agreements(asked.streams, mask(asked.wishes > 0), mask(asked.wishes < 0), sums)
+        return sums
 
     def sketches(self, asked: Asked, honest: Bits2 | Indices2) -> Indices2:  # noqa: ARG002 (as above)
         """Return the sums; the device then names a vector as it would among sums of its ratings."""
