@@ -71,7 +71,9 @@ def simulated(query: Query, expected: Floats, *, rated: int, devices: int = DEVI
     ndarray of float64, shape (2, 2 UNIT + 2)
         Row 0 of wrong guesses and row 1 of right ones; sizes 0 to ``2 UNIT``, and larger ones together.
     """
-    streams = device_streams(as_words(derive(query.public_seed, f"synthetic devices of round {query.round}")), 0, devices)
+    streams = device_streams(
+        as_words(derive(query.public_seed, f"synthetic devices of round {query.round}")), 0, devices
+    )
     told, likes = query.arrays, (1 + expected) / 2
     found = _simulate(streams, rated, told[GUESS], told[COUNTS], told[SENSED], int(query.parameters[LEVELS]), likes)
     return np.asarray(found / devices)
