@@ -13,10 +13,10 @@ from statistical import normal_radius
 from actors.device import Cohort
 from coordinator.protocol.channels import bit_channel
 from coordinator.server.aggregation import aggregate
-from coordinator.server.anchor.asking import CONTROL_PART, COUNT_UNIT, asked_guess, plain_tables, turned_tables
+from coordinator.server.anchor.asking import CONTROL_PART, COUNT_UNIT, OPEN, asked_guess, plain_tables, turned_tables
 from coordinator.server.anchor.first import First, of_signs, signal_of
 from coordinator.server.anchor.reading import Reading, passing, read_turned
-from coordinator.server.anchor.sensing import AnchorSensing, Tables
+from coordinator.server.anchor.sensing import SENSING_LEVELS, AnchorSensing, Tables
 from coordinator.server.anchor.tabled import CONTROL, STRAYED
 from coordinator.server.anchor.tables import Fit, fit_tables, walk
 from coordinator.server.anchor.told import Told
@@ -171,6 +171,29 @@ def test_ratings_are_centred_and_controls_count_little() -> None:
     assert (tables.sensed[~decided] > 8).all()
     assert tables.counts[1, turned].min() > 0 > tables.counts[3, turned].max()  # class 1 is turned
     assert (tables.guess[1::2] < 0).all()
+
+
+def test_of_three_classes_the_fewer_items_are_known_the_more_of_them_serve_the_guess() -> None:
+    """A pool of three that alone is known is hardly sensed, unknown items always; all that are known alike, often."""
+    likes, items = np.full((3, 3), 0.1) + 0.8 * np.eye(3), np.eye(3)
+
+    def sensed(known: np.ndarray) -> np.ndarray:
+        none, coins = np.zeros(len(known), np.bool_), np.random.default_rng(4)
+        return turned_tables(known, likes, np.full(3, 1 / 3), none, control=CONTROL, coins=coins).sensed
+
+    alone = sensed(np.vstack([items, np.full((30, 3), 1 / 3)]))
+    assert alone[:3].max() <= 1
+    assert (alone[3:] == SENSING_LEVELS).all()
+    assert (sensed(np.tile(items, (10, 1))) == round(SENSING_LEVELS * OPEN)).all()
+
+
+@pytest.mark.parametrize(
+    ("kinds", "rated", "many"), [((2, 2), 40, 20), ((3, 3), 40, 36), ((2, 3), 20, 60), ((3, 2), 60, 36)]
+)
+def test_pools_grow_with_clusters_and_classes(kinds: tuple[int, int], rated: int, many: int) -> None:
+    clusters, classes = kinds
+    design = AnchorSensing(items=400, rated=rated, clusters=clusters, classes=classes)
+    assert design.pool(worlds.PUBLIC).size == many
 
 
 def test_a_round_may_ask_for_the_guess_alone() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from itertools import permutations
+from itertools import pairwise, permutations
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ from coordinator.protocol.messages import Release
 from coordinator.server.aggregation import aggregate
 from coordinator.server.anchor.learning import learner_for
 from coordinator.server.anchor.sensing import AnchorSensing
-from coordinator.server.anchor.tabled import TableLearner
+from coordinator.server.anchor.tabled import TableLearner, asked
 from coordinator.server.anchor.told import Told, course_of
 from coordinator.server.rounds.learner import Learner
 from coordinator.server.rounds.query_rounds import Outcome, Round, conduct
@@ -87,6 +87,9 @@ def test_a_run_decides_every_item_knowing_nothing_of_like_rates(
     assert outcome.state.fresh < 300_000
     kinds = [Told(one.query, one.statistic) for one in outcome.state.readings.anchors]
     assert kinds[0].plain == (how == "mixed")
+    turned = [asked(told) for told in kinds if told.turned and not told.plain]
+    if len(like) > 2:
+        assert all(one or other for one, other in pairwise(turned[:8]))  # each of the first rounds knows its shares
 
 
 def test_a_resumed_run_asks_what_it_would_have_asked() -> None:

@@ -11,7 +11,7 @@ from coordinator.server.anchor.reading import GUESS_UNIT
 from coordinator.server.anchor.sensing import SENSING_LEVELS, Tables
 
 OPEN = 0.6
-"""How often an open item is sensed that says most of the class."""
+"""How often an open item is sensed that says most of the class, where all say as much."""
 COUNT_UNIT, MOST_UNITS = 64, 8
 """Steps of the root mean square of what ratings count, and how many times that one may count."""
 PROBES, CONTROL_PART = 0.05, 8
@@ -64,7 +64,7 @@ def turned_tables(
         guess=_whole(GUESS_UNIT * guess),
         counts=_whole(np.clip(COUNT_UNIT * counts, -MOST_UNITS * COUNT_UNIT, MOST_UNITS * COUNT_UNIT)),
         lean=np.zeros(classes, np.int32),
-        sensed=_sensed(rates, shares, decided, control),
+        sensed=_sensed(rates, shares, decided, control, many_kinds=max(table.shape) > 2),
     )
 
 
@@ -80,12 +80,17 @@ def _pairs(known: Floats2, coins: np.random.Generator) -> Floats2:
     return pairs
 
 
-def _sensed(rates: Floats2, shares: Floats, decided: Bools, control: int) -> Indices:
-    """Return how often items are sensed: the less, the more they say of the class; always, if hardly any are open."""
+def _sensed(rates: Floats2, shares: Floats, decided: Bools, control: int, *, many_kinds: bool) -> Indices:
+    """Return how often items are sensed: the less, the more they say of the class; always, if hardly any are open.
+
+    Of three classes or clusters, where only the pool is known, it hardly does anything but serve the guess: a device
+    rated few of its items, and guesses by fewer yet confuse two classes, until nothing tells them apart any more.
+    """
     apart = shares @ (rates - shares @ rates) ** 2
-    open_share = 1 - float(decided.mean())
-    least = OPEN + (1 - OPEN) * max(0.0, 1 - 2 * open_share)
-    often = 1 - (1 - least) * np.sqrt(apart / max(float(apart.max()), 1e-12))
+    most, open_share = max(float(apart.max()), 1e-12), 1 - float(decided.mean())
+    alike = OPEN * (float(apart.mean()) / most if many_kinds else 1.0)
+    least = alike + (1 - alike) * max(0.0, 1 - 2 * open_share)
+    often = 1 - (1 - least) * np.sqrt(apart / most)
     return np.where(decided, control, np.rint(SENSING_LEVELS * often)).astype(np.int32)
 
 

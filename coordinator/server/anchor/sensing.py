@@ -17,6 +17,8 @@ from coordinator.server.server_half import check_shape
 
 LEAST_POOL, POOL = 20, 2.0
 """A pool has so many items at least, or so many times N / w."""
+LEAST_OF_EACH, POOL_OF_MORE = 12, 3.0
+"""With three clusters or more, or three classes, it has so many items of each at least, or so many times N / w."""
 SENSING_LEVELS = 16
 
 
@@ -86,7 +88,9 @@ class AnchorSensing:
 
     def pool(self, public_seed: bytes) -> Indices:
         """Return the items whose pairs are asked about, ascending, by public coins."""
-        suits = max(LEAST_POOL, round(POOL * self.items / self.rated))
+        kinds = max(self.clusters, self.classes)
+        least, times = (LEAST_POOL, POOL) if kinds == 2 else (LEAST_OF_EACH * kinds, POOL_OF_MORE)
+        suits = max(least, round(times * self.items / self.rated))
         many = self.pool_items or min(suits, self.items, MOST_POOL)
         order = np.random.default_rng(int.from_bytes(derive(public_seed, "anchor pool"))).permutation(self.items)
         return np.sort(order[:many]).astype(np.int32)

@@ -26,8 +26,11 @@ TRIALS = ((0.5, 2.0), (0.75, 6.0), (1.5, 30.0))
 """After so many users of turned signs, as multiples of those of the start, clusters must have such log-odds [nats]."""
 AGAIN = 1.5
 """If they do not, pairs are asked until so many times the users have told them."""
-ASKED, ASKED_MORE = 0.005, 0.25
-"""Share of the users who are asked for the guess itself, for each class, and by how much of it they run ahead."""
+ASKED, ASKED_MORE, ASKED_OFTEN = 0.005, 0.25, 0.05
+"""Share of the users who are asked for the guess itself, for each class, and by how much of it they run ahead.
+
+The last is for three classes and more, whose shares move fast in the first rounds: each round must know its own.
+"""
 PLAIN_FIRST, PLAIN_MOST, PLAIN_MORE = 2 / 0.64, 8, 0.5
 """First-order users: at the first look, in units of ``1 / g1^2``, the most, and by what share later looks have more."""
 LOOKS = 6
@@ -91,7 +94,7 @@ class Tabling:
         )
         users = GROWTH * max(many, self._usual())
         if kind is not None:
-            users = (wanted * (1 + ASKED_MORE) - asks) / (kinds - kind)
+            users = (wanted * (1 + (ASKED_MORE if classes == 2 else ASKED_OFTEN)) - asks) / (kinds - kind)
         else:
             open_ones = ~belief.posterior.decided(setting.failure)
             if belief.fit is not None and open_ones.mean() < 1 - 1 / 10:
