@@ -168,7 +168,9 @@ def test_ratings_are_centred_and_controls_count_little() -> None:
     assert turned.sum() >= 25  # the others are probes
     assert (np.abs(tables.counts[:, decided]) == COUNT_UNIT // CONTROL_PART).all()
     assert (tables.sensed[decided] == CONTROL).all()
-    assert (tables.sensed[~decided] > 8).all()
+    apart = np.abs(rates[0] - rates[1])[~decided]  # the more an item says of the class, the less it is sensed
+    assert (np.diff(tables.sensed[~decided][np.argsort(apart)]) <= 0).all()
+    assert tables.sensed[~decided].min() < 8 < tables.sensed[~decided].max() == SENSING_LEVELS
     assert tables.counts[1, turned].min() > 0 > tables.counts[3, turned].max()  # class 1 is turned
     assert (tables.guess[1::2] < 0).all()
 

@@ -64,7 +64,7 @@ def turned_tables(
         guess=_whole(GUESS_UNIT * guess),
         counts=_whole(np.clip(COUNT_UNIT * counts, -MOST_UNITS * COUNT_UNIT, MOST_UNITS * COUNT_UNIT)),
         lean=np.zeros(classes, np.int32),
-        sensed=_sensed(rates, shares, decided, control, many_kinds=max(table.shape) > 2),
+        sensed=_sensed(rates, shares, decided, control),
     )
 
 
@@ -80,15 +80,15 @@ def _pairs(known: Floats2, coins: np.random.Generator) -> Floats2:
     return pairs
 
 
-def _sensed(rates: Floats2, shares: Floats, decided: Bools, control: int, *, many_kinds: bool) -> Indices:
+def _sensed(rates: Floats2, shares: Floats, decided: Bools, control: int) -> Indices:
     """Return how often items are sensed: the less, the more they say of the class; always, if hardly any are open.
 
-    Of three classes or clusters, where only the pool is known, it hardly does anything but serve the guess: a device
-    rated few of its items, and guesses by fewer yet confuse two classes, until nothing tells them apart any more.
+    Where only the pool is known, it hardly does anything but serve the guess: a device rated few of its items, and
+    guesses by fewer yet confuse two classes, of three until nothing tells them apart any more.
     """
     apart = shares @ (rates - shares @ rates) ** 2
     most, open_share = max(float(apart.max()), 1e-12), 1 - float(decided.mean())
-    alike = OPEN * (float(apart.mean()) / most if many_kinds else 1.0)
+    alike = OPEN * float(apart.mean()) / most
     least = alike + (1 - alike) * max(0.0, 1 - 2 * open_share)
     often = 1 - (1 - least) * np.sqrt(apart / most)
     return np.where(decided, control, np.rint(SENSING_LEVELS * often)).astype(np.int32)
