@@ -21,6 +21,7 @@ from coordinator.protocol.messages import Model, Query, Release
 from coordinator.server import mechanisms
 from coordinator.server.aggregation import aggregate
 from coordinator.server.anchor.sensing import AnchorSensing
+from coordinator.server.anchor.tabled import TableLearner
 from coordinator.server.anchor.told import Told
 from coordinator.server.anchor.two_class import TwoClasses
 from coordinator.server.decoding.estimates import Estimates
@@ -41,6 +42,7 @@ from coordinator.server.rounds.readings import Centred, Readings
 from coordinator.server.rounds.schedules import Fixed, OneRound, UntilLearned
 from coordinator.server.rounds.setting import Setting
 from coordinator.server.rounds.state import Ask, Counts, ServerState
+from coordinator.server.rounds.tabling import Tabling
 from coordinator.server.rounds.tally import Tally
 from coordinator.server.rounds.verifying import Verifying
 from coordinator.server.statistics.scores import ScoreStatistic
@@ -96,7 +98,9 @@ ALLOWED: dict[type, set[str]] = {
     UntilLearned: {"design", "rated", "answers", "public_seed"},
     Anchoring: {"setting", "learner"},
     TwoClasses: {"design", "failure"},
-    AnchorSensing: {"items", "rated", "clusters", "pool_items"},
+    AnchorSensing: {"items", "rated", "clusters", "pool_items", "classes", "learner"},
+    Tabling: {"setting", "learner"},
+    TableLearner: {"design", "failure"},
     Groups: {"design", "epsilon", "public_seed"},
     LikedPairs: {
         "items",

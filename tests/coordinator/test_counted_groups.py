@@ -172,7 +172,7 @@ def test_releases_are_as_long_as_has_the_least_noise(together: int) -> None:
     ("changes", "line"),
     [
         ({"design": "set", "padded": 5}, "padded is 5, but devices of counted_group 0.1 would tell it"),
-        ({"design": "set", "policy": "one-round"}, "choose one of groups for set"),
+        ({"design": "set", "policy": "one-round"}, "set takes groups alone"),
         ({"design": "set", "decoder": "posterior"}, "policy groups asks several"),
         ({"design": "pairs", "pair_likes": 5}, "pair_likes is 5, but devices of counted_group"),
         ({"design": "pairs", "first_group": 0.7}, "twice counted_group 0.1; leave some devices"),

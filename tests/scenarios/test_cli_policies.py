@@ -185,7 +185,7 @@ BAD: dict[str, list[str]] = {
     "--answers-per-device 2": ["answers_per_device is 2", "one-round", "another policy"],
     "--design item-query --epsilon inf --answers-per-device 2": ["answers_per_device is 2", "until-learned"],
     "--design pairs --answers-per-device 2": ["answers_per_device is 2", "groups", "once"],
-    "--design pairs --policy one-round": ["policy is 'one-round'", "groups for pairs"],
+    "--design pairs --policy one-round": ["policy is 'one-round'", "pairs takes groups alone"],
     "--design pairs --first-group 0.9": ["first_group is 0.9", "second_group 0.15", "less than 1 together"],
     "--design pairs --pair-likes 21": ["pair_likes is 21", "between 2 and 12"],
     "--design set --pair-items 30": ["pair_items is 30", "about pairs", "the design is set"],

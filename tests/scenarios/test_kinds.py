@@ -21,6 +21,7 @@ from coordinator.server.mechanisms.multi_maxsense import MultiMaxSense
 from coordinator.server.mechanisms.pairwise import Pairwise
 from coordinator.server.mechanisms.reveal import Reveal
 from coordinator.server.mechanisms.sign import SignSensing
+from coordinator.server.rounds.anchoring import Anchoring
 from coordinator.server.rounds.groups import Groups
 from coordinator.server.rounds.schedules import OneRound, UntilLearned
 from scenarios.conformance.finding import alternatives
@@ -124,6 +125,9 @@ def test_devices_privatize_unless_a_curator_is_trusted(name: str) -> None:
     if name == "item-query":
         assert isinstance(policy, UntilLearned)
         assert (policy.rated, policy.answers) == (5, 1)
+    elif name == "anchor":
+        assert isinstance(policy, Anchoring)
+        assert policy.setting.epsilon == asked_epsilon(scenario)
     else:
         assert isinstance(policy, Groups if name == "pairs" else OneRound)
         assert policy.epsilon == asked_epsilon(scenario)

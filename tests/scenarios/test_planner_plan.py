@@ -103,7 +103,7 @@ def test_anchor_sensing_is_recommended_where_classes_cancel(monkeypatch: pytest.
     assert plain.best["design"] == "sign"  # which adaptive rounds let do with a fifth of what one round needs
     assert plain.best["users"] / 5 < row_of(plain, design="anchor")["users"] < plain.best["users"]
     three = planned(monkeypatch, {"anchor"}, like=((0.9, 0.1, 0.5),)).rows[0]
-    assert (three["users"], "tells 2 apart" in three["note"]) == (None, True)
+    assert (three["users"], "predicted for 2 clusters" in three["note"]) == (None, True)
 
 
 @pytest.mark.parametrize("order", [1, -1])

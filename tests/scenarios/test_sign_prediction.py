@@ -131,7 +131,7 @@ WARNING = "warning: sign cannot tell clusters 0 and 1 apart, however many users 
 def test_the_warning_comes_before_anybody_is_asked(blindrec: Command, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(AssertionError, match="a device was asked"):
         blindrec(*FLAGS)
-    assert capsys.readouterr().err.startswith(f"{WARNING}; Pairwise-Preference can (--design pairwise)\n")
+    assert capsys.readouterr().err.startswith(f"{WARNING}; anchor sensing can (--design anchor)\n")
 
 
 @pytest.mark.parametrize("policy", ["one-round", "fixed", "eliminate", "item-by-item"])
