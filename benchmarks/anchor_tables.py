@@ -5,6 +5,8 @@ house's policy and learner. Devices are drawn one by one, but only what they rat
 fair whatever a device answers, so that their agreements are drawn at once. Sums have the devices' own distribution.
 """
 
+# ruff: noqa: NPY002 (numba draws by the functions of NumPy's old generator)
+
 from __future__ import annotations
 
 import itertools
@@ -36,14 +38,14 @@ _NONE = np.zeros(0, np.int64)
 
 @numba.njit(cache=True)
 def _start(seed: int) -> None:
-    np.random.seed(seed)  # noqa: NPY002, TID251 (numba's own)
+    np.random.seed(seed)  # noqa: TID251 (numba's own)
 
 
 @numba.njit(cache=True)
 def _released(total: int, contrast: float) -> int:
     """Return a device's bit, 1 or -1."""
-    bit = 1 if total > 0 or (total == 0 and np.random.random() < 0.5) else -1  # noqa: NPY002
-    return bit if np.random.random() < (1 + contrast) / 2 else -bit  # noqa: NPY002
+    bit = 1 if total > 0 or (total == 0 and np.random.random() < 0.5) else -1
+    return bit if np.random.random() < (1 + contrast) / 2 else -bit
 
 
 @numba.njit(cache=True)
@@ -55,17 +57,17 @@ def _pairs(users: int, rates: Floats2, shares: Floats, rated: int, pool: Indices
     sums, both, order = np.zeros((many, many), np.int64), np.zeros((many, many), np.int64), np.arange(items)
     own, liked, signs = np.empty(rated, np.int64), np.empty(rated, np.int64), np.empty((rated, rated), np.int64)
     for _ in range(users):
-        k, held, total = int(np.searchsorted(shares, np.random.random())), 0, 0  # noqa: NPY002
+        k, held, total = int(np.searchsorted(shares, np.random.random())), 0, 0
         for step in range(rated):
-            other = step + int(np.random.random() * (items - step))  # noqa: NPY002
+            other = step + int(np.random.random() * (items - step))
             order[step], order[other] = order[other], order[step]
             if place[order[step]] >= 0:
                 own[held] = place[order[step]]
-                liked[held] = 1 if np.random.random() < rates[k, order[step]] else -1  # noqa: NPY002
+                liked[held] = 1 if np.random.random() < rates[k, order[step]] else -1
                 held += 1
         for a in range(held):
             for b in range(a):
-                signs[a, b] = 1 if np.random.random() < 0.5 else -1  # noqa: NPY002
+                signs[a, b] = 1 if np.random.random() < 0.5 else -1
                 total += signs[a, b] * liked[a] * liked[b]
         bit = _released(total, contrast)
         for a in range(held):
@@ -93,15 +95,15 @@ def _turned(
     own, signs, liked = np.empty((3, rated), np.int64)
     scores, bits = np.empty(classes, np.int64), 0
     for _ in range(users):
-        k, held = int(np.searchsorted(shares, np.random.random())), 0  # noqa: NPY002
+        k, held = int(np.searchsorted(shares, np.random.random())), 0
         scores[:] = prior
         for step in range(rated):
-            other = step + int(np.random.random() * (items - step))  # noqa: NPY002
+            other = step + int(np.random.random() * (items - step))
             order[step], order[other] = order[other], order[step]
             item = order[step]
-            like = int(np.random.random() < rates[k, item])  # noqa: NPY002
-            if np.random.random() < often[item]:  # noqa: NPY002
-                own[held], liked[held], signs[held] = item, like, 1 if np.random.random() < 0.5 else -1  # noqa: NPY002
+            like = int(np.random.random() < rates[k, item])
+            if np.random.random() < often[item]:
+                own[held], liked[held], signs[held] = item, like, 1 if np.random.random() < 0.5 else -1
                 held += 1
             else:
                 for c in range(classes):
@@ -110,7 +112,7 @@ def _turned(
         for c in range(1, classes):
             if scores[c] == scores[best]:
                 ties += 1
-            if scores[c] > scores[best] or (scores[c] == scores[best] and np.random.random() < 1 / ties):  # noqa: NPY002
+            if scores[c] > scores[best] or (scores[c] == scores[best] and np.random.random() < 1 / ties):
                 ties = ties if scores[c] == scores[best] else 1
                 best = c
         total = lean[best]
@@ -228,9 +230,11 @@ def main(
     users = np.array([one.users for one in found if not one.undecided])
     wrong = np.array([one.decided_wrong for one in found])
     root = math.sqrt(runs)
-    print(f"users {users.mean():,.0f} +- {users.std() / math.sqrt(users.size):,.0f} of {users.size} finished runs")
+    print(
+        f"users {users.mean():,.0f} +- {users.std(ddof=1) / math.sqrt(users.size):,.0f} of {users.size} finished runs"
+    )
     print(f"all right {sum(one.wrong == 0 and not one.undecided for one in found)} of {runs}")
-    print(f"decided wrongly a run {wrong.mean():.4f} +- {wrong.std() / root:.4f}")
+    print(f"decided wrongly a run {wrong.mean():.4f} +- {wrong.std(ddof=1) / root:.4f}")
     print(f"promised {np.mean([one.promised for one in found]):.4f}")
 
 

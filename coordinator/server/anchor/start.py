@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from coordinator.protocol.arrays import Floats, Indices
+from coordinator.protocol.budget import Epsilon
 from coordinator.server.anchor.told import Course
 from coordinator.server.moments.anchor import pair_contrast
 
@@ -44,6 +45,12 @@ class Start:
     def stands(self) -> bool:
         """Whether the first eigenvector is worth building on."""
         return self.edge >= ENOUGH
+
+
+def first_look(many: int, *, items: int, rated: int, epsilon: Epsilon) -> float:
+    """Return the users of the first look at pairs of ``many`` items; infinitely many if nobody rated two."""
+    contrast = pair_contrast(many, items=items, rated=rated, epsilon=epsilon)
+    return FIRST_LOOK / (many * contrast**2) if contrast else math.inf
 
 
 def spectral_start(course: Course, *, rated: int) -> Start:

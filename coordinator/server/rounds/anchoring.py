@@ -6,14 +6,12 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from coordinator.protocol.grid import round_up
 from coordinator.server.anchor.belief import Belief
 from coordinator.server.anchor.sensing import AnchorSensing
-from coordinator.server.anchor.start import FIRST_LOOK, NEXT_LOOK
+from coordinator.server.anchor.start import NEXT_LOOK, first_look
 from coordinator.server.anchor.told import Course, course_of
 from coordinator.server.anchor.two_class import TwoClasses
-from coordinator.server.moments.anchor import pair_contrast
-from coordinator.server.rounds.setting import Setting
+from coordinator.server.rounds.setting import Setting, users_on_grid
 from coordinator.server.rounds.state import Ask, ServerState
 
 GROWTH = 0.12
@@ -22,7 +20,6 @@ TRIAL, CLEAR = 0.75, 5.0
 """After so many users of turned signs, as a share of those who told pairs, these must stand out by so many sd."""
 AGAIN = 1.5
 """If they do not, pairs are asked again until so many times the users have told them."""
-LARGEST_ROUND = 1 << 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,10 +46,9 @@ class Anchoring:
         setting, rounds = self.setting, state.readings.anchors
         design = setting.design
         assert isinstance(design, AnchorSensing)  # it is offered to no other
-        many = design.pool(setting.public_seed).size
-        contrast = pair_contrast(many, items=design.items, rated=design.rated, epsilon=setting.epsilon)
         if not rounds:
-            users = FIRST_LOOK / (many * contrast**2) if contrast else math.inf
+            many = design.pool(setting.public_seed).size
+            users = first_look(many, items=design.items, rated=design.rated, epsilon=setting.epsilon)
             return self._ask_pairs(state, users)
         course = course_of(rounds)
         belief = self.learner.believe(course)
@@ -67,10 +63,10 @@ class Anchoring:
         query = self.learner.ask(
             belief, round_number=len(state.asked), public_seed=setting.public_seed, epsilon=setting.epsilon
         )
-        return setting.send(state, query, users=_users(GROWTH * state.answers_asked))
+        return setting.send(state, query, users=users_on_grid(GROWTH * state.answers_asked))
 
     def _ask_pairs(self, state: ServerState, users: float) -> Ask | None:
-        return self.setting.ask(state, users=_users(users))
+        return self.setting.ask(state, users=users_on_grid(users))
 
 
 def astray(course: Course, belief: Belief) -> bool:
@@ -78,8 +74,3 @@ def astray(course: Course, belief: Belief) -> bool:
     many = belief.estimates.information.size
     enough = course.turned_users >= TRIAL * course.paired_users
     return enough and belief.chi_square < many + CLEAR * math.sqrt(2 * many)
-
-
-def _users(wanted: float) -> int:
-    """Round a number of users to the public grid, so that a float's last bits hardly ever change a round."""
-    return round_up(min(wanted, LARGEST_ROUND))

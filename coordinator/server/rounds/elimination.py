@@ -11,12 +11,11 @@ from scipy.special import ndtr
 
 from coordinator.protocol.arrays import Bools, Floats, Indices
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.grid import round_up
 from coordinator.server.decoding.posterior import Posterior, farthest_gaps, nearest_gaps
 from coordinator.server.design import PoolDesign
 from coordinator.server.mechanisms import able
 from coordinator.server.rounds.beliefs import most_moved
-from coordinator.server.rounds.setting import Setting
+from coordinator.server.rounds.setting import LARGEST_ROUND, Setting, users_on_grid
 from coordinator.server.rounds.state import Ask, ServerState
 from coordinator.server.server_half import ELIMINATE
 
@@ -31,7 +30,6 @@ GROWTH = 0.35
 """A round asks at most this share of the users asked so far, so that the next round can use what it tells."""
 LEAST, LEAST_ALONE = 0.04, 0.25
 """A round adds at least this share to the information about its items, for several items and for one."""
-LARGEST_ROUND = 1 << 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +122,7 @@ def _pilot(setting: Setting, state: ServerState, pool: Indices | None = None) ->
     design, query = pool_design(setting), setting.query(state, pool=pool)
     gap = design.widest / (setting.clusters - 1)
     information = PILOT * 2 * math.log(design.items / setting.failure) / gap**2
-    return setting.send(state, query, users=_users(information / float(design.rates(query).mean())))
+    return setting.send(state, query, users=users_on_grid(information / float(design.rates(query).mean())))
 
 
 def _next(
@@ -139,7 +137,7 @@ def _next(
         posterior, open_ones, rates, goal=goal, failure=setting.failure, assume_malicious=setting.assume_malicious
     )
     crumbs = least * float((state.estimates.information[open_ones] / rates).mean())
-    return setting.send(state, query, users=_users(max(min(users, GROWTH * state.answers_asked), crumbs)))
+    return setting.send(state, query, users=users_on_grid(max(min(users, GROWTH * state.answers_asked), crumbs)))
 
 
 def users_to_decide(
@@ -198,11 +196,6 @@ def _passes(odds: Floats, doubt: Floats, drift: Floats, edge: Floats) -> float:
     spread = np.sqrt(2 * drift)
     right, wrong = ndtr((odds + drift - edge) / spread), ndtr((drift - odds - edge) / spread)
     return float(((1 - doubt) * right + doubt * wrong).sum())
-
-
-def _users(wanted: float) -> int:
-    """Round a number of users to the public grid, so that a float's last bits hardly ever change a round."""
-    return round_up(min(wanted, LARGEST_ROUND))
 
 
 def pool_design(setting: Setting) -> PoolDesign:

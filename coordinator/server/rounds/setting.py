@@ -12,6 +12,7 @@ from coordinator.protocol.arrays import Floats, Indices
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.coins import derive
 from coordinator.protocol.errors import InputError
+from coordinator.protocol.grid import round_up
 from coordinator.protocol.messages import Query
 from coordinator.server.decoding.posterior import Posterior
 from coordinator.server.design import Design, PoolDesign
@@ -19,6 +20,9 @@ from coordinator.server.mechanisms import able
 from coordinator.server.rounds.beliefs import beliefs
 from coordinator.server.rounds.state import Ask, ServerState
 from coordinator.server.server_half import ELIMINATE
+
+LARGEST_ROUND = 1 << 40
+"""Users of a round at most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,6 +165,11 @@ class Setting:
         return beliefs(
             state, self.design, clusters=self.clusters, failure=self.failure, assume_malicious=self.assume_malicious
         )[0]
+
+
+def users_on_grid(wanted: float) -> int:
+    """Round a number of users up to the public grid, so that a float's last bits hardly ever change a round."""
+    return round_up(min(wanted, LARGEST_ROUND))
 
 
 def _items_of(pool: Indices, items: int) -> Indices:

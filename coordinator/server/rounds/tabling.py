@@ -8,14 +8,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from coordinator.protocol.grid import round_up
 from coordinator.server.anchor.first import STANDS_OUT, TELLS, signal_of
-from coordinator.server.anchor.start import FIRST_LOOK, NEXT_LOOK
+from coordinator.server.anchor.start import NEXT_LOOK, first_look
 from coordinator.server.anchor.tabled import Tabled, TableLearner, asked
 from coordinator.server.anchor.told import Course, course_of
-from coordinator.server.moments.anchor import pair_contrast
 from coordinator.server.moments.signs import sign_contrast
-from coordinator.server.rounds.setting import Setting
+from coordinator.server.rounds.setting import Setting, users_on_grid
 from coordinator.server.rounds.state import Ask, ServerState
 
 GROWTH, LEAST_GROWTH = 0.06, 0.2
@@ -35,7 +33,6 @@ PLAIN_FIRST, PLAIN_MOST, PLAIN_MORE = 2 / 0.64, 8, 0.5
 """First-order users: at the first look, in units of ``1 / g1^2``, the most, and by what share later looks have more."""
 LOOKS = 6
 """First looks at pairs that a start usually takes. First order may need fewer users, but rounds are no smaller then."""
-LARGEST_ROUND = 1 << 40
 MIXED = "mixed"
 """The learner that begins with first-order signs."""
 
@@ -66,20 +63,23 @@ class Tabling:
             query = self.learner.ask_plain(
                 round_number=len(state.asked), public_seed=setting.public_seed, epsilon=setting.epsilon
             )
-            return setting.send(state, query, users=_users(users))
+            return setting.send(state, query, users=users_on_grid(users))
         if not course.pairs and not self._by_signs(course):
-            return setting.ask(state, users=_users(self._first_look()))
+            return self._ask_pairs(state, self._first_look())
         belief = self.learner.believe(course)
         if not course.turned:
             missing = AGAIN * course.given_up - course.paired_users
             if course.pairs and (missing >= 1 or not belief.first.stands):
-                return setting.ask(state, users=_users(missing if missing >= 1 else NEXT_LOOK * course.paired_users))
+                return self._ask_pairs(state, missing if missing >= 1 else NEXT_LOOK * course.paired_users)
         elif astray(course, belief, self._usual()):
             users = (AGAIN - 1) * course.paired_users if course.pairs else self._first_look()
-            return setting.ask(state, users=_users(users))
+            return self._ask_pairs(state, users)
         if belief.posterior.decided(setting.failure).all():
             return None
         return self._turned(state, course, belief)
+
+    def _ask_pairs(self, state: ServerState, users: float) -> Ask | None:
+        return self.setting.ask(state, users=users_on_grid(users))
 
     def _turned(self, state: ServerState, course: Course, belief: Tabled) -> Ask | None:
         setting, many = self.setting, state.answers_asked
@@ -99,7 +99,7 @@ class Tabling:
             open_ones = ~belief.posterior.decided(setting.failure)
             if belief.fit is not None and open_ones.mean() < 1 - 1 / 10:
                 users = float(np.clip(np.quantile(belief.need[open_ones], SOON), LEAST_GROWTH * users, users))
-        return setting.send(state, query, users=_users(users))
+        return setting.send(state, query, users=users_on_grid(users))
 
     def _by_signs(self, course: Course) -> bool:
         """Return whether first-order signs alone are a start."""
@@ -112,8 +112,7 @@ class Tabling:
     def _first_look(self) -> float:
         design, setting = self.learner.design, self.setting
         many = design.pool(setting.public_seed).size
-        contrast = pair_contrast(many, items=design.items, rated=design.rated, epsilon=setting.epsilon)
-        return FIRST_LOOK / (many * contrast**2) if contrast else math.inf
+        return first_look(many, items=design.items, rated=design.rated, epsilon=setting.epsilon)
 
     def _plain_users(self, course: Course) -> float:
         """Return how many more users should tell first-order signs, 0 for none."""
@@ -143,8 +142,3 @@ def astray(course: Course, belief: Tabled, usual: float) -> bool:
     start = course.paired_users or usual
     now, before = course.turned_users, course.turned_users - course.turned[-1].statistic.answered
     return any(before < share * start <= now and belief.told < least for share, least in TRIALS)
-
-
-def _users(wanted: float) -> int:
-    """Round a number of users to the public grid, so that a float's last bits hardly ever change a round."""
-    return round_up(min(max(wanted, 1.0), LARGEST_ROUND))

@@ -16,7 +16,7 @@ from coordinator.protocol.coins import derive
 from coordinator.protocol.messages import Query
 from coordinator.server.decoding.posterior import Posterior, nearest_gaps
 from coordinator.server.rounds.elimination import pool_design
-from coordinator.server.rounds.setting import Setting
+from coordinator.server.rounds.setting import Setting, users_on_grid
 from coordinator.server.rounds.state import Ask, Policy, ServerState
 
 DISPUTED = 0.01
@@ -66,7 +66,7 @@ class Verifying:
         if not posterior.apart or posterior.mixture is None:
             return 0
         error = float(nearest_gaps(posterior.mixture).min()) / 2 / -float(ndtri(DISPUTED))
-        return int(np.ceil(1 / error**2 / float(pool_design(self.setting).rates(query).mean())))
+        return users_on_grid(1 / error**2 / float(pool_design(self.setting).rates(query).mean()))
 
 
 def verified(posterior: Posterior, state: ServerState) -> Posterior:
