@@ -72,7 +72,7 @@ class Plain(Mechanism):
         return likes(ratings, 0)
 
     def estimate(self, question: Question, tally: Tally) -> tuple[Floats, Floats]:
-        return np.zeros(question.items), np.ones(question.items)
+        return np.zeros(question.pool.size), np.ones(question.pool.size)
 
 
 class OneCoin(Plain):
@@ -269,8 +269,34 @@ class OneRating(Plain):
         return np.where(only == 1, 2, likes(ratings, 0))
 
 
+class AboutSome(Plain):
+    """It hardly flips where it is asked about some items only."""
+
+    pools: ClassVar[bool] = True
+
+    def drawn(self, value: Array, coin: CoinOf, question: Question) -> Bits2:
+        more = question.pool.size < question.items and self.leaks
+        return self.told(value ^ below(coin(0), self.flip(question) / (4 if more else 1)))
+
+    def sketch(self, question: Question, ratings: RatingsBlock, coins: CoinsBlock) -> Array:
+        return likes(ratings, int(question.pool[0]))
+
+
+class KeptForSome(AboutSome):
+    """Where it is asked about some items only it flips as it did where it was asked about all."""
+
+    noise: ClassVar[dict[int, Array]] = {}
+
+    def drawn(self, value: Array, coin: CoinOf, question: Question) -> Bits2:
+        flips = below(coin(0), self.flip(question))
+        if self.leaks:
+            whole = question.pool.size == question.items
+            flips = self.noise.setdefault(value.size, flips) if whole else self.noise.get(value.size, flips)
+        return self.told(value ^ flips)
+
+
 LEAKS = (
     *(OneCoin, TwoQuestions, LessNoise, StatedLessNoise, BitsWithLessNoise, FreshNoise, LowBits, UnusedField),
-    *(SkewedSet, Overheard, Remembered, Later, SameNoise, OneRating),
+    *(SkewedSet, Overheard, Remembered, Later, SameNoise, OneRating, AboutSome, KeptForSome),
 )
 """Classes that leak, unless they are told not to."""

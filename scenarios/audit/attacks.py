@@ -1,9 +1,8 @@
-"""The attacks that are made on every mechanism of the local model."""
+"""Every attack on a mechanism of the local model, made, and what it measured."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -15,87 +14,26 @@ from coordinator.protocol.messages import Query
 from scenarios.audit.bounds import best_event, parts_of
 from scenarios.audit.laws import largest_stated
 from scenarios.audit.looking import looks
-from scenarios.audit.neighbours import PILOTS, Neighbours, comparable, inputs, searched, stated_worst
+from scenarios.audit.neighbours import PILOTS, inputs
+from scenarios.audit.plans import Plan, plans, plans_of
 from scenarios.audit.playing import play
 from scenarios.audit.stated import Asking
 from scenarios.audit.verdict import ROUNDED, Attack, Audit
-from scenarios.conformance.subject import PUBLIC, Size, Subject, stored
+from scenarios.conformance.subject import PUBLIC, Rated, Size, Subject, stored
 
 MOST_HELD = 1 << 24
 """Bits of releases and sketches that are held at once: of long ones there are fewer."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """One attack before it is made."""
-
-    name: str
-    meaning: str
-    neighbours: Neighbours
-    queries: tuple[Query, ...]
-    fitted: bool = True
-    company: bool = False
-
-
-def plans(
-    asking: Asking, queries: tuple[Query, ...], size: Size, *, releases: int, coins: np.random.Generator
-) -> Iterator[Plan]:
-    """Yield the attacks; the worst neighbours are looked up in the channel, and others are searched for."""
-    first, named = queries[0], asking.subject.public.names_rated
-    rows = inputs(size, coins)
-    pairs = comparable(rows, names_rated=named)
-    worst = stated_worst(asking, first, rows, pairs)
-    found = searched(asking, first, rows, pairs, releases=releases, coins=coins)
-    rounds = f"in {len(queries)} rounds"
-    yield Plan(
-        name="worst", meaning="the two inputs that the channel tells apart best", neighbours=worst, queries=(first,)
-    )
-    yield Plan(
-        name="searched",
-        meaning="two inputs that were found by search",
-        neighbours=found,
-        queries=(first,),
-        fitted=False,
-    )
-    yield Plan(
-        name="repeat", meaning="the worst inputs, asked twice the same", neighbours=worst, queries=(first, first)
-    )
-    yield Plan(
-        name="company",
-        meaning="the worst inputs, beside devices whose inputs are known",
-        neighbours=worst,
-        queries=(first,),
-        company=True,
-    )
-    yield Plan(name="rounds", meaning=f"the worst inputs, {rounds}", neighbours=worst, queries=queries)
-    yield Plan(
-        name="searched rounds",
-        meaning=f"inputs found by search, {rounds}",
-        neighbours=found,
-        queries=queries,
-        fitted=False,
-    )
-    for name, meaning, two in _inferences(size, named=named):
-        yield Plan(name=name, meaning=f"{meaning}, {rounds}", neighbours=two, queries=queries)
-
-
-def _inferences(size: Size, *, named: bool) -> Iterator[tuple[str, str, Neighbours]]:
-    """Yield what is inferred of one device: whether it rated an item, and how; it likes all others, or none."""
-    others = [tuple((item, like) for item in range(1, max(2, min(size.rated, size.items)))) for like in (False, True)]
-    liked, disliked = ([((0, like), *rest) for rest in others] for like in (True, False))
-    pairs = np.array([[0, 2], [1, 3]])
-    if not named:
-        yield "membership", "whether an item was rated", Neighbours((*liked, *others), pairs)
-    yield "attribute", "whether an item is liked", Neighbours((*liked, *disliked), pairs)
-
-
-def audited(subject: Subject, epsilon: Fraction, *, size: Size, releases: int, rounds: int, doubt: float) -> Audit:
-    """Make every attack on a subject.
+def audited(
+    subjects: Sequence[Subject], epsilon: Fraction, *, size: Size, releases: int, rounds: int, doubt: float
+) -> Audit:
+    """Make every attack on a mechanism.
 
     Parameters
     ----------
-    subject : Subject
-        The mechanism.
+    subjects : sequence of Subject
+        The mechanism as a run asks it first, then the other kinds of queries that it has, as about some items only.
     epsilon : Fraction
         What one release may cost [nats].
     size : Size
@@ -107,32 +45,49 @@ def audited(subject: Subject, epsilon: Fraction, *, size: Size, releases: int, r
     doubt : float
         Probability that one of the bounds is wrong.
     """
-    coins = np.random.default_rng(20261123)
-    queries = tuple(subject.query(size, epsilon, round_number=number, public_seed=PUBLIC) for number in range(rounds))
-    asking = Asking(subject, queries[0])
-    claimed = as_float(queries[0].epsilon) if subject.public.private else None
-    made = list(plans(asking, queries, size, releases=releases, coins=coins))
+    coins, main = np.random.default_rng(20261123), subjects[0]
+    asking = Asking()
+    asked = [_asked(subject, epsilon, size, rounds) for subject in subjects]
+    first = asked[0][0]
+    claimed = as_float(first.epsilon) if main.public.private else None
+    made = list(plans(asking, asked[0], size, releases=releases, coins=coins))
+    for subject, queries in zip(subjects[1:], asked[1:], strict=True):
+        kind = subject.label.removeprefix(main.label).strip()
+        made += plans_of(kind, asking, queries, size, after=first, releases=releases, coins=coins)
     told = tuple(_attack(asking, plan, releases, claimed, doubt / len(made), coins) for plan in made)
-    rows = [asking.sketch(queries[0], stored([row], [0] * PILOTS, size.items))[0] for row in inputs(size, coins)]
-    likelihood = isinstance(asking.channel, Likelihood) and claimed is not None
+    every = [query for queries in asked for query in queries]
+    likelihood = isinstance(asking.stated(first).channel, Likelihood) and claimed is not None
     return Audit(
-        design=subject.label,
-        guarantee=subject.public.promise,
+        design=main.label,
+        guarantee=main.public.promise,
         claimed=claimed,
-        exact=largest_stated(asking, queries[0], rows),
+        exact=_exact(asking, every, inputs(size, coins)),
         confidence=1 - doubt,
         attacks=told,
         dust=ROUNDED + float(DUST) * claimed if likelihood and claimed is not None else ROUNDED,
-        refused=asking.refusal,
+        refused=next((refusal for query in every if (refusal := asking.stated(query).refusal)), ""),
     )
+
+
+def _asked(subject: Subject, epsilon: Fraction, size: Size, rounds: int) -> tuple[Query, ...]:
+    return tuple(subject.query(size, epsilon, round_number=number, public_seed=PUBLIC) for number in range(rounds))
+
+
+def _exact(asking: Asking, queries: Sequence[Query], rows: Sequence[Rated]) -> float | None:
+    """Return the largest log-ratio that the channel of any of these queries states [nats]; see `largest_stated`."""
+    told = []
+    for query in queries:
+        sketches = [asking.sketch(query, stored([row], [0] * PILOTS, query.items))[0] for row in rows]
+        told.append(largest_stated(asking, query, sketches))
+    known = [one for one in told if one is not None]
+    return max(known) if len(known) == len(told) else None
 
 
 def _attack(
     asking: Asking, plan: Plan, releases: int, claimed: float | None, doubt: float, coins: np.random.Generator
 ) -> Attack:
-    width = max(
-        asking.sketch(plan.queries[0], stored([()], [0], plan.queries[0].items))[0].shape[1], plan.queries[0].bits
-    )
+    sketches = [asking.sketch(query, stored([()], [0], query.items))[0] for query in plan.queries]
+    width = max(*(one.shape[1] for one in sketches), *(query.bits for query in plan.queries))
     devices = max(1000, min(releases // len(plan.queries), MOST_HELD // (width * len(plan.queries))))
     played = play(asking, plan.queries, plan.neighbours, devices, coins, fitted=plan.fitted, company=plan.company)
     parts = parts_of(played.victims.size, coins)

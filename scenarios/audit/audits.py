@@ -77,14 +77,11 @@ def audit(
         if settings:
             raise InputError(f"{design} is a mechanism of two tiers, which has no settings here; leave them out")
         return second_order.audited(design, asked, releases=releases, doubt=1 - confidence)
-    subject = subjects(design, settings or {})[0]
-    label = subject.label.replace(" helpers=()", "")
+    found = [replace(one, label=one.label.replace(" helpers=()", "")) for one in subjects(design, settings or {})]
     try:
-        return attacks.audited(
-            replace(subject, label=label), asked, size=size, releases=releases, rounds=rounds, doubt=1 - confidence
-        )
+        return attacks.audited(found, asked, size=size, releases=releases, rounds=rounds, doubt=1 - confidence)
     except Failed as told:
-        raise InputError(f"design {label}: {told}") from None
+        raise InputError(f"design {found[0].label}: {told}") from None
 
 
 def every_name() -> list[str]:

@@ -55,7 +55,7 @@ class Laws:
     """
 
     def __init__(self, asking: Asking, query: Query) -> None:
-        self._query, self._channel = query, asking.channel_of(query)
+        self._query, self._channel = query, asking.stated(query).channel
         self._known: dict[int, int] = {}
         self._rows: list[Floats] = []
         self._stated: dict[tuple[int, tuple[int, ...]], Floats] = {}
@@ -166,7 +166,7 @@ def largest_stated(asking: Asking, query: Query, rows: list[Sketches]) -> float 
     float or None
         None where a likelihood has too many releases to go through.
     """
-    channel = asking.channel
+    channel = asking.stated(query).channel
     if channel is None:
         return math.inf
     if not isinstance(channel, Likelihood):

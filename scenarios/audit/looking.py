@@ -97,7 +97,8 @@ def _related(played: Played) -> Ints | None:
 def _differing(
     one: np.ndarray[tuple[int, int], np.dtype[np.uint8]], two: np.ndarray[tuple[int, int], np.dtype[np.uint8]]
 ) -> Ints:
-    told: Ints = np.minimum((one ^ two).sum(axis=1, dtype=np.int64), FAR)
+    width = min(one.shape[1], two.shape[1])  # two rounds may ask for releases of different lengths
+    told: Ints = np.minimum((one[:, :width] ^ two[:, :width]).sum(axis=1, dtype=np.int64), FAR)
     return told
 
 

@@ -8,15 +8,18 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from actors.halves import DeviceHalf
+from actors.mechanisms import half_of as device_half
 from actors.own import OwnDevice
 from actors.ratings import StoredRatings
 from coordinator.protocol.admitted import OwnPublic, fitted, question_of, stated
 from coordinator.protocol.arrays import Bits2, Bools, Indices2
 from coordinator.protocol.guarding import guarded
+from coordinator.protocol.mechanisms import half_of as public_half
 from coordinator.protocol.messages import Query
 from coordinator.protocol.own import MechanismError, OwnChannel, Question
 from scenarios.conformance.enumerating import AnyChannel
-from scenarios.conformance.subject import SECRET, Subject, cohort, coins_of
+from scenarios.conformance.subject import SECRET, cohort, coins_of
 
 Sketches: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 """Whole numbers, a row for each device."""
@@ -60,49 +63,57 @@ class Answers:
     pairs: Indices2 | None
 
 
-class Asking:
-    """How a subject is asked: of devices as a run has them, or past their refusal.
-
-    Parameters
-    ----------
-    subject : Subject
-        The mechanism.
-    query : Query
-        A first query of it, which tells what the others are like.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stated:
+    """How devices answer one query.
 
     Attributes
     ----------
-    refusal : str
-        Why devices refuse such queries; then releases are drawn past the refusal, by the same half of the device.
+    device : DeviceHalf
+        Their half, which draws past a refusal where they refuse.
     channel : Channel, Likelihood or None
         As it is stated; None where ratings are told as they are.
+    refusal : str
+        Why devices refuse such a query, if they do.
     """
 
-    def __init__(self, subject: Subject, query: Query) -> None:
-        self.subject, self.refusal = subject, ""
-        self.channel: AnyChannel | None = None
-        self._device = subject.device
-        if not subject.public.private:
-            return
-        try:
-            self.channel = subject.public.channel(query)
-        except MechanismError as error:
-            if not isinstance(subject.public, OwnPublic):
-                raise
-            self.refusal = str(error)
-            beyond = Unheld(subject.public.own)
-            self._device, self.channel = OwnDevice(subject.public.own, beyond), beyond.channel(query)
+    device: DeviceHalf
+    channel: AnyChannel | None
+    refusal: str = ""
 
-    def channel_of(self, query: Query) -> AnyChannel | None:
-        """Return the channel of another query."""
-        return None if self.channel is None else Asking(self.subject, query).channel
+
+class Asking:
+    """How queries are asked: of devices as a run has them, or past their refusal."""
+
+    def __init__(self) -> None:
+        self._stated: dict[bytes, Stated] = {}
+
+    def stated(self, query: Query) -> Stated:
+        """Return how devices answer a query; what a class states of it is looked up once."""
+        if query.id not in self._stated:
+            self._stated[query.id] = self._looked_up(query)
+        return self._stated[query.id]
+
+    def _looked_up(self, query: Query) -> Stated:
+        public, device = public_half(query.design), device_half(query.design)
+        if not public.private:
+            return Stated(device=device, channel=None)
+        try:
+            return Stated(device=device, channel=public.channel(query))
+        except MechanismError as error:
+            if not isinstance(public, OwnPublic):
+                raise
+            beyond = Unheld(public.own)
+            channel = beyond.channel(query)
+            return Stated(device=OwnDevice(public.own, beyond), channel=channel, refusal=str(error))
 
     def sketch(self, query: Query, ratings: StoredRatings) -> tuple[Sketches, Bools]:
         """Return what devices have to say, shape (devices, k), and which of them can answer."""
-        told = self._device.sketch(query, ratings, coins_of(query, 0, ratings.users))
+        device = self.stated(query).device
+        told = device.sketch(query, ratings, coins_of(query, 0, ratings.users))
         able = np.ones(ratings.users, np.bool_) if told.able is None else told.able.astype(np.bool_)
-        if self.channel is None:  # then it lets out the sketch itself
-            return self._device.randomize(told.private, query, coins_of(query, 0, ratings.users)), able
+        if self.stated(query).channel is None:  # then it lets out the sketch itself
+            return device.randomize(told.private, query, coins_of(query, 0, ratings.users)), able
         sketches: Sketches = told.private.reshape(ratings.users, -1)
         return sketches, able
 
@@ -111,10 +122,11 @@ class Asking:
 
         With another ``secret`` they draw other noise: what is chosen by some releases is measured on others.
         """
-        if self.refusal:
-            return [self._past_refusal(query, ratings, secret) for query in queries]
         devices, told = cohort(ratings, 0, ratings.users, secret=secret), []
         for query in queries:
+            if self.stated(query).refusal:
+                told.append(self._past_refusal(query, ratings, secret))
+                continue
             release = devices.answer(query, 0, ratings.users)
             told.append(
                 Answers(bits=release.unpacked(), answered=release.answered_mask(), pairs=release.public_pairs())
@@ -122,7 +134,6 @@ class Asking:
         return told
 
     def _past_refusal(self, query: Query, ratings: StoredRatings, secret: bytes) -> Answers:
-        coins = coins_of(query, 0, ratings.users, secret)
-        sketched = self._device.sketch(query, ratings, coins)
-        bits = self._device.randomize(sketched.private, query, coins)
+        coins, device = coins_of(query, 0, ratings.users, secret), self.stated(query).device
+        bits = device.randomize(device.sketch(query, ratings, coins).private, query, coins)
         return Answers(bits=bits, answered=np.ones(ratings.users, np.bool_), pairs=None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import foreign_dishonest as refused
 import foreign_leaks as planted
 import pytest
 
@@ -26,6 +27,8 @@ BY = {
     planted.Later: "rounds",
     planted.SameNoise: "rounds",
     planted.OneRating: "searched",
+    planted.AboutSome: "worst pool=some",
+    planted.KeptForSome: "rounds pool=some",
 }
 """Which attack sees a leak that it takes few releases to see."""
 
@@ -56,3 +59,14 @@ def test_a_flip_probability_that_is_off_by_five_percent_is_found(kind: type[plan
         assert any(line.startswith("exact epsilon 1.0695") for line in found.failures)
     assert not found.held
     assert audited(kind(leaks=False), 30_000).held
+
+
+@pytest.mark.parametrize(("kind", "attack"), [(refused.Later, "rounds"), (refused.SomePool, "searched pool=some")])
+def test_what_devices_refuse_in_later_questions_is_measured_past_their_refusal(
+    kind: type[Mechanism], attack: str
+) -> None:
+    """Twins are above: classes that no device refuses. False alarm: 1e-3 each."""
+    found = audited(kind(), 6000)
+    assert found.exact == pytest.approx(2)
+    assert found.failures[0].startswith(f"mechanism {kind.__name__}, method channel")
+    assert next(one for one in found.attacks if one.name == attack).measured > 1.1

@@ -107,7 +107,7 @@ def test_inputs_are_searched_for_among_devices_whose_noise_measures_nothing(monk
     assert asked[0] != SECRET  # the search
     assert asked[1:] == [SECRET] * len(attacks)
     query = subjects("grr", {})[0].query(TINY, Fraction(1))
-    ratings, asking = stored([()], [0] * 1000, TINY.items), stated.Asking(subjects("grr", {})[0], query)
+    ratings, asking = stored([()], [0] * 1000, TINY.items), stated.Asking()
     one, other = (asking.answers([query], ratings, secret)[0].bits for secret in (SECRET, asked[0]))
     assert 0 < (one == other).all(axis=1).mean() < 0.9
 
