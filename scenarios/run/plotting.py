@@ -12,14 +12,15 @@ from coordinator.protocol.arrays import Floats, Indices
 from coordinator.protocol.coins import derive
 from coordinator.protocol.errors import InputError
 from coordinator.server.anchor.sensing import AnchorSensing
+from coordinator.server.mechanisms.sign import SignSensing
 from coordinator.server.rounds.state import Ask
-from coordinator.server.server_half import ANCHOR, FIXED, ONE_ROUND
+from coordinator.server.server_half import ANCHOR, ELIMINATE, FIXED, ONE_ROUND
 from scenarios.data.liked import liked_share
 from scenarios.data.populations import Population
 from scenarios.given.attacks import BEFORE, EARLY, FEW, GRIND, INPUT, INPUT_LATE, LATE, STALL, UNTARGETED, Attack
 from scenarios.given.config import Scenario
-from scenarios.theory.lying import sway_of
-from scenarios.theory.lying_rounds import ground, stalling, together
+from scenarios.theory.lying import LUCK, sway_of
+from scenarios.theory.lying_rounds import ground, overthrown, stalling, together
 
 MAKES_UP = {INPUT: RATINGS, INPUT_LATE: SKETCHES}
 """What liars make up in attacks that stick to the local randomizer."""
@@ -51,7 +52,7 @@ def plot_of(population: Population, course: Course) -> Plot | None:
     truth = truth_of(population) if ordered else sides_of(population)
     return Plot(
         shares=_shares(population, attack),
-        wishes=_wishes(scenario, attack, truth),
+        wishes=_wishes(population, attack, truth),
         truth=truth,
         ordered=ordered,
         makes_up=MAKES_UP.get(attack.name, ANSWERS),
@@ -77,17 +78,18 @@ def sides_of(population: Population) -> Indices:
     return np.where(population.truth == 0, 1, -1).astype(np.int32)
 
 
-def _wishes(scenario: Scenario, attack: Attack, truth: Indices) -> Indices:
+def _wishes(population: Population, attack: Attack, truth: Indices) -> Indices:
     """Return the wishes: items are drawn by the run's seed among the less liked ones, and among all if both ways go.
 
     Where clusters have no order at most half of the items are turned: if more were, it would be fewer.
     """
+    scenario = population.scenario
     lie = lie_about(scenario.half.query_name(scenario.settings))
     sides = scenario.policy == ANCHOR
     everywhere = sides or (attack.name in (UNTARGETED, EARLY, LATE) and lie is not None and lie.both_ways)
     among = np.arange(truth.size) if everywhere else np.flatnonzero(truth < 0)
     most = among.size // 2 if sides else among.size
-    many = _number(scenario, attack, most)
+    many = _number(population, attack, most)
     if many > most:
         why = "can change sides" if sides else "are liked less"
         raise InputError(f"attack is {attack.name}:{many}, but only {most} items {why}; name fewer")
@@ -98,8 +100,9 @@ def _wishes(scenario: Scenario, attack: Attack, truth: Indices) -> Indices:
     return wishes
 
 
-def _number(scenario: Scenario, attack: Attack, most: int) -> int:
+def _number(population: Population, attack: Attack, most: int) -> int:
     """Return how many items liars move: as many as are named, all in chosen rounds, else what mixes up most labels."""
+    scenario, labels = population.scenario, population.truth
     if attack.name in (EARLY, LATE):
         return most
     if attack.name != UNTARGETED:
@@ -108,7 +111,11 @@ def _number(scenario: Scenario, attack: Attack, most: int) -> int:
     if sway is None or sway.tips_only:
         return min(FEW, most)
     if scenario.policy not in (ONE_ROUND, FIXED):
-        return sway.swift(scenario.malicious or 0.0, most)
+        plain = isinstance(design := scenario.asking(), SignSensing) and not design.centred
+        many = sway.swift(scenario.malicious or 0.0, most, LUCK if plain else 1.0)
+        assert labels is not None  # a ratings file has none, and is refused
+        first = scenario.policy == ELIMINATE and scenario.pool_size is None
+        return 1 if first and overthrown(scenario, sway, labels, promoted=1) > many else many
     return sway.worst(scenario.malicious or 0.0, scenario.users or 1, most)
 
 

@@ -34,6 +34,8 @@ from scenarios.theory.lying_shifts import Given, parts_shift, sets_shift, sign_s
 
 DRAWS = 8
 """Times that estimates are drawn and decoded."""
+LUCK = 0.95
+"""How much slower items may move of which luck turns round most, if ratings are not centred; see `Sway.swift`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,15 +87,16 @@ class Sway:
         """Return how many items untargeted liars promote, so that as many labels as possible get wrong: 1 to most."""
         return max(_tried(most), key=lambda promoted: promoted * self.passing(share, promoted, users))
 
-    def swift(self, share: float, most: int) -> int:
+    def swift(self, share: float, most: int, luck: float = 1.0) -> int:
         """Return how many items untargeted liars promote where decided items leave the pool: 1 to most.
 
         As many as get wrong as fast as honest answers alone would get them right: the log-odds of an item drift by
-        ``(1 - f) gap / 2 - f s(r)``, and the share is such that this is at most ``-(1 - f) gap / 2``. More items would
-        be turned round later than others are decided, and in the small pools of later rounds liars weigh less. Source:
-        ours; emulated rounds say the same (docs/lying.md).
+        ``(1 - f) gap / 2 - f s(r)``, and the share is such that this is at most ``-(1 - f) gap / 2``; or it is
+        ``luck``, at most 1, times that. More items would be turned round later than others are decided, and in the
+        small pools of later rounds liars weigh less. Source: ours; emulated rounds say the same (docs/lying.md).
         """
-        return max((one for one in _tried(most) if share * self.shift(one) >= (1 - share) * self.gap), default=1)
+        needed = luck * (1 - share) * self.gap
+        return max((one for one in _tried(most) if share * self.shift(one) >= needed), default=1)
 
     def drawn(self, share: float, labels: Indices, wishes: Indices, users: int, coins: np.random.Generator) -> Floats:
         """Draw every item's estimate, shape (N,).

@@ -9,11 +9,17 @@ import numpy as np
 
 from coordinator.protocol.arrays import Floats, Indices
 from coordinator.protocol.errors import InputError
+from coordinator.server.decoding.estimates import Estimates
+from coordinator.server.decoding.posterior import believe
+from coordinator.server.design import PoolDesign
 from coordinator.server.mechanisms.sign import SignSensing
 from coordinator.server.moments.signs import sign_contrast
-from coordinator.server.rounds.state import Ask
+from coordinator.server.rounds.beliefs import most_moved
+from coordinator.server.rounds.state import Ask, ServerState
 from scenarios.data.block_world import known_world
 from scenarios.given.config import Scenario
+from scenarios.given.policies import policy_of, setting_of
+from scenarios.theory.lying import DRAWS, Sway, by_level
 
 SIZES = 120
 """Sizes of pools at which a contrast is computed; between them it is interpolated."""
@@ -73,6 +79,42 @@ def stalling(scenario: Scenario, labels: Indices, stalled: int) -> Floats:
     near = sign_contrast(stalled, items=stalled, rated=stalled, vectors=design.vectors, kept=1, epsilon=None)
     tipping: Floats = np.interp(np.arange(design.items + 1), sizes, far / (far + near))
     return np.minimum(STALLED * tipping, scenario.malicious or 0.0)
+
+
+def overthrown(scenario: Scenario, sway: Sway, labels: Indices, *, promoted: int) -> float:
+    """Return how many labels are decided wrongly after the first round about all items, in the mean over draws.
+
+    The server fits its levels to the estimates. While these are noisy, an item that liars push far enough is likelier
+    to be a cluster of its own than the others are to be of two levels: they become one cluster, are all decided, and
+    the run is over. Source: ours.
+
+    Parameters
+    ----------
+    scenario : Scenario
+        Filled in, with rounds that depend on answers.
+    sway : Sway
+        What liars do to one round about all items.
+    labels : ndarray of int32, shape (N,)
+        True clusters, numbered as in ``like``.
+    promoted : int
+        Less liked items that liars promote.
+    """
+    setting, users = setting_of(scenario), scenario.users or 1
+    ask, design = policy_of(scenario).next_query(ServerState(devices=users)), setting.design
+    if ask is None or scenario.clusters != sway.levels.size or not isinstance(design, PoolDesign):
+        return 0.0
+    truth, coins, asked = by_level(scenario)[labels], np.random.default_rng(0), ask.stop - ask.first
+    rates = design.rates(ask.query)
+    wishes = np.zeros(labels.size, np.int32)
+    wishes[np.flatnonzero(truth == truth.max())[:promoted]] = 1
+    wrong = 0
+    for _ in range(DRAWS):
+        drawn = sway.drawn(scenario.malicious or 0.0, labels, wishes, asked, coins)
+        told = Estimates(weighted=drawn / sway.deviation[labels] * np.sqrt(rates) * asked, information=rates * asked)
+        found = believe(told, clusters=setting.clusters, failure=setting.failure)
+        found = found.withstanding(setting.assume_malicious * most_moved(rates) * asked)
+        wrong += int(((found.cluster != truth) & found.decided(setting.failure)).sum())
+    return wrong / DRAWS
 
 
 def suiting(scenario: Scenario, promoted: int) -> float:

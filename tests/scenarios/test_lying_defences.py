@@ -114,13 +114,23 @@ def test_liars_who_know_the_rounds_fill_the_last_and_are_as_many_as_otherwise() 
     assert (spread.shares[6], spread.shares[7], spread.came) == (0.01, 0, None)
 
 
-def test_untargeted_liars_move_as_many_items_as_get_wrong_before_others_are_decided() -> None:
-    """With 1,000 items, 30 rated and a share of .01 five, as emulated runs say (docs/lying.md)."""
+@pytest.mark.parametrize(("signs", "many"), [("plain", 7), ("centred", 5)])
+def test_untargeted_liars_move_as_many_items_as_get_wrong_before_others_are_decided(signs: str, many: int) -> None:
+    """With 1,000 items, 30 rated and a share of .01, as devices say (docs/lying.md)."""
     common: dict[str, Any] = {"design": "sign", "policy": "eliminate", "users": 10**6, "malicious": 0.01}
-    population = populate(Scenario(items=1000, rated=30, **common))
+    population = populate(Scenario(items=1000, rated=30, signs=signs, **common))
     plot = plot_of(population, tuple)
     assert plot is not None
-    assert np.count_nonzero(plot.wishes) == 5
+    assert np.count_nonzero(plot.wishes) == many
+
+
+def test_one_item_pushed_far_in_the_first_round_makes_all_others_one_cluster_unless_pools_are_small() -> None:
+    """Liars without a target choose that where it mixes up most labels; the twin's first rounds are about pools."""
+    common: dict[str, Any] = {"design": "sign", "policy": "eliminate", "items": 1000, "rated": 30, "malicious": 0.05}
+    found = told(**common, users=200_000)
+    assert (found["lied_about"], found["labels_wrong"], found["decided_wrong"]) == (1, 501, 501)
+    pooled = told(**common, users=200_000, attack="promote:1", pool_size=100)
+    assert pooled["decided_wrong"] <= 1
 
 
 def test_whoever_grinds_ids_has_the_share_of_the_answers_that_was_said_and_full_effect() -> None:
