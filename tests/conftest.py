@@ -2,6 +2,7 @@
 
 `reference` is the oracle in plain Python, `statistical` holds error radii, `worlds` builds the project's objects,
 `anchored` asks what anchor sensing asks, and knows its coins,
+`answering` has devices that answer here, and `straying` policies that go astray,
 `runs` starts small scenarios and commands, `squares` is the smallest sweep,
 `layout` finds what cannot be read in a picture,
 `boundary` knows what may cross it, `tiers` builds private devices,
@@ -68,6 +69,8 @@ for shared in (
     "statistical",
     "worlds",
     "anchored",
+    "answering",
+    "straying",
     "runs",
     "squares",
     "layout",
