@@ -88,7 +88,10 @@ def _turned(
     often: Floats,
     contrast: float,
 ) -> tuple[Ints, Ints, Ints, int]:
-    """Return sums of signs times bits over devices that rated and sensed an item; how many did; how many rated it; bits."""
+    """Return sums of signs times bits over devices that rated and sensed each item, and all bits.
+
+    Between them: how many devices these are, and how many rated the item.
+    """
     prior, guess, counts, lean = arrays
     items, classes = often.size, prior.size
     sums, sensed, having = np.zeros((3, items), np.int64)
