@@ -8,7 +8,7 @@
 `boundary` knows what may cross it, `tiers` builds private devices,
 `mortal` has processes that die, `deaf` a keeper that some cannot reach,
 `forging` makes messages that nothing has checked, `nasty` the values in them,
-`malformed` holds input that nobody means, `cutting` ends a process at each of its file operations,
+`malformed` holds input that nobody means, `cutting` keeps what a kill at each file operation would leave,
 `golden` holds results that must not change,
 `foreign_mechanisms`, `foreign_bad`, `foreign_liars` and `foreign_dishonest` are what somebody else wrote,
 `foreign_jobs` runs of them,
