@@ -117,6 +117,7 @@ def test_rounds_are_those_of_the_scenario_that_stands_in_the_mark(blindrec: Comm
     journal = interrupted(tmp_path / "out")
     mark = read_mark(tmp_path / "out")
     assert mark is not None
+    assert mark.scenario.keys() <= SCENARIO.model_fields_set, "what was not given is no part of it"
     replace(mark, scenario={**mark.scenario, "rated": 6}).write(tmp_path / "out")
     line = refused(blindrec, "resume", tmp_path / "out", *FLAGS)
     assert f"{journal.folder / '000000.npz'} is no round 0 of this run" in line
