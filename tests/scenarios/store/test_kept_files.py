@@ -15,11 +15,13 @@ from runs import Command, claim, refused, small, tree
 
 from actors.keeper import LEDGER
 from actors.log import files_of
+from scenarios.online.config import OnlineScenario
 from scenarios.places.in_process import InProcess
 from scenarios.run.experiment import run
 from scenarios.store.chain import kept_records, to_bytes
 from scenarios.store.journal import ROUNDS, Journal
 from scenarios.store.mark import FOLDER, MARK, digest, read_mark
+from scenarios.store.taking import mark_of
 
 SCENARIO = small(users=90, design="sign", policy="fixed", rounds=4, seed=3)
 FLAGS = ["--backend", "inprocess", "--json", "-"]
@@ -112,12 +114,15 @@ def test_a_mark_that_was_made_up_is_refused(
     refused_both_ways(blindrec, tmp_path / "out", str(mark), words, "new folder")
 
 
+def test_a_mark_holds_what_was_given_and_no_defaults() -> None:
+    assert mark_of("online", OnlineScenario(rounds=7)).scenario == {"rounds": 7}
+
+
 def test_rounds_are_those_of_the_scenario_that_stands_in_the_mark(blindrec: Command, tmp_path: Path) -> None:
     """Even where the digest was made anew."""
     journal = interrupted(tmp_path / "out")
     mark = read_mark(tmp_path / "out")
     assert mark is not None
-    assert mark.scenario.keys() <= SCENARIO.model_fields_set, "what was not given is no part of it"
     replace(mark, scenario={**mark.scenario, "rated": 6}).write(tmp_path / "out")
     line = refused(blindrec, "resume", tmp_path / "out", *FLAGS)
     assert f"{journal.folder / '000000.npz'} is no round 0 of this run" in line
