@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import int32, int64, uint64
 
-from actors.block_model import BlockModelRatings, device_class, likes_item, list_rated
+from actors.block_model import BlockModelRatings, buffer_for, device_class, likes_item, list_rated
 from actors.kernels import StoredOpinions
 from actors.seeds import ratings_streams
 from coordinator.protocol.arrays import Bits, Bools, Counts, Indices, Indices2, Ints, Words
@@ -119,7 +119,7 @@ def block_model_turned(
 ) -> None:
     """Write synthetic devices' private bits, uint8, shape (devices,); ``key`` is the round's public key."""
     many = model.items
-    marks, stamp, buffer = np.zeros(many + 1, np.uint8), 0, np.empty(many + 2, np.uint32)
+    marks, stamp, buffer = np.zeros(many + 1, np.uint8), 0, buffer_for(many)
     rated, likes = np.empty(many + 1, np.uint32), np.empty(model.rated, np.bool_)
     kept, scores = np.empty(model.rated, np.int64), np.empty(asked.prior.size, np.int64)
     secret, public = ratings_streams(master, first, bits.size), device_streams(key, first, bits.size)
@@ -137,7 +137,7 @@ def block_model_paired(
 ) -> None:
     """Write synthetic devices' private bits; see `block_model_turned`."""
     many = model.items
-    marks, stamp, buffer = np.zeros(many + 1, np.uint8), 0, np.empty(many + 2, np.uint32)
+    marks, stamp, buffer = np.zeros(many + 1, np.uint8), 0, buffer_for(many)
     rated, likes = np.empty(many + 1, np.uint32), np.empty(model.rated, np.bool_)
     values, held = np.empty(asked.centres.size, np.int32), np.empty(asked.centres.size + 1, np.int64)
     secret, public = ratings_streams(master, first, bits.size), device_streams(key, first, bits.size)

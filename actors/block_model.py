@@ -14,12 +14,14 @@ from numba import uint8, uint32, uint64
 from actors.seeds import ratings_streams
 from coordinator.protocol.arrays import Bits, Bits2, Bools2, Counts, Indices, Indices2, Words
 from coordinator.protocol.bit_tricks import zeros_below
-from coordinator.protocol.compiled import compiled, inlined
+from coordinator.protocol.compiled import borrowing, compiled, inlined
 from coordinator.protocol.hashing import draw
 
 _LOW = np.uint64(0xFFFFFFFF)
 _LIKES = np.uint64(1 << 63)
 _LAST_STAMP = 255
+TOGETHER = 8
+"""Words of candidates that are drawn together; a speed parameter. Those that are not needed are drawn in vain."""
 UNRATED, DISLIKED, LIKED = 0, 1, 2
 """What a device thinks of an item."""
 
@@ -37,7 +39,7 @@ class BlockModelRatings(NamedTuple):
     """Cluster of every item, shape (N,)."""
 
 
-@compiled
+@inlined
 def device_class(stream: np.uint64, class_marks: Words) -> int:
     """Return the class k of the device: its lane 0 against the cumulated shares, in units of 2**-63."""
     word = draw(stream, uint64(0)) >> uint64(1)
@@ -47,7 +49,7 @@ def device_class(stream: np.uint64, class_marks: Words) -> int:
     return chosen
 
 
-@compiled
+@inlined
 def likes_item(stream: np.uint64, item: int, threshold: np.uint64) -> bool:
     """Return the rating of a rated item: Bernoulli(threshold / 2**63), a coin of its own for every item."""
     word = draw(stream, _LIKES + uint64(item))
@@ -55,29 +57,36 @@ def likes_item(stream: np.uint64, item: int, threshold: np.uint64) -> bool:
 
 
 @compiled
+def buffer_for(size: int) -> Counts:
+    """Return room for the candidates of a subset of so many items."""
+    return np.empty(size + 2 * TOGETHER, np.uint32)
+
+
+@inlined
 def mark_subset(stream: np.uint64, items: int, size: int, marks: Bits, stamp: int, buffer: Counts) -> None:
     """Mark a uniform subset of ``size`` of the items.
 
     Candidates are the halves of the stream's words, lanes 1 on, each made uniform over the items by multiplication
     with rejection (Lemire, 2019); a repeated candidate counts once. ``marks`` has one place more than there are
-    items: rejected halves fall there. ``buffer`` holds at least ``size + 1`` words.
+    items: rejected halves fall there. ``buffer`` is `buffer_for` this size or a larger one.
     """
-    ours, found, lane = uint8(stamp), 0, uint64(1)
+    ours, found, lane, rejected = uint8(stamp), 0, uint64(1), uint64((1 << 32) % items)
     marks[items] = ours
     while found < size:
         missing = size - found
-        lane = _candidates(stream, lane, items, missing, buffer)
+        lane = _candidates(stream, lane, items, rejected, missing, buffer)
         for k in range(missing):
             found += marks[buffer[k]] != ours
             marks[buffer[k]] = ours
 
 
 @inlined
-def _candidates(stream: np.uint64, lane: np.uint64, items: int, missing: int, buffer: Counts) -> np.uint64:
+def _candidates(
+    stream: np.uint64, lane: np.uint64, items: int, rejected: np.uint64, missing: int, buffer: Counts
+) -> np.uint64:
     """Write at least ``missing`` candidates to the buffer, with ``items`` for a rejected one; return the next lane."""
-    many, rejected = uint64(items), uint64((1 << 32) % items)
-    words = (missing + 1) >> 1
-    for k in range(words):
+    many, words = uint64(items), (missing + 1) >> 1
+    for k in range((words + TOGETHER - 1) // TOGETHER * TOGETHER):
         word = draw(stream, lane + uint64(k))
         low, high = (word & _LOW) * many, (word >> uint64(32)) * many
         buffer[2 * k] = uint32(low >> uint64(32)) if (low & _LOW) >= rejected else uint32(many)
@@ -85,14 +94,14 @@ def _candidates(stream: np.uint64, lane: np.uint64, items: int, missing: int, bu
     return lane + uint64(words)
 
 
-@compiled
+@borrowing
 def list_rated(
     stream: np.uint64, items: int, rated: int, marks: Bits, stamp: int, buffer: Counts, chosen: Counts
 ) -> int:
     """Write the ``rated`` items that a device rated to ``chosen``, in any order; return the stamp that was used.
 
     The same uniform subset as `mark_subset` marks; where more than half of the items are rated, the rest of them.
-    ``buffer`` and ``chosen`` hold at least ``items + 2`` and ``items + 1`` words.
+    ``buffer`` is `buffer_for` all items; ``chosen`` holds at least ``items + 1`` words.
     """
     stamp = next_stamp(marks, stamp)
     if 2 * rated > items:
@@ -102,11 +111,11 @@ def list_rated(
             chosen[found] = item
             found += marks[item] != stamp
         return stamp
-    ours, found, lane = uint8(stamp), 0, uint64(1)
+    ours, found, lane, rejected = uint8(stamp), 0, uint64(1), uint64((1 << 32) % items)
     marks[items] = ours
     while found < rated:
         missing = rated - found
-        lane = _candidates(stream, lane, items, missing, buffer)
+        lane = _candidates(stream, lane, items, rejected, missing, buffer)
         for k in range(missing):
             chosen[found] = buffer[k]
             found += marks[buffer[k]] != ours
@@ -114,7 +123,7 @@ def list_rated(
     return stamp
 
 
-@compiled
+@borrowing
 def next_stamp(marks: Bits, stamp: int) -> int:
     """Return a stamp that no mark holds; clears the marks when the stamps are used up."""
     if stamp == _LAST_STAMP:
@@ -127,7 +136,7 @@ def next_stamp(marks: Bits, stamp: int) -> int:
 def block_model_rated(model: BlockModelRatings, master: Words, first: int, items: Indices2, likes: Bools2) -> None:
     """Write the rated items of synthetic devices, ascending, and whether each was liked: shapes (devices, w)."""
     many = model.items
-    marks, stamp, buffer = np.zeros(many + 1, np.uint8), 0, np.empty(many + 2, np.uint32)
+    marks, stamp, buffer = np.zeros(many + 1, np.uint8), 0, buffer_for(many)
     rated, held = np.empty(many + 1, np.uint32), np.zeros(-(-many // 64), np.uint64)
     secret = ratings_streams(master, first, items.shape[0])
     for k in range(items.shape[0]):
@@ -161,7 +170,7 @@ def block_model_opinions(model: BlockModelRatings, master: Words, first: int, it
     """Write what synthetic devices think of ``items``, shape (devices, k): `UNRATED`, `DISLIKED` or `LIKED`."""
     many, inverted = model.items, 2 * model.rated > model.items
     size = many - model.rated if inverted else model.rated
-    marks, stamp, buffer = np.zeros(many + 1, np.uint8), 0, np.empty(size + 2, np.uint32)
+    marks, stamp, buffer = np.zeros(many + 1, np.uint8), 0, buffer_for(size)
     secret = ratings_streams(master, first, items.shape[0])
     for k in range(items.shape[0]):
         stamp, stream = next_stamp(marks, stamp), secret[k]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import uint32
+from numba import uint8, uint32
 
-from actors.block_model import BlockModelRatings, device_class, likes_item, mark_subset, next_stamp
+from actors.block_model import BlockModelRatings, buffer_for, device_class, likes_item, mark_subset, next_stamp
 from actors.seeds import TILE, ratings_streams
 from coordinator.protocol.arrays import Bits, Bools, Counts, Indices, Ints, Words
-from coordinator.protocol.compiled import compiled, inlined
+from coordinator.protocol.compiled import borrowing, compiled, inlined
 from coordinator.protocol.sensing import SensingTable
 from coordinator.protocol.sensing_sets import sense
 from coordinator.protocol.streams import device_streams
@@ -34,30 +34,56 @@ class StoredOpinions(NamedTuple):
     user: Indices
 
 
-@compiled
-def likes_some(
-    model: BlockModelRatings, stream: np.uint64, marks: Bits, stamp: int, pool: Indices, sensed: Counts, many: int
-) -> bool:
-    """Return MaxSense's private bit of a device whose rated items are marked: whether it liked a sensed one.
+class Scratch(NamedTuple):
+    """What one device after the other draws into."""
 
-    ``sensed`` holds ``many`` places in ``pool``, `sensing.items_of` a query. No item's mark says that it is not rated.
-    """
-    pooled, inverted = pool.size > 0, 2 * model.rated > model.items
-    like = model.like[device_class(stream, model.class_marks)]
-    for j in range(many):
-        item = uint32(pool[sensed[j]]) if pooled else sensed[j]
-        if (marks[item] == stamp) != inverted and likes_item(stream, item, like[model.clusters[item]]):
-            return True
-    return False
+    marks: Bits
+    """Of every item, and of the place behind all items: those of the device's stamp are in its set."""
+    buffer: Counts
+    """Candidates of the rated items."""
+    sensed: Counts
+    """Places of the sensing set."""
+
+
+@compiled
+def scratch_for(model: BlockModelRatings, table: SensingTable) -> Scratch:
+    """Return room for any device's draws."""
+    return Scratch(np.zeros(model.items + 1, np.uint8), buffer_for(model.items), np.empty(table.room, np.uint32))
 
 
 @inlined
-def mark_rated(model: BlockModelRatings, stream: np.uint64, marks: Bits, stamp: int, buffer: Counts) -> None:
-    """Mark what a device rated, or the rest where that is less; the place behind all items as one that is not rated."""
-    inverted = 2 * model.rated > model.items
+def sense_and_like(
+    model: BlockModelRatings,
+    stream: np.uint64,
+    public: np.uint64,
+    table: SensingTable,
+    pool: Indices,
+    scratch: Scratch,
+    stamp: int,
+) -> tuple[int, bool]:
+    """Draw a device's sensing set; return how many places it has, and whether the device likes one: the private bit.
+
+    ``stream`` and ``public`` are the device's streams. Items are sensed at the places of ``pool``, `sensing.items_of`
+    a query. ``stamp`` is a `next_stamp`. The place behind all items counts as one that is not rated.
+    """
+    marks, sensed, inverted = scratch.marks, scratch.sensed, 2 * model.rated > model.items
     size = model.items - model.rated if inverted else model.rated
-    mark_subset(stream, model.items, size, marks, stamp, buffer)
+    mark_subset(stream, model.items, size, marks, stamp, scratch.buffer)
     marks[model.items] = stamp if inverted else 0
+    many, ours = sense(public, table, sensed), uint8(stamp)
+    own_class = device_class(stream, model.class_marks)
+    if pool.size > 0 or inverted:
+        for j in range(many):
+            item = uint32(pool[sensed[j]]) if pool.size > 0 else sensed[j]
+            rated = (marks[item] == ours) != inverted
+            if rated and likes_item(stream, item, model.like[own_class, model.clusters[item]]):
+                return many, True
+        return many, False
+    for j in range(many):  # the same in the usual case, whose loop decides nothing else
+        item = sensed[j]
+        if marks[item] == ours and likes_item(stream, item, model.like[own_class, model.clusters[item]]):
+            return many, True
+    return many, False
 
 
 @compiled
@@ -69,19 +95,31 @@ def block_model_maxsense(
     ``bits`` (uint8, one a device) receives them; ``key`` and ``table`` are the round's public coins. Items are sensed
     at the places of ``pool``, `sensing.items_of` the query.
     """
-    marks, stamp = np.zeros(model.items + 1, np.uint8), 0
-    buffer, sensed = np.empty(model.items + 2, np.uint32), np.empty(table.room, np.uint32)
+    scratch, stamp = scratch_for(model, table), 0
     for start in range(0, bits.size, TILE):
         some = bits[start : start + TILE]
-        secret, public = (
-            ratings_streams(master, first + start, some.size),
-            device_streams(key, first + start, some.size),
+        secret = ratings_streams(master, first + start, some.size)
+        stamp = _some_bits(
+            model, secret, device_streams(key, first + start, some.size), table, pool, scratch, stamp, some
         )
-        for k in range(some.size):
-            stamp = next_stamp(marks, stamp)
-            mark_rated(model, secret[k], marks, stamp, buffer)
-            many = sense(public[k], table, sensed)
-            some[k] = likes_some(model, secret[k], marks, stamp, pool, sensed, many)
+
+
+@borrowing
+def _some_bits(
+    model: BlockModelRatings,
+    secret: Words,
+    public: Words,
+    table: SensingTable,
+    pool: Indices,
+    scratch: Scratch,
+    stamp: int,
+    bits: Bits,
+) -> int:
+    """Write the bits of devices with these streams; return the last stamp."""
+    for k in range(bits.size):
+        stamp = next_stamp(scratch.marks, stamp)
+        bits[k] = sense_and_like(model, secret[k], public[k], table, pool, scratch, stamp)[1]
+    return stamp
 
 
 @compiled

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from actors.block_model import BlockModelRatings, device_class, likes_item, mark_subset, next_stamp
+from actors.block_model import BlockModelRatings, buffer_for, device_class, likes_item, mark_subset, next_stamp
 from actors.kernels import StoredLikes
 from actors.seeds import ratings_streams
 from coordinator.protocol.arrays import Bits2, Words
@@ -23,7 +23,7 @@ def block_model_partition(
     """
     items, inverted = model.items, 2 * model.rated > model.items
     size = items - model.rated if inverted else model.rated
-    marks, stamp, buffer = np.zeros(items + 1, np.uint8), 0, np.empty(size + 2, np.uint32)
+    marks, stamp, buffer = np.zeros(items + 1, np.uint8), 0, buffer_for(size)
     order, chosen = np.arange(items).astype(np.uint32), np.empty(min(items, set_size * bits.shape[1]), np.uint32)
     swaps = np.empty_like(chosen)
     secret, public = ratings_streams(master, first, len(bits)), device_streams(key, first, len(bits))

@@ -87,11 +87,15 @@ def _turned(
     arrays: tuple[Indices, Indices2, Indices2, Indices],
     often: Floats,
     contrast: float,
-) -> tuple[Ints, Ints, int]:
-    """Return sums of items' signs times bits over devices that rated and sensed them, how many did, and all bits."""
+) -> tuple[Ints, Ints, Ints, int]:
+    """Return sums of signs times bits over devices that rated and sensed each item, and all bits.
+
+    Between them: how many devices these are, and how many rated the item.
+    """
     prior, guess, counts, lean = arrays
     items, classes = often.size, prior.size
-    sums, sensed, order = np.zeros(items, np.int64), np.zeros(items, np.int64), np.arange(items)
+    sums, sensed, having = np.zeros((3, items), np.int64)
+    order = np.arange(items)
     own, signs, liked = np.empty((3, rated), np.int64)
     scores, bits = np.empty(classes, np.int64), 0
     for _ in range(users):
@@ -101,6 +105,7 @@ def _turned(
             other = step + int(np.random.random() * (items - step))
             order[step], order[other] = order[other], order[step]
             item = order[step]
+            having[item] += 1
             like = int(np.random.random() < rates[k, item])
             if np.random.random() < often[item]:
                 own[held], liked[held], signs[held] = item, like, 1 if np.random.random() < 0.5 else -1
@@ -123,7 +128,7 @@ def _turned(
         for at in range(held):
             sums[own[at]] += bit * signs[at]
             sensed[own[at]] += 1
-    return sums, sensed, bits
+    return sums, sensed, having, bits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,8 +166,8 @@ class Crowd:
             told = query.arrays
             often = told[SENSED] / query.parameters[LEVELS]
             arrays = (told[PRIOR], told[GUESS], told[COUNTS], told[LEAN])
-            sums, own, bits = _turned(users, rates, shares, self.rated, arrays, often, contrast)
-            others = self.coins.binomial(self.coins.binomial(users, 1 - self.rated / self.items, self.items), often)
+            sums, own, having, bits = _turned(users, rates, shares, self.rated, arrays, often, contrast)
+            others = self.coins.binomial(users - having, often)
             sensed = own + others
             scores, ones = (sums + own) // 2 + self.coins.binomial(others, 0.5), (users + bits) // 2
         return AnchorStatistic(

@@ -39,6 +39,8 @@ from scenarios.two_tier.experiment import plan_of, read_table, score_of, settle,
 Case = tuple[str, dict[str, Any]]
 """Family and scenario."""
 ADAPTIVE = {"design": "sign", "policy": "eliminate"}
+ANCHOR = {"items": 48, "rated": 24, "design": "anchor", "epsilon": "3"}
+WEAK = {"like": [[0.9, 0.25], [0.2, 0.7]], "learner": "tables"}
 SMALL: dict[str, Case] = {
     "one round": ("run", {"items": 60, "rated": 12, "users": 20_000, "design": "sign"}),
     "adaptive": ("run", {"items": 60, "rated": 12, "users": 300_000, **ADAPTIVE}),
@@ -46,6 +48,8 @@ SMALL: dict[str, Case] = {
         "run",
         {"items": 60, "rated": 60, "users": 2_000, "design": "pairwise", "like": [[0.9, 0.1], [0.1, 0.9]]},
     ),
+    "mirrored anchors": ("run", {**ANCHOR, "users": 20_000, "like": [[0.9, 0.1], [0.1, 0.9]]}),
+    "anchors by tables": ("run", {**ANCHOR, "users": 100_000, **WEAK}),
     "pmc": ("two-tier", {"planted": [400, 150, 20_000], "private": 120, "rank": 8, "regularisation": 2, "seed": 3}),
     "laplace, weighted, validated": (
         "two-tier",

@@ -15,7 +15,7 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from actors.block_model import BlockModelRatings, mark_subset, next_stamp
+from actors.block_model import BlockModelRatings, buffer_for, mark_subset, next_stamp
 from actors.device import Cohort
 from actors.ratings import BlockRatings
 from actors.seeds import ratings_streams
@@ -47,7 +47,7 @@ def only_sense(key: Words, table: SensingTable, count: int) -> int:
 @compiled
 def only_rate(model: BlockModelRatings, master: Words, count: int) -> int:
     """Draw which items so many devices rated and do nothing with them."""
-    marks, stamp, buffer = np.zeros(model.items + 1, np.uint8), 0, np.empty(model.rated + 2, np.uint32)
+    marks, stamp, buffer = np.zeros(model.items + 1, np.uint8), 0, buffer_for(model.rated)
     streams = ratings_streams(master, 0, count)
     for k in range(count):
         stamp = next_stamp(marks, stamp)

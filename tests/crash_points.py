@@ -1,23 +1,26 @@
-"""Cuts commands off at every one of their file operations and looks at what is left; run by ``test_crash_points``."""
+"""Goes on from what a kill at any file operation of a command leaves; run by ``test_crash_points``.
+
+Many operations leave the same behind, such as those on files that have no name yet: each state is tried once.
+"""
 
 from __future__ import annotations
 
 import functools
 import gc
+import hashlib
 import io
-import itertools
 import json
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack, redirect_stdout
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from unittest import mock
 
 import pandas as pd
-from cutting import CUT, Ended, forked
+from cutting import Ended, forked
 from lasting import PROVENANCE, lasting
 from squares import Squares
 from typer.main import get_command
@@ -92,12 +95,18 @@ def content(path: Path) -> Any:
     return lasting(json.loads(path.read_text()), TIMED) if path.name == "result.json" else path.read_bytes()
 
 
-def cuts(operations: list[str]) -> Iterator[tuple[int, bool]]:
-    """Yield every cut: before each operation, in the middle of each write, and after the last one."""
-    for at, what in enumerate(operations):
-        yield at, False
-        if what.startswith("write ") or at == len(operations) - 1:
-            yield at, True
+def raw(folder: Path) -> str:
+    """Return a digest of all names and bytes below a folder, which need not be there."""
+    paths = sorted(folder.rglob("*"))
+    found = [(str(path.relative_to(folder)), path.is_file() and path.read_bytes()) for path in paths]
+    return hashlib.sha256(repr((folder.exists(), found)).encode()).hexdigest()
+
+
+class State(NamedTuple):
+    """What a cut leaves: where it cuts, and a copy of the folder, unless there was none."""
+
+    where: str
+    copy: Path
 
 
 class Family:
@@ -111,28 +120,36 @@ class Family:
 
     def __init__(self, place: Path) -> None:
         self.out = place / "out"
-        self.points = 0
+        self.kept = place / "kept"
+        self.tried = 0
         self.wrong: list[str] = []
         self.whole: dict[str, Any] = {}
         self.operations: list[str] = []
 
-    def undisturbed(self, act: Callable[[], int]) -> None:
-        """Run to the end; what is left then is what must be left always."""
+    def undisturbed(self, act: Callable[[], int]) -> list[State]:
+        """Run to the end; what is left then is what must be left always. Return what cuts leave before."""
         with redirect_stdout(io.StringIO()):
             act()  # what this loads and compiles is there in every process that is forked from here
         self.clean()
         gc.freeze()  # and is not copied there
-        ended = forked(act, self.out)
+        ended, states = self.cut(act, "undisturbed")
         self.whole, self.operations = left(self.out), ended.operations
-        self.clean()
         self.require(ended.code == 0, f"the undisturbed run ended with {ended.code}: {ended.err}")
+        return states
 
-    def cut(self, act: Callable[[], int], at: int, *, torn: bool) -> bool:
-        """Cut something off; return whether it was, and not over before."""
-        self.points += 1
-        ended = forked(act, self.out, at, torn=torn)
-        self.require(ended.code in (CUT, 0), f"cut at {at}: it ended with {ended.code}: {ended.err}")
-        return ended.code == CUT
+    def cut(self, act: Callable[[], int], name: str) -> tuple[Ended, list[State]]:
+        """Run something to the end, and return the different states that cuts leave, in order."""
+        kept = self.kept / name
+        ended = forked(act, self.out, kept)
+        found = [State(where, kept / str(number)) for number, where in enumerate(ended.cuts)]
+        return ended, list({raw(state.copy): state for state in reversed(found)}.values())[::-1]
+
+    def begin(self, state: State) -> None:
+        """Let the folder be as a cut left it."""
+        self.tried += 1
+        self.clean()
+        if state.copy.exists():
+            shutil.copytree(state.copy, self.out, symlinks=True)
 
     def ends_whole(self, after: str, ended: Ended) -> None:
         """Require that a command came to the end that the undisturbed run came to."""
@@ -177,29 +194,23 @@ def finish(family: Family, run: list[str], after: str, *, again: bool) -> None:
     family.ends_whole(f"{after}, then {'run' if again else 'resume'}", ended)
 
 
-def runs(family: Family, run: list[str], *, first: int = 0, last: int | None = None, every: int = 1) -> None:
-    """Cut a run off everywhere, or at some operations, and go on in both ways in turn."""
+def runs(family: Family, run: list[str], *, last: int | None = None, every: int = 1) -> None:
+    """Cut a run off everywhere, or somewhere, and go on in both ways in turn."""
     run = [*run, "--out", str(family.out)]
-    family.undisturbed(command(*run))
-    for number, (at, torn) in enumerate(itertools.islice(cuts(family.operations), first, last, every)):
-        family.cut(command(*run), at, torn=torn)
-        after = f"run cut {'in' if torn else 'before'} {family.operations[at]}"
-        finish(family, run, after, again=number % 2 == 0)
-        family.clean()
+    for number, state in enumerate(family.undisturbed(command(*run))[:last:every]):
+        family.begin(state)
+        finish(family, run, f"run cut {state.where}", again=number % 2 == 0)
 
 
 def resumed(family: Family, run: list[str]) -> None:
     """Cut a run off at some of its operations, then its resumption at some of its own, and go on."""
     run = [*run, "--out", str(family.out)]
-    family.undisturbed(command(*run))
-    for first in range(12, len(family.operations), 25):
-        for second in range(first % 11, 1000, 11):
-            family.cut(command(*run), first, torn=False)
-            cut = family.cut(command("resume", str(family.out), *LAYOUT), second, torn=second % 2 == 0)
-            finish(family, run, f"run cut before {family.operations[first]}, resume at {second}", again=second % 3 == 0)
-            family.clean()
-            if not cut:
-                break
+    for first in family.undisturbed(command(*run))[4::8]:
+        family.begin(first)
+        _, states = family.cut(command("resume", str(family.out), *LAYOUT), first.copy.name)
+        for number, second in enumerate(states[1::4]):
+            family.begin(second)
+            finish(family, run, f"run cut {first.where}, resume {second.where}", again=number % 3 == 0)
 
 
 def sweep(family: Family) -> None:
@@ -213,11 +224,9 @@ def sweep(family: Family) -> None:
             found = measure_units(squares, InProcess(1), family.out, Console(quiet=True))
         return 0 if squares.result(found) == {"squares": [0, 1, 4, 9, 16]} else 1
 
-    family.undisturbed(act)
-    for at, torn in cuts(family.operations):
-        family.cut(act, at, torn=torn)
-        family.ends_whole(f"sweep cut {'in' if torn else 'before'} {family.operations[at]}", forked(act, family.out))
-        family.clean()
+    for state in family.undisturbed(act):
+        family.begin(state)
+        family.ends_whole(f"sweep cut {state.where}", forked(act, family.out))
 
 
 def planted(family: Family) -> None:
@@ -228,12 +237,12 @@ def planted(family: Family) -> None:
         durable.add(target, content, new=True)
 
     with mock.patch.object(files, "write_whole", in_place):
-        runs(family, RUN, first=6, last=13)
+        runs(family, RUN, last=9)
 
 
 FAMILIES: dict[str, Callable[[Family], None]] = {
     "run": lambda family: runs(family, RUN),
-    "repeat": lambda family: runs(family, TWICE, every=11),
+    "repeat": lambda family: runs(family, TWICE, every=5),
     "resume": lambda family: resumed(family, RUN),
     "sweep": sweep,
     "online": lambda family: runs(family, ONLINE, every=3),
@@ -242,13 +251,16 @@ FAMILIES: dict[str, Callable[[Family], None]] = {
 }
 
 
-def main(name: str, place: str) -> None:
-    """Try one family in a folder, and print what came of it."""
-    family = Family(Path(place).resolve())
+def main(place: str, *names: str) -> None:
+    """Try families, each in a folder of its own, and print what came of them."""
+    told = dict[str, Any]()
     with ExitStack() as patches:
         patches.enter_context(mock.patch("typer.main.get_command", functools.cache(get_command)))  # a third of a run
         for waits in ("fsync", "fdatasync"):  # a kill loses nothing that the system holds; they count all the same
             patches.enter_context(mock.patch.object(os, waits, return_value=None))
-        FAMILIES[name](family)
-    told = {"points": family.points, "operations": family.operations, "wrong": family.wrong}
+        for name in names:
+            family = Family(Path(place).resolve() / name)
+            FAMILIES[name](family)
+            told[name] = {"tried": family.tried, "wrong": family.wrong}
+            told[name]["kinds"] = sorted({what.partition(" ")[0] for what in family.operations})
     sys.stdout.write(json.dumps(told))

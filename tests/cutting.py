@@ -1,13 +1,15 @@
-"""Commands that are cut off at each of their file operations in turn, as by a kill: for tests of what survives that.
+"""What a kill leaves of a folder at each of a command's file operations: for tests of what survives that.
 
-Run as a script, so that one process without threads, which has loaded everything, is forked for every cut: the child
-ends by `os._exit` before its n-th operation in the folder, or in the middle of it where that is a write.
+Run as a script, so that one process without threads, which has loaded everything, is forked for every command. The
+child copies the folder before each of its operations there, and in the middle of each write: a kill at that point would
+leave just that, since the system holds what was written, and locks end with their process.
 """
 
 from __future__ import annotations
 
 import io
 import os
+import shutil
 import sys
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
@@ -15,8 +17,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
-CUT = 77
-"""Exit code of a process that was cut off."""
 WRITES = os.O_WRONLY | os.O_RDWR
 NAMED = ("mkdir", "rmdir", "unlink", "remove", "rename", "replace", "truncate", "chmod", "link", "symlink")
 HELD = ("write", "fsync", "ftruncate", "fdatasync")
@@ -25,21 +25,21 @@ HELD = ("write", "fsync", "ftruncate", "fdatasync")
 
 @dataclass
 class Cutting:
-    """Counts the operations of this process in a folder, and ends it at one of them.
+    """Notes the operations of this process in a folder, and keeps what a kill at each of them would leave.
 
     Attributes
     ----------
     folder : Path
         The folder, and all that is below it.
-    at : int
-        The operation before which the process ends; -1 for none.
-    torn : bool
-        Whether it ends in the middle of that operation, if it is a write, and after it otherwise.
+    kept : Path or None
+        Where copies go, named by their order; None for no copies.
+    cuts : list of str
+        Which operation each copy is of, and whether of its beginning, its middle or its end.
     """
 
     folder: Path
-    at: int = -1
-    torn: bool = False
+    kept: Path | None = None
+    cuts: list[str] = field(default_factory=list)
     done: list[str] = field(default_factory=list)
     held: dict[int, str] = field(default_factory=dict)
     ours: bool = False
@@ -82,13 +82,16 @@ class Cutting:
         place = os.path.normpath(os.path.join(base, os.fsdecode(path)))  # noqa: PTH118 (same)
         return place if Path(place).is_relative_to(self.folder) else ""
 
-    def _counted(self, what: str, operation: Callable[[], Any], half: Callable[[], Any] | None = None) -> Any:
-        last = len(self.done) == self.at
+    def keep(self, cut: str) -> None:
+        """Copy the folder, if there is one."""
+        if self.kept is not None:
+            if self.folder.exists():
+                shutil.copytree(self.folder, self.kept / str(len(self.cuts)), symlinks=True)
+            self.cuts.append(cut)
+
+    def _counted(self, what: str, operation: Callable[[], Any]) -> Any:
         self.done.append(what)
-        if last and self.torn:
-            (half or operation)()
-        if last:
-            os._exit(CUT)
+        self.keep(f"before {what}")
         return operation()
 
     def _named(self, name: str, operation: Callable[..., Any]) -> Callable[..., Any]:
@@ -103,8 +106,16 @@ class Cutting:
         def replaced(held: int, *rest: Any) -> Any:
             if not (place := self.held.get(held)):
                 return operation(held, *rest)
-            half = (lambda: operation(held, rest[0][: len(rest[0]) // 2])) if name == "write" else None
-            return self._counted(f"{name} {place}", lambda: operation(held, *rest), half)
+            if name != "write":
+                return self._counted(f"{name} {place}", lambda: operation(held, *rest))
+
+            def in_two() -> int:
+                begun: int = operation(held, rest[0][: len(rest[0]) // 2])
+                self.keep(f"in write {place}")
+                more: int = operation(held, rest[0][begun:])
+                return begun + more
+
+            return self._counted(f"write {place}", in_two)
 
         return replaced
 
@@ -119,15 +130,16 @@ class Cutting:
 
 @dataclass(frozen=True)
 class Ended:
-    """How a command ended: its exit code, what it printed as error, and the operations that it made."""
+    """How a command ended: exit code, what it printed as error, its operations, and of which cuts copies are kept."""
 
     code: int
     err: str
     operations: list[str]
+    cuts: list[str]
 
 
-def forked(act: Callable[[], int], folder: Path, at: int = -1, *, torn: bool = False) -> Ended:
-    """Run something in a child process, which is cut off at an operation.
+def forked(act: Callable[[], int], folder: Path, kept: Path | None = None) -> Ended:
+    """Run something in a child process.
 
     Parameters
     ----------
@@ -135,21 +147,19 @@ def forked(act: Callable[[], int], folder: Path, at: int = -1, *, torn: bool = F
         Returns an exit code.
     folder : Path
         Whose operations count.
-    at : int
-        Before which one; -1 for none.
-    torn : bool
-        Whether in the middle of it.
+    kept : Path or None
+        Where to keep what a kill at each of them would leave; it must lie outside of the folder.
     """
     ours, theirs = os.pipe()
     child = os.fork()
     if not child:
         os.close(ours)
-        _child(act, Cutting(folder, at, torn), theirs)
+        _child(act, Cutting(folder, kept), theirs)
     os.close(theirs)
     with os.fdopen(ours, encoding="utf-8") as said:
-        err, _, operations = said.read().partition("\0")
+        err, operations, cuts = said.read().split("\0")
     _, status = os.waitpid(child, 0)
-    return Ended(os.waitstatus_to_exitcode(status), err, operations.splitlines())
+    return Ended(os.waitstatus_to_exitcode(status), err, operations.splitlines(), cuts.splitlines())
 
 
 def _child(act: Callable[[], int], cutting: Cutting, theirs: int) -> NoReturn:
@@ -159,7 +169,10 @@ def _child(act: Callable[[], int], cutting: Cutting, theirs: int) -> NoReturn:
             cutting.start()
             code = act()
         told = err.getvalue()
+        cutting.keep("after the last operation")
     except BaseException as error:  # told to the parent, who fails
         told = f"{type(error).__name__}: {error}"
-    os.write(theirs, f"{told}\0{chr(10).join(cutting.done)}".encode())
+    with os.fdopen(theirs, "w", encoding="utf-8") as says:
+        says.write("\0".join((told, "\n".join(cutting.done), "\n".join(cutting.cuts))))
+        says.flush()
     os._exit(code)

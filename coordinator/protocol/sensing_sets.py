@@ -6,14 +6,14 @@ import numpy as np
 from numba import uint32, uint64
 
 from coordinator.protocol.arrays import Counts
-from coordinator.protocol.compiled import compiled, inlined
+from coordinator.protocol.compiled import inlined
 from coordinator.protocol.hashing import draw
 from coordinator.protocol.sensing import DRAWN, SensingTable
 
 _HALF, _LOW = np.uint64(32), np.uint64(0xFFFFFFFF)
 
 
-@compiled
+@inlined
 def sense(stream: np.uint64, table: SensingTable, sensed: Counts) -> int:
     """Write the sensing set of one device, in any order.
 

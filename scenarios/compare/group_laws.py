@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numba import uint32
 
 from coordinator.protocol.arrays import Floats, Floats2, Indices, Ints
 from coordinator.protocol.compiled import compiled
@@ -42,11 +43,13 @@ def shares_of(query: Query, fold: Fold) -> Floats:
 
 @compiled
 def _add_pairs(starts: Ints, places: Indices, weights: Floats, both: Floats2) -> None:
-    """Add each person's weight to all pairs of its places, the lower one first, shape (places, places)."""
+    """Add each person's weight to all pairs of its places, which ascend as a pool does, shape (places, places)."""
     for person in range(weights.size):
+        weight = weights[person]
         for k in range(starts[person], starts[person + 1]):
+            place = uint32(places[k])
             for m in range(k + 1, starts[person + 1]):
-                both[min(places[k], places[m]), max(places[k], places[m])] += weights[person]
+                both[place, uint32(places[m])] += weight
 
 
 def group_counts(query: Query, fold: Fold, users: int, coins: np.random.Generator) -> GroupStatistic:

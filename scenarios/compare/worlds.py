@@ -17,7 +17,7 @@ from coordinator.protocol.errors import InputError
 from coordinator.protocol.public_features import PublicFeatures
 from scenarios.compare.settings import Comparison
 from scenarios.compare.splitting import Fold, fold_of
-from scenarios.data.datasets import Dated, RatingTable, read_dated
+from scenarios.data.datasets import Dated, RatingTable, read_once
 from scenarios.data.item_files import read_told
 
 BLOCK = 1 << 22
@@ -114,9 +114,8 @@ def table_of(wanted: Comparison) -> RatingTable:
     return dated.table
 
 
-@lru_cache(maxsize=1)
 def _read(wanted: Comparison) -> Dated:
-    return read_dated(
+    return read_once(
         wanted.ratings, columns=wanted.columns, duplicates=wanted.duplicates, min_ratings=wanted.min_ratings
     )
 

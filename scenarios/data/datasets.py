@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -105,6 +106,12 @@ def read_dated(
     starts, labels = starts_of(rows.degrees[kept]), table.user_labels[kept]
     few = replace(rows, starts=starts, user_labels=labels)
     return Dated(table=few, times=None if times is None else times[kept[table.owners]])
+
+
+@lru_cache(maxsize=1)
+def read_once(path: Path, **how: Any) -> Dated:
+    """Return what `read_dated` returns, the last file's as it was read: several parts of a command ask for it."""
+    return read_dated(path, **how)
 
 
 def read_ratings(path: Path, *, columns: Columns | None = None) -> RatingTable:

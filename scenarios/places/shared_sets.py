@@ -12,20 +12,19 @@ import numpy as np
 from actors.block_model import BlockModelRatings, next_stamp
 from actors.coins import Coins
 from actors.device import Cohort
-from actors.kernels import likes_some, mark_rated
+from actors.kernels import Scratch, scratch_for, sense_and_like
 from actors.mechanisms import found, half_of
 from actors.questions import check
 from actors.ratings import BlockRatings, Ratings
 from actors.seeds import TILE, ratings_streams
 from coordinator.protocol.arrays import Bits, Bits2, Indices, Ints2, Words
 from coordinator.protocol.coins import as_words, round_key
-from coordinator.protocol.compiled import compiled
+from coordinator.protocol.compiled import borrowing, compiled
 from coordinator.protocol.messages import Query, Release
 from coordinator.protocol.sensing import SensingTable, items_of, sensing_of
-from coordinator.protocol.sensing_sets import sense
 from coordinator.protocol.streams import device_streams
 from coordinator.server.aggregation import aggregate, no_release
-from coordinator.server.statistics.scores import FLUSH, count_set, move_out, score_statistic
+from coordinator.server.statistics.scores import Tally, count_set, move_out, score_statistic, tally_for
 from coordinator.server.statistics.statistic import Statistic
 
 MAXSENSE = found()["maxsense"]
@@ -108,26 +107,36 @@ def _in_one_go(
     counts: Ints2,
 ) -> None:
     """Turn flips into released bits, as `actors.kernels` makes them, and count as `scores` does."""
-    marks, stamp, since = np.zeros(model.items + 1, np.uint8), 0, 0
-    shared, seen = np.zeros(table.items + 1, np.uint32), np.zeros(table.items + 1, np.uint16)
-    buffer, sensed = np.empty(model.items + 2, np.uint32), np.empty(table.room, np.uint32)
+    scratch, tally, stamp, counted = scratch_for(model, table), tally_for(counts[0], counts[1]), 0, 0
     for start in range(0, bits.size, TILE):
-        some = bits[start : start + TILE]
-        secret, public = (
-            ratings_streams(master, first + start, some.size),
-            device_streams(key, first + start, some.size),
+        some = slice(start, start + TILE)
+        secret = ratings_streams(master, first + start, bits[some].size)
+        public = device_streams(key, first + start, secret.size)
+        stamp, counted = _some(
+            model, secret, public, table, pool, heard[some], bits[some], scratch, stamp, tally, counted
         )
-        for k in range(some.size):
-            if not heard[start + k]:
-                continue
-            stamp = next_stamp(marks, stamp)
-            mark_rated(model, secret[k], marks, stamp, buffer)
-            many = sense(public[k], table, sensed)
-            some[k] ^= likes_some(model, secret[k], marks, stamp, pool, sensed, many)
-            since += 1
-            count_set(sensed, many, some[k], shared, seen, since)
-            if since == FLUSH:
-                move_out(shared, counts[0], counts[1])
-                seen[:] = 0
-                since = 0
-    move_out(shared, counts[0], counts[1])
+    move_out(tally.shared, tally.sensed, tally.scores)
+
+
+@borrowing
+def _some(
+    model: BlockModelRatings,
+    secret: Words,
+    public: Words,
+    table: SensingTable,
+    pool: Indices,
+    heard: Bits,
+    bits: Bits,
+    scratch: Scratch,
+    stamp: int,
+    tally: Tally,
+    counted: int,
+) -> tuple[int, int]:
+    """Do so with devices of these streams; return the last stamp, and how many devices the tally holds."""
+    for k in range(bits.size):
+        if heard[k]:
+            stamp = next_stamp(scratch.marks, stamp)
+            many, likes = sense_and_like(model, secret[k], public[k], table, pool, scratch, stamp)
+            bits[k] ^= likes
+            counted = count_set(scratch.sensed, many, bits[k], tally, counted)
+    return stamp, counted

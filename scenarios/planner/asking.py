@@ -9,7 +9,7 @@ from typing import Any
 
 from coordinator.protocol.errors import InputError
 from coordinator.server.server_half import TRUST_LOCAL
-from scenarios.data.datasets import Duplicates, read_dated
+from scenarios.data.datasets import Duplicates, read_once
 from scenarios.data.populations import cluster_sizes
 from scenarios.given.config import Scenario, load_scenario
 from scenarios.given.values import brief
@@ -104,7 +104,7 @@ def _from_file(file: Path, asked: Asked) -> tuple[Scenario, int]:
     for name in _THEIRS:
         if (value := getattr(asked, name)) is not None:
             raise InputError(f"{name} is {value!r}, but {brief(str(file))} brings its own; give one of them")
-    table = read_dated(file, columns=asked.columns, duplicates=asked.duplicates).table
+    table = read_once(file, columns=asked.columns, duplicates=asked.duplicates, min_ratings=1).table
     shape = shape_of(table, like_from=asked.like_from, **_world(asked))
     return shape.world, asked.users or shape.users
 

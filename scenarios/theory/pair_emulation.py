@@ -91,9 +91,9 @@ def leading_vectors(matrix: Floats, count: int) -> Floats:
     """
     size = len(matrix)
     reflectors, diagonal, beside, scales, _ = lapack.dsytrd(matrix, lower=1, lwork=_workspace(size))
-    ends = ((1, count), (size - count + 1, size))
-    low, high = (_end(diagonal, beside, *end) for end in ends)
-    values, vectors = np.concatenate((low[0], high[0])), np.concatenate((low[1], high[1]), axis=1)
+    ends = ((1, count), (size - count + 1, size)) if 2 * count <= size else ((1, size),)
+    found = [_end(diagonal, beside, *end) for end in ends]
+    values, vectors = (np.concatenate(parts, axis=-1) for parts in zip(*found, strict=True))
     leading = vectors[:, np.argsort(-np.abs(values), kind="stable")[:count]]
     leading[1:], _, _ = lapack.dormqr("L", "N", reflectors[1:, :-1], scales, leading[1:], lwork=_workspace(size))
     return np.ascontiguousarray(leading)

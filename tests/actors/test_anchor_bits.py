@@ -78,6 +78,17 @@ def test_stored_pair_bits_are_the_oracles(data: st.DataObject, items: int, centr
     assert bits_of(worlds.stored_ratings(users, range(len(users)), items), query, 0, len(users)) == expected
 
 
+@pytest.mark.parametrize("first", [0, 3])
+def test_bits_of_many_pairs_are_the_oracles(first: int) -> None:
+    """Every rating of a pool of twelve counts with its own weight, for stored and for synthetic devices."""
+    world, draw = worlds.world(items=15, rated=14), np.random.default_rng(first)
+    query = pair_query(list(range(first, first + 12)), items=15, centres=draw.integers(-UNIT, UNIT + 1, 12).tolist())
+    users = [world.ratings(device) for device in range(60)]
+    expected = [oracle_pair(query, device, user) for device, user in enumerate(users)]
+    for ratings in (worlds.stored_ratings(users, range(60), 15), worlds.block_ratings(world)):
+        assert bits_of(ratings, query, 0, 60) == expected
+
+
 @settings(max_examples=40)
 @given(data=st.data(), items=st.integers(1, 140), classes=st.integers(1, 4), power=st.integers(0, 6))
 def test_stored_turned_bits_are_the_oracles(data: st.DataObject, items: int, classes: int, power: int) -> None:

@@ -229,7 +229,13 @@ def test_files_of_several_processes_are_read_in_the_order_in_which_they_were_wri
         assert keeper.book(0, 60, known, two[:1]) == (known + 1, [])
         assert keeper.book(0, 60, known + 1, two[1:]) == (known + 2, [])
         told += two
-    assert len(list(tmp_path.iterdir())) == 12
+    assert sorted(path.name[:12] for path in tmp_path.iterdir()) == [f"{2 * number:012d}" for number in range(12)]
+
+
+def test_a_log_that_nobody_read_begins_before_all_others(tmp_path: Path) -> None:
+    Log(tmp_path, LEDGER, "nobody").append(["[]"])
+    (path,) = tmp_path.iterdir()
+    assert path.name.startswith(f"{0:012d}-")
 
 
 def test_a_book_that_lost_a_part_is_told(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import worlds
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.block_model import list_rated, mark_subset
+from actors.block_model import buffer_for, list_rated, mark_subset
 from actors.coins import Coins
 from actors.device import Cohort, Device
 from actors.mechanisms import half_of
@@ -107,16 +107,21 @@ def test_ratings_counted_from_centres_are_the_oracles(data: st.DataObject, name:
 @settings(max_examples=60)
 @given(data=st.data(), items=st.integers(1, 300), first=st.integers(0, 10**12))
 def test_a_list_of_rated_items_is_the_marked_set(data: st.DataObject, items: int, first: int) -> None:
-    """Also where most are rated, all of them, or one; one row of marks serves more devices than there are stamps."""
+    """Also where most are rated, all of them, or one; one row of marks serves more devices than there are stamps.
+
+    Nothing is written behind the buffer.
+    """
     rated = data.draw(st.one_of(st.integers(1, items), st.sampled_from([1, items, items // 2 + 1])))
-    marks, buffer = np.zeros(items + 1, np.uint8), np.empty(items + 2, np.uint32)
+    marks, room = np.zeros(items + 1, np.uint8), buffer_for(items).size
+    buffer = np.full(room + 64, 7, np.uint32)
     chosen, stamp = np.empty(items + 1, np.uint32), data.draw(st.integers(0, 255))
     inverted = 2 * rated > items
     for stream in ratings_streams(MASTER, first, 300 if items < 20 else 5):
         stamp = list_rated(stream, items, rated, marks, stamp, buffer, chosen)
         alone = np.zeros(items + 1, np.uint8)
-        mark_subset(stream, items, items - rated if inverted else rated, alone, 1, np.empty(items + 2, np.uint32))
+        mark_subset(stream, items, items - rated if inverted else rated, alone, 1, buffer)
         assert sorted(chosen[:rated].tolist()) == np.flatnonzero((alone[:items] == 1) != inverted).tolist()
+    assert (buffer[room:] == 7).all()
 
 
 @settings(max_examples=40)

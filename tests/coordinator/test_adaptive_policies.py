@@ -1,45 +1,29 @@
-"""Policies: a ring of devices that never overspends, pools of open items only, and pure functions of the state."""
+"""Adaptive policies: they ask about open items only, decide rightly, and are pure functions of the state."""
 
 from __future__ import annotations
 
 import pickle
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 import pytest
 import worlds
+from answering import Devices, answers, setting_of
 
 from actors.device import Cohort
-from actors.ledger import Ledger
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.messages import Release
-from coordinator.server.aggregation import aggregate
 from coordinator.server.mechanisms.maxsense import MaxSense
 from coordinator.server.mechanisms.pairwise import Pairwise
 from coordinator.server.mechanisms.sign import SignSensing
 from coordinator.server.rounds.elimination import Eliminate, ItemByItem
 from coordinator.server.rounds.learner import Learner
 from coordinator.server.rounds.query_rounds import Outcome, conduct
-from coordinator.server.rounds.schedules import Fixed
 from coordinator.server.rounds.setting import Setting
-from coordinator.server.rounds.state import Ask, Policy, ServerState, absorb
+from coordinator.server.rounds.state import Ask, Policy, ServerState
 from coordinator.server.server_half import POSTERIOR
-from coordinator.server.statistics.statistic import Statistic
 from scenarios.theory.emulation import Emulated
-
-SURE = 1 - 1e-6
-"""A confidence at which a wrong label is a false alarm of this suite's usual probability."""
-
-
-def setting_of(*, items: int = 20, rated: int = 5, clusters: int = 2, sets: bool = False, **more: Any) -> Setting:
-    """A setting of sign sensing, or of MaxSense."""
-    design = MaxSense(items=items, rated=rated) if sets else SignSensing(items=items, rated=rated)
-    usual = {"epsilon": Fraction(1), "confidence": SURE, "public_seed": worlds.PUBLIC}
-    return Setting(design=design, clusters=clusters, **{**usual, **more})
 
 
 @dataclass(frozen=True)
@@ -52,17 +36,6 @@ class Watched:
     def next_query(self, state: ServerState) -> Ask | None:
         self.states.append(state)
         return self.policy.next_query(state)
-
-
-@dataclass
-class Devices:
-    """Devices in this process."""
-
-    cohort: Cohort
-
-    def ask(self, ask: Ask) -> tuple[Statistic, Sequence[Release]]:
-        release = self.cohort.answer(ask.query, ask.first, ask.stop)
-        return aggregate(ask.query, release), [release]
 
 
 def learner_of(setting: Setting) -> Learner:
@@ -93,86 +66,6 @@ def on_devices(policy: Policy, setting: Setting, *, users: int, most: int = 2000
         conduct(policy, learner_of(setting), devices, devices=users, budget=setting.epsilon, most_rounds=most),
         devices,
     )
-
-
-def walk(setting: Setting, users: int, sizes: Iterator[int]) -> list[Ask]:
-    """All rounds that a setting gives, each for as many devices as the next size says."""
-    state, asks = ServerState(devices=users), list[Ask]()
-    while (ask := setting.ask(state, users=next(sizes))) is not None:
-        asks.append(ask)
-        state = absorb(state, ask, worlds.empty_statistic(setting.design.items))
-    return asks
-
-
-def answers(asks: Sequence[Ask]) -> Counter[int]:
-    """How often each device was asked."""
-    return Counter(device for ask in asks for device in range(ask.first, ask.stop))
-
-
-@pytest.mark.parametrize("epsilon", [Fraction(1), Fraction(1, 3), None])
-@pytest.mark.parametrize("times", [1, 2, 3, 7])
-def test_the_ring_asks_everybody_as_often_as_it_may_and_the_ledger_never_refuses(
-    times: int, epsilon: Fraction | None
-) -> None:
-    setting = setting_of(epsilon=epsilon, answers_per_device=times)
-    sizes = (int(size) for size in np.random.default_rng(times).integers(1, 40, 1000))
-    asks = walk(setting, 23, sizes)
-    assert answers(asks) == dict.fromkeys(range(23), times)
-    assert [ask.query.round for ask in asks] == list(range(len(asks)))
-    assert {ask.query.epsilon for ask in asks} == {None if epsilon is None else epsilon / times}
-    ledger = Ledger(0, 23, epsilon)
-    for ask in asks:
-        assert 0 <= ask.first < ask.stop <= 23
-        assert ledger.charge(ask.query, ask.first, ask.stop) == []
-    assert {ledger.spent(device) for device in range(23)} == {epsilon}
-
-
-def test_one_answer_more_or_a_budget_a_little_smaller_is_refused() -> None:
-    """The twin: the ledger that never refused is exact to the last share."""
-    setting = setting_of(answers_per_device=3)
-    asks = walk(setting, 23, iter([10] * 100))
-    full, short = Ledger(0, 23, Fraction(1)), Ledger(0, 23, Fraction(1) - Fraction(1, 10**30))
-    for ask in asks:
-        full.charge(ask.query, ask.first, ask.stop)
-        last = short.charge(ask.query, ask.first, ask.stop)
-    assert last == [(asks[-1].first, asks[-1].stop)]
-    more = setting.design.query(round_number=99, public_seed=worlds.PUBLIC, epsilon=Fraction(1, 10**30))
-    assert sum(stop - first for first, stop in full.charge(more, 0, 23)) == 23
-
-
-def test_a_round_of_the_ring_may_be_sized_by_numpy() -> None:
-    ask = setting_of().ask(ServerState(devices=20), users=np.int64(7), pool=np.array([3, 5]))  # type: ignore[arg-type] # what is tried
-    assert ask is not None
-    assert (type(ask.first), type(ask.stop), ask.stop) == (int, int, 7)
-    assert ask.query.pool is not None
-    assert ask.query.pool.tolist() == [3, 5]
-
-
-@pytest.mark.parametrize("pool", [[0.5, 1.7], [False, True]])
-def test_a_pool_that_is_no_list_of_items_is_no_other_pool(pool: list[float]) -> None:
-    with pytest.raises(InputError, match="pool"):
-        setting_of().ask(ServerState(devices=20), users=7, pool=np.array(pool))
-
-
-@pytest.mark.parametrize("users", [0, -1])
-def test_a_round_asks_somebody(users: int) -> None:
-    with pytest.raises(InputError, match=f"users is {users}; a round asks at least 1"):
-        setting_of().ask(ServerState(devices=20), users=users)
-
-
-@pytest.mark.parametrize(
-    ("users", "rounds", "times"), [(100, 1, 1), (100, 4, 1), (10, 3, 1), (10, 6, 1), (11, 6, 3), (101, 10, 5)]
-)
-def test_fixed_rounds_are_as_many_as_asked_for_and_alike(users: int, rounds: int, times: int) -> None:
-    setting = setting_of(answers_per_device=times)
-    policy, state, asks = Fixed(setting=setting, rounds=rounds), ServerState(devices=users), list[Ask]()
-    while (ask := policy.next_query(state)) is not None:
-        asks.append(ask)
-        state = absorb(state, ask, worlds.empty_statistic(20))
-    sizes = [ask.stop - ask.first for ask in asks]
-    assert len(asks) == rounds
-    assert max(sizes) - min(sizes) <= -(-times * users // rounds) - 1
-    assert answers(asks) == dict.fromkeys(range(users), times)
 
 
 RUNS: dict[str, tuple[Setting, int, tuple[float, ...]]] = {

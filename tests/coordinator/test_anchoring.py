@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 import pytest
 import worlds
+from answering import Devices
 from statistical import normal_radius
 
 from actors.device import Cohort
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.messages import Query, Release
+from coordinator.protocol.messages import Query
 from coordinator.server.aggregation import aggregate
 from coordinator.server.anchor.sensing import AnchorSensing
 from coordinator.server.anchor.start import spectral_start
@@ -22,27 +23,14 @@ from coordinator.server.rounds.anchoring import Anchoring, astray
 from coordinator.server.rounds.learner import Learner
 from coordinator.server.rounds.query_rounds import Outcome, Round, conduct
 from coordinator.server.rounds.setting import Setting
-from coordinator.server.rounds.state import Ask
 from coordinator.server.server_half import POSTERIOR
 from coordinator.server.statistics.anchor import AnchorStatistic
-from coordinator.server.statistics.statistic import Statistic
 
 ITEMS, RATED, USERS = 60, 20, 20_000
 CROSSED = ((0.9, 0.1), (0.1, 0.9))
 DESIGN = AnchorSensing(items=ITEMS, rated=RATED)
 SETTING = Setting(design=DESIGN, epsilon=Fraction(2), public_seed=worlds.PUBLIC, confidence=0.9999)
 LEARNER = TwoClasses(design=DESIGN, failure=SETTING.failure)
-
-
-@dataclass
-class Devices:
-    """Devices of two classes that like opposite clusters."""
-
-    cohort: Cohort
-
-    def ask(self, ask: Ask) -> tuple[Statistic, list[Release]]:
-        release = self.cohort.answer(ask.query, ask.first, ask.stop)
-        return aggregate(ask.query, release), [release]
 
 
 def cohort(users: int, like: tuple[tuple[float, ...], ...] = CROSSED) -> Cohort:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
@@ -174,6 +175,12 @@ def test_a_claim_that_is_exceeded_is_refused_by_both_numbers() -> None:
     ):
         with pytest.raises(InputError, match=r"log-ratio of the channel is (1\.001|1099\.\d+|inf).* epsilon 1;"):
             lie()
+
+
+@pytest.mark.parametrize(("one", "zero"), [(1.0000001, 0.5), (0.5, -0.0000001), (0.25, 0.5), (math.nan, 0.5)])
+def test_bits_of_what_is_no_probability_are_refused(one: float, zero: float) -> None:
+    with pytest.raises(InputError, match=re.escape(f"{one} and {zero}; give some from 0 to 1, the first not below")):
+        independent_bits(count=4, if_one=one, if_zero=zero, epsilon=None)
 
 
 @pytest.mark.parametrize(

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise, permutations
 
 import numpy as np
 import pytest
 import worlds
+from answering import Devices
 
 from actors.device import Cohort
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.messages import Release
-from coordinator.server.aggregation import aggregate
 from coordinator.server.anchor.learning import learner_for
 from coordinator.server.anchor.sensing import AnchorSensing
 from coordinator.server.anchor.tabled import TableLearner, asked
@@ -21,28 +20,15 @@ from coordinator.server.anchor.told import Told, course_of
 from coordinator.server.rounds.learner import Learner
 from coordinator.server.rounds.query_rounds import Outcome, Round, conduct
 from coordinator.server.rounds.setting import Setting
-from coordinator.server.rounds.state import Ask
 from coordinator.server.rounds.tabling import TRIALS, Tabling, astray
 from coordinator.server.server_half import POSTERIOR
 from coordinator.server.statistics.anchor import AnchorStatistic
-from coordinator.server.statistics.statistic import Statistic
 
 ITEMS, RATED, EPSILON = 48, 24, Fraction(3)
 SURE = 0.9999
 """Confidence of the runs, so that a wrong item is no chance that a seed has."""
 WEAK = ((0.9, 0.25), (0.2, 0.7))
 OWN = ((0.9, 0.1, 0.1), (0.1, 0.9, 0.1), (0.1, 0.1, 0.9))
-
-
-@dataclass
-class Devices:
-    """Devices of a block model."""
-
-    cohort: Cohort
-
-    def ask(self, ask: Ask) -> tuple[Statistic, list[Release]]:
-        release = self.cohort.answer(ask.query, ask.first, ask.stop)
-        return aggregate(ask.query, release), [release]
 
 
 def run(

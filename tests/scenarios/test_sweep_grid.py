@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 
 from coordinator.protocol.errors import InputError
+from scenarios.sweep import users
 from scenarios.sweep.axes import Fit, concerns, divisor, value
 from scenarios.sweep.grid import Grid, read_grid
 from scenarios.sweep.kinds import built_in_grids, load_sweep
 from scenarios.sweep.results import ResultsSweep
+from scenarios.sweep.threshold import guess
 from scenarios.sweep.users import UsersSweep
 
 
@@ -78,7 +80,9 @@ def test_a_sweep_is_known_by_what_results_depend_on() -> None:
 
 
 @pytest.mark.parametrize("name", built_in_grids())
-def test_built_in_grids_are_sound(name: str) -> None:
+def test_built_in_grids_are_sound(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where thresholds of pairs are looked for is predicted in seconds, and tested where they are predicted."""
+    monkeypatch.setattr(users, "guess", lambda one: 1e6 if one.design == "pairwise" else guess(one))
     read = load_sweep(name, seeds=3)
     assert len({key.seed for key in read.units({})}) == 3
     assert isinstance(read, ResultsSweep if name in ("accuracy", "lying", "poison", "voters") else UsersSweep)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+
 import numpy as np
 
 from actors.lying.lie import Asked, Lie, as_bits, picks
@@ -61,16 +63,16 @@ class UnaryBits(NamedValue):
         return told
 
 
-class CrowdedCodes(NamedValue):
+class CrowdedCodes(NamedValue, ABC):
     """Codes that public coins give to values: the code that most promoted values share is named."""
 
+    @abstractmethod
     def _codes(self, query: Query) -> int:
         """Return the number of codes."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _encode(self, streams: Words, values: Indices, query: Query, codes: Indices) -> None:
         """Write each device's code of its value."""
-        raise NotImplementedError
 
     def _values(self, asked: Asked) -> Ints:
         query, wishes, streams = asked.query, wished_values(asked), asked.streams

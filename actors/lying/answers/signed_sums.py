@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+
 import numpy as np
 from numba import uint64
 
@@ -51,14 +53,14 @@ def _best(sums: Indices2, streams: Words, positive: Bools, vector: Ints) -> None
         positive[k] = total > 0 or (total == 0 and draw(streams[k], uint64(1)) >> uint64(63) == 1)
 
 
-class SummedSigns(Lie):
+class SummedSigns(Lie, ABC):
     """The liar answers as if the wished items were all that it has an opinion of, and flips nothing."""
 
     both_ways = True
 
+    @abstractmethod
     def _sums(self, asked: Asked) -> Indices2:
         """Return by how much the wishes agree with each sign vector more than they disagree, (liars, vectors)."""
-        raise NotImplementedError
 
     def answers(self, asked: Asked, honest: Bits2) -> Bits2:  # noqa: ARG002 (every answer moves all items)
         """Return the best signed vectors as bits."""

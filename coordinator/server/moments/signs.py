@@ -75,7 +75,7 @@ def _best_sums(pool: int, items: int, rated: int, vectors: int) -> Floats:
 def _best_of(own: int, vectors: int) -> Floats:
     """Return the expected sum of the s largest of m absolute sums of ``own`` fair signs, s = 1 to m."""
     values = np.arange(own % 2, own + 1, 2)
-    tail = np.minimum(1.0, 2 * _more((own + values) // 2 - 1, own, 0.5)) * (values > 0)
+    tail = np.minimum(1.0, 2 * _more((own + values) // 2 - 1, own, 0.5))  # that of level 0 counts nothing
     steps = np.diff(values, prepend=0)  # E[sum of s largest] = sum over levels of E[min(s, how many reach the level)]
     more = np.arange(vectors)[:, None]
     reach = _more(more, vectors, tail[None, :])  # P(more than j sums reach the level)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numba import uint16, uint32
 
 from coordinator.protocol.arrays import Bits, Counts, Halves, Ints, Ints2, Words
 from coordinator.protocol.coins import round_key
-from coordinator.protocol.compiled import compiled, inlined
+from coordinator.protocol.compiled import borrowing, compiled, inlined
 from coordinator.protocol.messages import Query, Release
 from coordinator.protocol.sensing import SensingTable, sensing_of
 from coordinator.protocol.sensing_sets import sense
@@ -56,44 +56,71 @@ class ScoreStatistic(Statistic):
         return self.answered * self.questions
 
 
+class Tally(NamedTuple):
+    """Counts of sensing sets."""
+
+    shared: Counts
+    """Both counts of every item, and of what is no item, in a word each; `FLUSH` devices fit."""
+    seen: Halves
+    """The last device that sensed an item, numbered since the words were last moved out."""
+    sensed: Ints
+    """How many devices sensed an item."""
+    scores: Ints
+    """How many of those told 1."""
+
+
+@compiled
+def tally_for(sensed: Ints, scores: Ints) -> Tally:
+    """Return a tally that adds to these counts."""
+    return Tally(np.zeros(sensed.size + 1, np.uint32), np.zeros(sensed.size + 1, np.uint16), sensed, scores)
+
+
 @inlined
-def move_out(counts: Counts, sensed: Ints, scores: Ints) -> None:
+def move_out(shared: Counts, sensed: Ints, scores: Ints) -> None:
     """Move both counts of every item out of their shared words; after at most `FLUSH` devices."""
-    sensed += counts[: sensed.size] & uint32(0xFFFF)
-    scores += counts[: sensed.size] >> uint32(16)
-    counts[:] = 0
+    for item in range(sensed.size):
+        sensed[item] += shared[item] & uint32(0xFFFF)
+        scores[item] += shared[item] >> uint32(16)
+    shared[:] = 0
 
 
 @inlined
-def count_set(members: Counts, many: int, bit: int, counts: Counts, seen: Halves, number: int) -> None:
+def count_set(members: Counts, many: int, bit: int, tally: Tally, counted: int) -> int:
     """Count one device's sensing set and its bit: both counts of an item share a word, one addition an item.
 
-    ``number`` is the device's since counts were moved out, from 1 on. An item that it has ``seen`` counts no more.
+    ``counted`` devices were counted since the words were moved out; how many that are now is returned. An item that
+    the device has ``seen`` counts no more.
     """
-    unit, ours = uint32(1) + (uint32(bit) << uint32(16)), uint16(number)
+    shared, seen, unit, ours = tally.shared, tally.seen, uint32(1) + (uint32(bit) << uint32(16)), uint16(counted + 1)
     for j in range(many):
         item = members[j]
         if seen[item] != ours:
-            counts[item] += unit
+            shared[item] += unit
             seen[item] = ours
+    if counted + 1 < FLUSH:
+        return counted + 1
+    move_out(shared, tally.sensed, tally.scores)
+    seen[:] = 0
+    return 0
 
 
 @compiled
 def _add_up(
     key: Words, table: SensingTable, first: int, bits: Bits, answered: Bits, sensed: Ints, scores: Ints
 ) -> None:
-    """Regenerate every answering device's sensing set and count; what is no item has a count behind all items."""
-    counts, seen, since = np.zeros(table.items + 1, np.uint32), np.zeros(table.items + 1, np.uint16), 0
-    members, streams = np.empty(table.room, np.uint32), device_streams(key, first, bits.size)
+    """Regenerate every answering device's sensing set and count."""
+    tally, members = tally_for(sensed, scores), np.empty(table.room, np.uint32)
+    _count_sets(device_streams(key, first, bits.size), table, members, bits, answered, tally)
+
+
+@borrowing
+def _count_sets(streams: Words, table: SensingTable, members: Counts, bits: Bits, answered: Bits, tally: Tally) -> None:
+    """Regenerate the sets behind these streams and count."""
+    counted = 0
     for k in range(bits.size):
         if answered[k]:
-            since += 1
-            count_set(members, sense(streams[k], table, members), bits[k], counts, seen, since)
-            if since == FLUSH:
-                move_out(counts, sensed, scores)
-                seen[:] = 0
-                since = 0
-    move_out(counts, sensed, scores)
+            counted = count_set(members, sense(streams[k], table, members), bits[k], tally, counted)
+    move_out(tally.shared, tally.sensed, tally.scores)
 
 
 def aggregate_scores(query: Query, release: Release) -> ScoreStatistic:

@@ -15,11 +15,13 @@ from runs import Command, claim, refused, small, tree
 
 from actors.keeper import LEDGER
 from actors.log import files_of
+from scenarios.online.config import OnlineScenario
 from scenarios.places.in_process import InProcess
 from scenarios.run.experiment import run
 from scenarios.store.chain import kept_records, to_bytes
 from scenarios.store.journal import ROUNDS, Journal
 from scenarios.store.mark import FOLDER, MARK, digest, read_mark
+from scenarios.store.taking import mark_of
 
 SCENARIO = small(users=90, design="sign", policy="fixed", rounds=4, seed=3)
 FLAGS = ["--backend", "inprocess", "--json", "-"]
@@ -110,6 +112,11 @@ def test_a_mark_that_was_made_up_is_refused(
     del held["sha256"]
     mark.write_text(json.dumps({**held, "sha256": digest(held)}))
     refused_both_ways(blindrec, tmp_path / "out", str(mark), words, "new folder")
+
+
+def test_a_mark_holds_what_was_given_and_no_defaults() -> None:
+    scenario = OnlineScenario(rounds=7)
+    assert mark_of("online", scenario).scenario.keys() == scenario.model_fields_set < OnlineScenario.model_fields.keys()
 
 
 def test_rounds_are_those_of_the_scenario_that_stands_in_the_mark(blindrec: Command, tmp_path: Path) -> None:
