@@ -114,3 +114,11 @@ def test_blocks_charged_by_several_threads_are_all_charged() -> None:
                 firsts = range(0, 300, 2)
                 list(threads.map(ledger.charge, [query] * 150, firsts, [first + 2 for first in firsts]))
             assert {ledger.spent(device) for device in range(300)} == {query.epsilon}
+
+
+def test_neighbours_that_spent_alike_on_different_queries_are_one_stretch() -> None:
+    ledger = Ledger(0, 12, Fraction(1))
+    for number, (first, stop) in enumerate([(2, 5), (5, 9)]):
+        query = worlds.maxsense_query(items=4, sensing=0.5, epsilon=Fraction(1, 2), round_number=number)
+        assert ledger.charge(query, first, stop) == []
+    assert ledger.stretches() == [(0, 2, 0), (2, 9, Fraction(1, 2)), (9, 12, 0)]

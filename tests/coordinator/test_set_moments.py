@@ -134,6 +134,12 @@ def test_a_subset_that_hardly_ever_avoids_a_set_is_refused_at_once() -> None:
         subset_channel(Fraction(1), values=2**25, padded=2**24, chosen=2**24)
 
 
+@pytest.mark.parametrize(("padded", "chosen"), [(0, 3), (3, 0), (4, 5)])
+def test_a_subset_of_nothing_or_of_too_much_is_refused(padded: int, chosen: int) -> None:
+    with pytest.raises(InputError, match=f"padded is {padded} and chosen {chosen} of 8 values"):
+        subset_channel(Fraction(1), values=8, padded=padded, chosen=chosen)
+
+
 def test_liked_less_disliked_scatters_as_enumerated() -> None:
     """Unary bits of one item: the two are of one device's value, so that they hardly ever are named together."""
     rates, likes = Rates(0.5, 0.01), np.array([0.25])

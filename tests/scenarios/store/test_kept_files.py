@@ -6,6 +6,7 @@ import functools
 import json
 import shutil
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,12 @@ from runs import Command, claim, refused, small, tree
 
 from actors.keeper import LEDGER
 from actors.log import files_of
+from coordinator.protocol.errors import InputError
 from scenarios.online.config import OnlineScenario
 from scenarios.places.in_process import InProcess
 from scenarios.run.experiment import run
 from scenarios.store.chain import kept_records, to_bytes
+from scenarios.store.holding import held_in
 from scenarios.store.journal import ROUNDS, Journal
 from scenarios.store.mark import FOLDER, MARK, digest, read_mark
 from scenarios.store.taking import mark_of
@@ -112,6 +115,19 @@ def test_a_mark_that_was_made_up_is_refused(
     del held["sha256"]
     mark.write_text(json.dumps({**held, "sha256": digest(held)}))
     refused_both_ways(blindrec, tmp_path / "out", str(mark), words, "new folder")
+
+
+@pytest.mark.parametrize("booked", [False, True])
+def test_what_cannot_be_used_leaves_a_new_folder_empty_unless_somebody_has_booked(booked: bool, tmp_path: Path) -> None:
+    def refused_work(_: object) -> None:
+        if booked:
+            run(SCENARIO, InProcess(1), ledger=Journal(tmp_path / "out", SCENARIO.seed).ledger)
+        raise InputError("it cannot be used")
+
+    held = held_in(tmp_path / "out", nullcontext(), claim=lambda out: claim(out, SCENARIO), work=refused_work)
+    with pytest.raises(InputError, match="cannot be used"), held:
+        pass
+    assert (tmp_path / "out" / FOLDER).exists() == booked
 
 
 def test_a_mark_holds_what_was_given_and_no_defaults() -> None:
