@@ -31,11 +31,12 @@ def block_model_partition(
     for k in range(len(bits)):
         stamp, stream = next_stamp(marks, stamp), secret[k]
         mark_subset(stream, items, size, marks, stamp, buffer)
-        like = model.like[device_class(stream, model.class_marks)]
+        own_class = device_class(stream, model.class_marks)
         random_order(public[k], order, swaps, chosen)
         for question in range(bits.shape[1]):
-            for item in chosen[question * set_size : (question + 1) * set_size]:
-                if (marks[item] == stamp) != inverted and likes_item(stream, item, like[model.clusters[item]]):
+            for at in range(question * set_size, min((question + 1) * set_size, chosen.size)):
+                item = chosen[at]
+                if (marks[item] == stamp) != inverted and likes_item(model, stream, own_class, item):
                     bits[k, question] = 1
                     break
 
@@ -58,7 +59,8 @@ def stored_partition(likes: StoredLikes, key: Words, set_size: int, first: int, 
             marks[likes.liked[place]] = stamp
         random_order(public[k], order, swaps, chosen)
         for question in range(bits.shape[1]):
-            for item in chosen[question * set_size : (question + 1) * set_size]:
+            for at in range(question * set_size, min((question + 1) * set_size, chosen.size)):
+                item = chosen[at]
                 if marks[item] == stamp:
                     bits[k, question] = 1
                     break
