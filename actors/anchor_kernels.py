@@ -11,7 +11,7 @@ from actors.block_model import BlockModelRatings, buffer_for, device_class, like
 from actors.kernels import StoredOpinions
 from actors.seeds import ratings_streams
 from coordinator.protocol.arrays import Bits, Bools, Counts, Indices, Indices2, Ints, Words
-from coordinator.protocol.compiled import compiled, inlined
+from coordinator.protocol.compiled import borrowing, compiled, inlined
 from coordinator.protocol.hashing import draw
 from coordinator.protocol.streams import device_streams
 from coordinator.protocol.turned import item_coins
@@ -45,10 +45,12 @@ def _sign_of(total: int | np.int64, coin: np.uint64) -> int:
     return int(total > 0) if total != 0 else int(draw(coin, uint64(0)) & uint64(1))
 
 
-@compiled
+@borrowing
 def _guessed(scores: Ints, coin: np.uint64) -> int:
     """Return the class of the highest score; a coin chooses among equal ones."""
-    best, tied = scores.max(), 0
+    best, tied = scores[0], 0
+    for one in scores:
+        best = max(best, one)
     for one in scores:
         tied += one == best
     left = below(coin, 1, tied) if tied > 1 else 0
@@ -60,14 +62,26 @@ def _guessed(scores: Ints, coin: np.uint64) -> int:
     return 0
 
 
-@compiled
+@borrowing
 def _turned_bit(
-    asked: Turned, public: np.uint64, coin: np.uint64, rated: Counts, likes: Bools, kept: Ints, scores: Ints
+    asked: Turned,
+    public: np.uint64,
+    coin: np.uint64,
+    rated: Counts | Indices,
+    likes: Bools,
+    start: int,
+    stop: int,
+    kept: Ints,
+    scores: Ints,
 ) -> int:
-    """Return one device's private bit; ``kept`` and ``scores`` are room for its ratings and for the classes."""
-    scores[:] = asked.prior
+    """Return the private bit of a device whose ratings stand from ``start`` to ``stop``.
+
+    ``kept`` and ``scores`` are room for its ratings and for the classes.
+    """
     found = 0
-    for at in range(rated.size):
+    for k in range(scores.size):
+        scores[k] = asked.prior[k]
+    for at in range(start, stop):
         item, row = int(rated[at]), int(likes[at])
         sign, senses = item_coins(public, item, asked.sensed[item], asked.bits)
         if senses:
@@ -84,14 +98,25 @@ def _turned_bit(
     return _sign_of(total, coin)
 
 
-@compiled
+@borrowing
 def _paired_bit(
-    asked: Paired, public: np.uint64, coin: np.uint64, rated: Counts, likes: Bools, values: Indices, held: Ints
+    asked: Paired,
+    public: np.uint64,
+    coin: np.uint64,
+    rated: Counts | Indices,
+    likes: Bools,
+    start: int,
+    stop: int,
+    values: Indices,
+    held: Ints,
 ) -> int:
-    """Return one device's private bit; ``values`` has room for each place, and ``held`` for one more."""
+    """Return the private bit of a device whose ratings stand from ``start`` to ``stop``.
+
+    ``values`` has room for each place, and ``held`` for one more.
+    """
     pool, found, nothing = asked.centres.size, 0, int32(np.iinfo(np.int32).min)
     values[:] = nothing
-    for at in range(rated.size):
+    for at in range(start, stop):
         place = asked.places[rated[at]]
         if place >= 0:
             values[place] = (asked.unit if likes[at] else -asked.unit) - asked.centres[place]
@@ -125,10 +150,10 @@ def block_model_turned(
     secret, public = ratings_streams(master, first, bits.size), device_streams(key, first, bits.size)
     for k in range(bits.size):
         stamp = list_rated(secret[k], many, model.rated, marks, stamp, buffer, rated)
-        like = model.like[device_class(secret[k], model.class_marks)]
+        own_class = device_class(secret[k], model.class_marks)
         for at in range(model.rated):
-            likes[at] = likes_item(secret[k], rated[at], like[model.clusters[rated[at]]])
-        bits[k] = _turned_bit(asked, public[k], coins[k], rated[: model.rated], likes, kept, scores)
+            likes[at] = likes_item(model, secret[k], own_class, rated[at])
+        bits[k] = _turned_bit(asked, public[k], coins[k], rated, likes, 0, model.rated, kept, scores)
 
 
 @compiled
@@ -143,33 +168,31 @@ def block_model_paired(
     secret, public = ratings_streams(master, first, bits.size), device_streams(key, first, bits.size)
     for k in range(bits.size):
         stamp = list_rated(secret[k], many, model.rated, marks, stamp, buffer, rated)
-        like = model.like[device_class(secret[k], model.class_marks)]
+        own_class = device_class(secret[k], model.class_marks)
         for at in range(model.rated):
-            likes[at] = asked.places[rated[at]] >= 0 and likes_item(
-                secret[k], rated[at], like[model.clusters[rated[at]]]
-            )
-        bits[k] = _paired_bit(asked, public[k], coins[k], rated[: model.rated], likes, values, held)
+            likes[at] = asked.places[rated[at]] >= 0 and likes_item(model, secret[k], own_class, rated[at])
+        bits[k] = _paired_bit(asked, public[k], coins[k], rated, likes, 0, model.rated, values, held)
 
 
 @compiled
 def stored_turned(opinions: StoredOpinions, key: Words, coins: Words, asked: Turned, first: int, bits: Bits) -> None:
     """Write real devices' private bits; see `block_model_turned`."""
     public, many = device_streams(key, first, bits.size), asked.sensed.size
+    rated, likes = opinions.rated, opinions.likes
     kept, scores = np.empty(many, np.int64), np.empty(asked.prior.size, np.int64)
     for k in range(bits.size):
         user = opinions.user[first + k]
-        rows = slice(opinions.starts[user], opinions.starts[user + 1])
-        rated, likes = opinions.rated[rows].astype(np.uint32), opinions.likes[rows]
-        bits[k] = _turned_bit(asked, public[k], coins[k], rated, likes, kept, scores)
+        start, stop = opinions.starts[user], opinions.starts[user + 1]
+        bits[k] = _turned_bit(asked, public[k], coins[k], rated, likes, start, stop, kept, scores)
 
 
 @compiled
 def stored_paired(opinions: StoredOpinions, key: Words, coins: Words, asked: Paired, first: int, bits: Bits) -> None:
     """Write real devices' private bits; see `block_model_turned`."""
     public = device_streams(key, first, bits.size)
+    rated, likes = opinions.rated, opinions.likes
     values, held = np.empty(asked.centres.size, np.int32), np.empty(asked.centres.size + 1, np.int64)
     for k in range(bits.size):
         user = opinions.user[first + k]
-        rows = slice(opinions.starts[user], opinions.starts[user + 1])
-        rated, likes = opinions.rated[rows].astype(np.uint32), opinions.likes[rows]
-        bits[k] = _paired_bit(asked, public[k], coins[k], rated, likes, values, held)
+        start, stop = opinions.starts[user], opinions.starts[user + 1]
+        bits[k] = _paired_bit(asked, public[k], coins[k], rated, likes, start, stop, values, held)

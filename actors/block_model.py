@@ -50,10 +50,10 @@ def device_class(stream: np.uint64, class_marks: Words) -> int:
 
 
 @inlined
-def likes_item(stream: np.uint64, item: int, threshold: np.uint64) -> bool:
-    """Return the rating of a rated item: Bernoulli(threshold / 2**63), a coin of its own for every item."""
+def likes_item(model: BlockModelRatings, stream: np.uint64, own_class: int, item: int) -> bool:
+    """Return the rating of a rated item by a device of this class, by a coin of its own for every item."""
     word = draw(stream, _LIKES + uint64(item))
-    return bool((word >> uint64(1)) < threshold)
+    return bool((word >> uint64(1)) < model.like[own_class, model.clusters[item]])
 
 
 @compiled
@@ -144,12 +144,12 @@ def block_model_rated(model: BlockModelRatings, master: Words, first: int, items
         stamp = list_rated(stream, many, model.rated, marks, stamp, buffer, rated)
         for item in rated[: model.rated]:
             held[item >> 6] |= uint64(1) << uint64(item & 63)
-        like, found = model.like[device_class(stream, model.class_marks)], 0
+        own_class, found = device_class(stream, model.class_marks), 0
         for word in range(held.size):
             while held[word]:
                 item = 64 * word + zeros_below(held[word])
                 held[word] &= held[word] - uint64(1)
-                items[k, found], likes[k, found] = item, likes_item(stream, item, like[model.clusters[item]])
+                items[k, found], likes[k, found] = item, likes_item(model, stream, own_class, item)
                 found += 1
 
 
@@ -159,10 +159,10 @@ def block_model_would_like(model: BlockModelRatings, master: Words, first: int, 
     secret = ratings_streams(master, first, items.shape[0])
     for k in range(items.shape[0]):
         stream = secret[k]
-        like = model.like[device_class(stream, model.class_marks)]
+        own_class = device_class(stream, model.class_marks)
         for j in range(items.shape[1]):
             item = items[k, j]
-            likes[k, j] = item >= 0 and likes_item(stream, item, like[model.clusters[item]])
+            likes[k, j] = item >= 0 and likes_item(model, stream, own_class, item)
 
 
 @compiled
@@ -175,9 +175,9 @@ def block_model_opinions(model: BlockModelRatings, master: Words, first: int, it
     for k in range(items.shape[0]):
         stamp, stream = next_stamp(marks, stamp), secret[k]
         mark_subset(stream, many, size, marks, stamp, buffer)
-        like = model.like[device_class(stream, model.class_marks)]
+        own_class = device_class(stream, model.class_marks)
         for j in range(items.shape[1]):
             item = items[k, j]
             opinions[k, j] = UNRATED
             if (marks[item] == stamp) != inverted:
-                opinions[k, j] = LIKED if likes_item(stream, item, like[model.clusters[item]]) else DISLIKED
+                opinions[k, j] = LIKED if likes_item(model, stream, own_class, item) else DISLIKED

@@ -76,12 +76,12 @@ def sense_and_like(
         for j in range(many):
             item = uint32(pool[sensed[j]]) if pool.size > 0 else sensed[j]
             rated = (marks[item] == ours) != inverted
-            if rated and likes_item(stream, item, model.like[own_class, model.clusters[item]]):
+            if rated and likes_item(model, stream, own_class, item):
                 return many, True
         return many, False
     for j in range(many):  # the same in the usual case, whose loop decides nothing else
         item = sensed[j]
-        if marks[item] == ours and likes_item(stream, item, model.like[own_class, model.clusters[item]]):
+        if marks[item] == ours and likes_item(model, stream, own_class, item):
             return many, True
     return many, False
 

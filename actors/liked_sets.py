@@ -11,7 +11,7 @@ from actors.ratings import Ratings, of_kind
 from actors.seeds import ratings_streams
 from actors.sign_kernels import places_in
 from coordinator.protocol.arrays import Counts, Indices, Indices2, Words
-from coordinator.protocol.compiled import compiled
+from coordinator.protocol.compiled import borrowing, compiled
 from coordinator.protocol.mechanisms.pairs import pairs_of
 from coordinator.protocol.messages import Query
 from coordinator.protocol.one_item import pool_of
@@ -69,7 +69,7 @@ def _pair_up(sets: Indices2, items: int, own: Indices2) -> None:
             own[k, found + dummy] = items * (items - 1) // 2 + dummy
 
 
-@compiled
+@borrowing
 def _keep(coins: np.uint64, liked: Counts, found: int, dummies: int, ranges: int, own: Indices) -> None:
     """Write a device's set: a uniform subset of its likes if there are too many, else all of them and dummies."""
     if ranges:
@@ -99,9 +99,9 @@ def _block_model_sets(
     for k in range(len(own)):
         stream, found = secret[k], 0
         stamp = list_rated(stream, many, model.rated, marks, stamp, buffer, rated)
-        like = model.like[device_class(stream, model.class_marks)]
+        own_class = device_class(stream, model.class_marks)
         for item in rated[: model.rated]:
-            if places[item] >= 0 and likes_item(stream, item, like[model.clusters[item]]):
+            if places[item] >= 0 and likes_item(model, stream, own_class, item):
                 liked[found] = places[item]
                 found += 1
         _keep(coins[k], liked, found, dummies, ranges, own[k])

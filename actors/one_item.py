@@ -34,13 +34,13 @@ def block_model_choices(
     for k in range(values.size):
         stream = secret[k]
         stamp = list_rated(stream, many, model.rated, marks, stamp, buffer, rated)
-        like = model.like[device_class(stream, model.class_marks)]
+        own_class = device_class(stream, model.class_marks)
         values[k] = sides * asked
         for step in range(model.rated):  # in random order, until one is in the pool
             other = step + below(coins[k], step, model.rated - step)
             item, rated[other] = rated[other], rated[step]
             if places[item] >= 0:
-                liked = likes_item(stream, item, like[model.clusters[item]])
+                liked = likes_item(model, stream, own_class, item)
                 if liked or sides == 2:
                     values[k] = places[item] + (0 if liked else asked)
                     break

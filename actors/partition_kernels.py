@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+from numba import uint8
 
 from actors.block_model import BlockModelRatings, buffer_for, device_class, likes_item, mark_subset, next_stamp
 from actors.kernels import StoredLikes
 from actors.seeds import ratings_streams
-from coordinator.protocol.arrays import Bits2, Words
-from coordinator.protocol.compiled import compiled
+from coordinator.protocol.arrays import Bits, Bits2, Counts, Words
+from coordinator.protocol.compiled import borrowing, compiled
 from coordinator.protocol.partition import random_order
 from coordinator.protocol.streams import device_streams
 
@@ -31,13 +32,30 @@ def block_model_partition(
     for k in range(len(bits)):
         stamp, stream = next_stamp(marks, stamp), secret[k]
         mark_subset(stream, items, size, marks, stamp, buffer)
-        like = model.like[device_class(stream, model.class_marks)]
+        own_class = device_class(stream, model.class_marks)
         random_order(public[k], order, swaps, chosen)
-        for question in range(bits.shape[1]):
-            for item in chosen[question * set_size : (question + 1) * set_size]:
-                if (marks[item] == stamp) != inverted and likes_item(stream, item, like[model.clusters[item]]):
-                    bits[k, question] = 1
-                    break
+        _meet(model, stream, own_class, marks, stamp, chosen, set_size, bits, k)
+
+
+@borrowing
+def _meet(
+    model: BlockModelRatings,
+    stream: np.uint64,
+    own_class: int,
+    marks: Bits,
+    stamp: int,
+    chosen: Counts,
+    set_size: int,
+    bits: Bits2,
+    k: int,
+) -> None:
+    """Write device k's bits: 1 for a set, a stretch of the ``chosen`` items, with one that it rated and liked."""
+    ours, inverted = uint8(stamp), 2 * model.rated > model.items
+    for question in range(bits.shape[1]):
+        for item in chosen[question * set_size : (question + 1) * set_size]:
+            if (marks[item] == ours) != inverted and likes_item(model, stream, own_class, item):
+                bits[k, question] = 1
+                break
 
 
 @compiled

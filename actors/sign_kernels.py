@@ -52,11 +52,11 @@ def block_model_signs(
     for k in range(len(sums)):
         stream = secret[k]
         stamp = list_rated(stream, many, model.rated, marks, stamp, buffer, rated)
-        like = model.like[device_class(stream, model.class_marks)]
+        own_class = device_class(stream, model.class_marks)
         sums[k] = 0
         for item in rated[: model.rated]:
             if places[item] >= 0:
-                liked = likes_item(stream, item, like[model.clusters[item]])
+                liked = likes_item(model, stream, own_class, item)
                 value = unit * (2 * int(liked) - 1) - centres[places[item]]
                 _add_rating(public[k], places[item], words, value, sums, k)
 

@@ -18,7 +18,7 @@ from actors.words import AHEAD, draw_words, uniform
 from coordinator.protocol.arrays import Bits, Bools, Indices2, Words
 from coordinator.protocol.bit_tricks import ones
 from coordinator.protocol.channels import SubsetChannel
-from coordinator.protocol.compiled import compiled, inlined
+from coordinator.protocol.compiled import borrowing, compiled, inlined
 
 _DIGITS = 8
 """Binary digits of the probability that a long subset starts with."""
@@ -41,7 +41,7 @@ def _bit(value: int) -> np.uint64:
     return _TOP >> uint64(value & 63)
 
 
-@compiled
+@borrowing
 def _start(low: np.uint64, high: np.uint64, attempt: int, share: int, barred: Words, told: Words, drawn: Words) -> None:
     """Let every value that is not barred be a member with probability ``share / 2**_DIGITS``."""
     told[:] = 0
@@ -58,7 +58,7 @@ def _start(low: np.uint64, high: np.uint64, attempt: int, share: int, barred: Wo
         told[k] &= ~barred[k]
 
 
-@compiled
+@borrowing
 def _adjust(
     low: np.uint64, high: np.uint64, ahead: Words, halves: int, values: int, wanted: int, barred: Words, told: Words
 ) -> int:

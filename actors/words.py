@@ -10,7 +10,7 @@ import numpy as np
 from numba import uint64
 
 from coordinator.protocol.arrays import Words
-from coordinator.protocol.compiled import compiled, inlined
+from coordinator.protocol.compiled import borrowing, inlined
 from coordinator.protocol.hashing import siphash1
 
 AHEAD = 16
@@ -25,7 +25,7 @@ def draw_words(low: np.uint64, high: np.uint64, first: np.uint64, step: np.uint6
         words[k] = siphash1(low, high, first + uint64(k) * step)
 
 
-@compiled
+@borrowing
 def uniform(low: np.uint64, high: np.uint64, ahead: Words, drawn: int, bound: int) -> tuple[int, int]:
     """Return a uniform whole number below ``bound`` (at most 2**32), and how many halves of words are drawn by now.
 

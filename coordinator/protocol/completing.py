@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from coordinator.protocol.arrays import Floats, Floats2, Indices, Ints
-from coordinator.protocol.compiled import compiled
+from coordinator.protocol.compiled import borrowing, compiled
 
 
-@compiled
+@borrowing
 def _solve(matrix: Floats2, right: Floats, size: int) -> None:
     """Overwrite ``right`` with the solution of ``matrix x = right``; the lower triangle is overwritten (Cholesky).
 
@@ -36,7 +36,7 @@ def _solve(matrix: Floats2, right: Floats, size: int) -> None:
         right[row] = total / matrix[row, row]
 
 
-@compiled
+@borrowing
 def _primal(vectors: Floats2, kappa: float, items: Indices, centred: Floats, gram: Floats2, taste: Floats) -> None:
     """Write ``(V_phi^T V_phi + kap I)^-1 V_phi^T y`` into ``taste``."""
     rank = vectors.shape[1]
@@ -55,7 +55,7 @@ def _primal(vectors: Floats2, kappa: float, items: Indices, centred: Floats, gra
     _solve(gram, taste, rank)
 
 
-@compiled
+@borrowing
 def _dual(
     vectors: Floats2, kappa: float, items: Indices, centred: Floats, gram: Floats2, dual: Floats, taste: Floats
 ) -> None:
@@ -97,17 +97,32 @@ def tastes_of(
     starts, items, centred
         Users in compressed sparse rows; ratings less the items' means.
     """
-    users, rank = starts.size - 1, vectors.shape[1]
-    found = np.zeros((users, rank))
-    gram, dual = np.empty((rank, rank)), np.empty(rank)
-    for user in range(users):
+    rank = vectors.shape[1]
+    found = np.zeros((starts.size - 1, rank))
+    _solve_all(vectors, kappa, degree_share, starts, items, centred, np.empty((rank, rank)), np.empty(rank), found)
+    return found
+
+
+@borrowing
+def _solve_all(
+    vectors: Floats2,
+    kappa: float,
+    degree_share: float,
+    starts: Ints,
+    items: Indices,
+    centred: Floats,
+    gram: Floats2,
+    dual: Floats,
+    found: Floats2,
+) -> None:
+    """Write every user's u; see `tastes_of`."""
+    for user in range(len(found)):
         low, high = starts[user], starts[user + 1]
         ridge = kappa if degree_share == 0.0 else kappa * degree_share * (high - low)
-        if high - low >= rank:
+        if high - low >= vectors.shape[1]:
             _primal(vectors, ridge, items[low:high], centred[low:high], gram, found[user])
         elif high > low:
             _dual(vectors, ridge, items[low:high], centred[low:high], gram, dual, found[user])
-    return found
 
 
 @compiled

@@ -6,12 +6,12 @@ import numpy as np
 from numba import uint32, uint64
 
 from coordinator.protocol.arrays import Counts
-from coordinator.protocol.compiled import compiled
+from coordinator.protocol.compiled import borrowing
 from coordinator.protocol.hashing import draw
 from coordinator.protocol.uniform import LOW, below
 
 
-@compiled
+@borrowing
 def random_order(stream: np.uint64, order: Counts, swaps: Counts, chosen: Counts) -> None:
     """Write the first items of one device's uniformly random order of all items; sets are its stretches.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from coordinator.protocol.arrays import Floats, Floats2, Indices, Ints
-from coordinator.protocol.compiled import compiled
+from coordinator.protocol.compiled import borrowing, compiled
 
 
 @compiled
@@ -38,7 +38,7 @@ def _product(left: Floats2, right: Floats2) -> Floats2:
     return found
 
 
-@compiled
+@borrowing
 def _see(taste: Floats, inner: Floats2, items: Indices, errors: Floats, block: Floats2, seen: Floats) -> None:
     """Write one user's ``r^T Q`` into ``seen``."""
     seen[:] = 0.0
@@ -51,7 +51,7 @@ def _see(taste: Floats, inner: Floats2, items: Indices, errors: Floats, block: F
             seen[column] += error * row[column]
 
 
-@compiled
+@borrowing
 def _spread(taste: Floats, outer: Floats2, items: Indices, errors: Floats, found: Floats2, seen: Floats) -> None:
     """Add one user's ``r seen^T``: its dense part to ``outer``, in tastes, and its sparse part to ``found``."""
     for k in range(taste.size):
@@ -61,6 +61,25 @@ def _spread(taste: Floats, outer: Floats2, items: Indices, errors: Floats, found
         error, target = errors[place], found[items[place]]
         for column in range(seen.size):
             target[column] += error * seen[column]
+
+
+@borrowing
+def _add_users(
+    tastes: Floats2,
+    inner: Floats2,
+    outer: Floats2,
+    starts: Ints,
+    items: Indices,
+    errors: Floats,
+    block: Floats2,
+    found: Floats2,
+    seen: Floats,
+) -> None:
+    """Add every user's ``r (r^T Q)``."""
+    for user in range(tastes.shape[0]):
+        low, high = starts[user], starts[user + 1]
+        _see(tastes[user], inner, items[low:high], errors[low:high], block, seen)
+        _spread(tastes[user], outer, items[low:high], errors[low:high], found, seen)
 
 
 @compiled
@@ -83,10 +102,7 @@ def sweep_of(
     (count, rank), width = vectors.shape, block.shape[1]
     inner, outer = _product(np.ascontiguousarray(vectors.T), block), np.zeros((rank, width))
     found, seen = np.zeros((count, width)), np.empty(width)
-    for user in range(tastes.shape[0]):
-        low, high = starts[user], starts[user + 1]
-        _see(tastes[user], inner, items[low:high], errors[low:high], block, seen)
-        _spread(tastes[user], outer, items[low:high], errors[low:high], found, seen)
+    _add_users(tastes, inner, outer, starts, items, errors, block, found, seen)
     found += _product(vectors, outer)
     return found
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from coordinator.protocol.arrays import Bools, Floats, Ints, Words, Words2
 from coordinator.protocol.coins import round_key
-from coordinator.protocol.compiled import compiled
+from coordinator.protocol.compiled import borrowing
 from coordinator.protocol.mechanisms.anchor import LEVELS, SENSED
 from coordinator.protocol.mechanisms.pairs import pairs_of
 from coordinator.protocol.messages import Query, Release
@@ -99,7 +99,7 @@ def turned_agreements(query: Query, first: int, positive: Bools, answered: Bools
     return sensed, scores
 
 
-@compiled
+@borrowing
 def _add_up(
     streams: Words,
     flips: Words,
@@ -113,10 +113,9 @@ def _add_up(
     """Count an even number of devices; each pair of planes is as `sliced.planes_for` makes it."""
     pairs, words = streams.size // 2, sensing.shape[1]
     (planes, waiting), (agreed, agreed_waiting) = of_sensed, of_scores
-    carry, agreed_carry = np.empty(words, np.uint64), np.empty(words, np.uint64)
     for pair in range(pairs):
         one, other = 2 * pair, 2 * pair + 1
-        out, agreed_out = (carry, agreed_carry) if pair & 1 else (waiting[1], agreed_waiting[1])
+        out, agreed_out = waiting[1 - (pair & 1)], agreed_waiting[1 - (pair & 1)]
         for w in range(words):
             sign, mask = word_coins(streams[one], w, sensing)
             sign_b, mask_b = word_coins(streams[other], w, sensing)
@@ -124,7 +123,7 @@ def _add_up(
             out[w], planes[0, w] = (a & b) | ((a ^ b) & held), a ^ b ^ held
             a, b, held = a & (sign ^ flips[one]), b & (sign_b ^ flips[other]), agreed[0, w]
             agreed_out[w], agreed[0, w] = (a & b) | ((a ^ b) & held), a ^ b ^ held
-        carry_on(pair, carry, planes, waiting)
-        carry_on(pair, agreed_carry, agreed, agreed_waiting)
+        carry_on(pair, planes, waiting)
+        carry_on(pair, agreed, agreed_waiting)
     read_out(pairs, planes, waiting, sensed)
     read_out(pairs, agreed, agreed_waiting, scores)

@@ -7,7 +7,7 @@ from numba import uint64
 
 from coordinator.protocol.arrays import Bits, Ints, Words, Words2
 from coordinator.protocol.bit_tricks import ones
-from coordinator.protocol.compiled import compiled, inlined
+from coordinator.protocol.compiled import borrowing, compiled, inlined
 from coordinator.protocol.messages import Query, Release
 from coordinator.protocol.subset_form import is_listed, value_bits
 from coordinator.server.statistics.sliced import carry_on, planes_for, read_out
@@ -61,7 +61,7 @@ def part_of(words: Words, word: int, shift: np.uint64) -> np.uint64:
     return part
 
 
-@compiled
+@borrowing
 def _add_pair(words: Words, width: int, row: int, heard: Words, plane: Words, carry: Words) -> None:
     """Add rows ``row`` and ``row + 1``, if they count, to the plane of level 0; write the carries."""
     start, other = row * width, (row + 1) * width
@@ -75,13 +75,13 @@ def _add_pair(words: Words, width: int, row: int, heard: Words, plane: Words, ca
         plane[w] = a ^ b ^ one
 
 
-@compiled
+@borrowing
 def _add_rows(words: Words, width: int, heard: Words, planes: Words2, waiting: Words2, counts: Ints) -> None:
     """Count the ones of each column in rows that count; ``heard`` has one place more than rows, which is false."""
-    pairs, carry = heard.size // 2, np.empty(planes.shape[1], np.uint64)
+    pairs = heard.size // 2
     for pair in range(pairs):
-        _add_pair(words, width, 2 * pair, heard, planes[0], carry if pair & 1 else waiting[1])
-        carry_on(pair, carry, planes, waiting)
+        _add_pair(words, width, 2 * pair, heard, planes[0], waiting[1 - (pair & 1)])
+        carry_on(pair, planes, waiting)
     read_out(pairs, planes, waiting, counts)
 
 

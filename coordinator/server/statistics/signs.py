@@ -7,7 +7,7 @@ from numba import uint64
 
 from coordinator.protocol.arrays import Bits2, Bools, Ints, Words, Words2
 from coordinator.protocol.coins import round_key
-from coordinator.protocol.compiled import compiled
+from coordinator.protocol.compiled import borrowing
 from coordinator.protocol.hashing import draw
 from coordinator.protocol.messages import Query, Release
 from coordinator.protocol.signs import from_bits, sign_words
@@ -18,7 +18,7 @@ from coordinator.server.statistics.sliced import carry_on, planes_for, read_out
 _FULL = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
-@compiled
+@borrowing
 def _add_pair(streams: Words, lanes: Words, flips: Words, heard: Words, first: int, plane: Words, carry: Words) -> None:
     """Add the agreements of devices ``first`` and ``first + 1`` to the plane of level 0; write what it carries."""
     stream_a, lane_a, flip_a, heard_a = streams[first], lanes[first], flips[first], heard[first]
@@ -31,15 +31,15 @@ def _add_pair(streams: Words, lanes: Words, flips: Words, heard: Words, first: i
         plane[w] = a ^ b ^ one
 
 
-@compiled
+@borrowing
 def _add_up(
     streams: Words, lanes: Words, flips: Words, heard: Words, planes: Words2, waiting: Words2, counts: Ints
 ) -> None:
     """Count agreements of an even number of devices: item j's in ``counts[j]``."""
-    pairs, carry = streams.size // 2, np.empty(planes.shape[1], np.uint64)
+    pairs = streams.size // 2
     for pair in range(pairs):
-        _add_pair(streams, lanes, flips, heard, 2 * pair, planes[0], carry if pair & 1 else waiting[1])
-        carry_on(pair, carry, planes, waiting)
+        _add_pair(streams, lanes, flips, heard, 2 * pair, planes[0], waiting[1 - (pair & 1)])
+        carry_on(pair, planes, waiting)
     read_out(pairs, planes, waiting, counts)
 
 

@@ -11,26 +11,30 @@ import numpy as np
 from numba import uint64
 
 from coordinator.protocol.arrays import Ints, Words, Words2
-from coordinator.protocol.compiled import compiled
+from coordinator.protocol.compiled import borrowing, inlined
 
 
 def planes_for(rows: int, columns: int) -> tuple[Words2, Words2]:
-    """Return zeroed planes for the counts of so many rows, and as many zeroed waiting carries."""
+    """Return zeroed planes for the counts of so many rows, and as many rows of carries.
+
+    The first row of carries is of pairs of rows that are odd, counted from 0. Carries of others wait in the second, and
+    those of each further level in the next.
+    """
     planes = np.zeros((max(rows, 2).bit_length() + 1, -(-columns // 64)), np.uint64)
     return planes, np.zeros_like(planes)
 
 
-@compiled
-def carry_on(pair: int, carry: Words, planes: Words2, waiting: Words2) -> None:
+@borrowing
+def carry_on(pair: int, planes: Words2, waiting: Words2) -> None:
     """Add the carries of an odd pair of rows, counted from 0; those of an even pair wait."""
-    level, ends = 0, not pair & 1
+    carry, level, ends = waiting[0], 0, not pair & 1
     while not ends:
         level += 1
         ends = not (pair >> level) & 1
         _add_carries(waiting[level], carry, planes[level], waiting[level + 1] if ends else carry)
 
 
-@compiled
+@inlined
 def _add_carries(waiting: Words, carry: Words, plane: Words, out: Words) -> None:
     """Add two carries to the plane of their level; write its carries, possibly over ``carry``."""
     for w in range(plane.size):
@@ -39,7 +43,7 @@ def _add_carries(waiting: Words, carry: Words, plane: Words, out: Words) -> None
         plane[w] = a ^ b ^ one
 
 
-@compiled
+@borrowing
 def read_out(pairs: int, planes: Words2, waiting: Words2, counts: Ints) -> None:
     """Add the counts of so many pairs of rows: column j is bit ``j mod 64`` of word ``j // 64``, the lowest first."""
     for level in range(planes.shape[0]):
