@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import int32, int64, uint64
 
-from actors.block_model import BlockModelRatings, buffer_for, device_class, likes_item, list_rated
+from actors.block_model import BlockModelRatings, device_class, likes_item, list_rated, room_for
 from actors.kernels import StoredOpinions
 from actors.seeds import ratings_streams
 from coordinator.protocol.arrays import Bits, Bools, Counts, Indices, Indices2, Ints, Words
@@ -144,12 +144,12 @@ def block_model_turned(
 ) -> None:
     """Write synthetic devices' private bits, uint8, shape (devices,); ``key`` is the round's public key."""
     many = model.items
-    marks, stamp, buffer = np.zeros(many + 1, np.uint8), 0, buffer_for(many)
-    rated, likes = np.empty(many + 1, np.uint32), np.empty(model.rated, np.bool_)
+    room, stamp = room_for(many), 0
+    rated, likes = room.chosen, np.empty(model.rated, np.bool_)
     kept, scores = np.empty(model.rated, np.int64), np.empty(asked.prior.size, np.int64)
     secret, public = ratings_streams(master, first, bits.size), device_streams(key, first, bits.size)
     for k in range(bits.size):
-        stamp = list_rated(secret[k], many, model.rated, marks, stamp, buffer, rated)
+        stamp = list_rated(secret[k], many, model.rated, room, stamp)
         own_class = device_class(secret[k], model.class_marks)
         for at in range(model.rated):
             likes[at] = likes_item(model, secret[k], own_class, rated[at])
@@ -162,12 +162,12 @@ def block_model_paired(
 ) -> None:
     """Write synthetic devices' private bits; see `block_model_turned`."""
     many = model.items
-    marks, stamp, buffer = np.zeros(many + 1, np.uint8), 0, buffer_for(many)
-    rated, likes = np.empty(many + 1, np.uint32), np.empty(model.rated, np.bool_)
+    room, stamp = room_for(many), 0
+    rated, likes = room.chosen, np.empty(model.rated, np.bool_)
     values, held = np.empty(asked.centres.size, np.int32), np.empty(asked.centres.size + 1, np.int64)
     secret, public = ratings_streams(master, first, bits.size), device_streams(key, first, bits.size)
     for k in range(bits.size):
-        stamp = list_rated(secret[k], many, model.rated, marks, stamp, buffer, rated)
+        stamp = list_rated(secret[k], many, model.rated, room, stamp)
         own_class = device_class(secret[k], model.class_marks)
         for at in range(model.rated):
             likes[at] = asked.places[rated[at]] >= 0 and likes_item(model, secret[k], own_class, rated[at])

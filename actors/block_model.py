@@ -56,21 +56,32 @@ def likes_item(model: BlockModelRatings, stream: np.uint64, own_class: int, item
     return bool((word >> uint64(1)) < model.like[own_class, model.clusters[item]])
 
 
+class Room(NamedTuple):
+    """What one device after the other draws its subset of the items into."""
+
+    marks: Bits
+    """Of every item, and of the place behind all items, where candidates fall that are no item."""
+    candidates: Counts
+    """Candidates, some repeated."""
+    chosen: Counts
+    """The subset, in any order."""
+
+
 @compiled
-def buffer_for(size: int) -> Counts:
-    """Return room for the candidates of a subset of so many items."""
-    return np.empty(size + 2 * TOGETHER, np.uint32)
+def room_for(items: int) -> Room:
+    """Return room for subsets of so many items."""
+    return Room(np.zeros(items + 1, np.uint8), np.empty(items + 2 * TOGETHER, np.uint32), np.empty(items, np.uint32))
 
 
 @inlined
-def mark_subset(stream: np.uint64, items: int, size: int, marks: Bits, stamp: int, buffer: Counts) -> None:
+def mark_subset(stream: np.uint64, items: int, size: int, room: Room, stamp: int) -> None:
     """Mark a uniform subset of ``size`` of the items.
 
     Candidates are the halves of the stream's words, lanes 1 on, each made uniform over the items by multiplication
-    with rejection (Lemire, 2019); a repeated candidate counts once. ``marks`` has one place more than there are
-    items: rejected halves fall there. ``buffer`` is `buffer_for` this size or a larger one.
+    with rejection (Lemire, 2019); a repeated candidate counts once.
     """
     ours, found, lane, rejected = uint8(stamp), 0, uint64(1), uint64((1 << 32) % items)
+    marks, buffer = room.marks, room.candidates
     marks[items] = ours
     while found < size:
         missing = size - found
@@ -95,17 +106,15 @@ def _candidates(
 
 
 @borrowing
-def list_rated(
-    stream: np.uint64, items: int, rated: int, marks: Bits, stamp: int, buffer: Counts, chosen: Counts
-) -> int:
-    """Write the ``rated`` items that a device rated to ``chosen``, in any order; return the stamp that was used.
+def list_rated(stream: np.uint64, items: int, rated: int, room: Room, stamp: int) -> int:
+    """Write the ``rated`` items that a device rated to the room's ``chosen``; return the stamp that was used.
 
     The same uniform subset as `mark_subset` marks; where more than half of the items are rated, the rest of them.
-    ``buffer`` is `buffer_for` all items; ``chosen`` holds at least ``items + 1`` words.
     """
+    marks, buffer, chosen = room.marks, room.candidates, room.chosen
     stamp = next_stamp(marks, stamp)
     if 2 * rated > items:
-        mark_subset(stream, items, items - rated, marks, stamp, buffer)
+        mark_subset(stream, items, items - rated, room, stamp)
         found = 0
         for item in range(items):
             chosen[found] = item
@@ -136,12 +145,12 @@ def next_stamp(marks: Bits, stamp: int) -> int:
 def block_model_rated(model: BlockModelRatings, master: Words, first: int, items: Indices2, likes: Bools2) -> None:
     """Write the rated items of synthetic devices, ascending, and whether each was liked: shapes (devices, w)."""
     many = model.items
-    marks, stamp, buffer = np.zeros(many + 1, np.uint8), 0, buffer_for(many)
-    rated, held = np.empty(many + 1, np.uint32), np.zeros(-(-many // 64), np.uint64)
+    room, stamp = room_for(many), 0
+    rated, held = room.chosen, np.zeros(-(-many // 64), np.uint64)
     secret = ratings_streams(master, first, items.shape[0])
     for k in range(items.shape[0]):
         stream = secret[k]
-        stamp = list_rated(stream, many, model.rated, marks, stamp, buffer, rated)
+        stamp = list_rated(stream, many, model.rated, room, stamp)
         for item in rated[: model.rated]:
             held[item >> 6] |= uint64(1) << uint64(item & 63)
         own_class, found = device_class(stream, model.class_marks), 0
@@ -170,14 +179,14 @@ def block_model_opinions(model: BlockModelRatings, master: Words, first: int, it
     """Write what synthetic devices think of ``items``, shape (devices, k): `UNRATED`, `DISLIKED` or `LIKED`."""
     many, inverted = model.items, 2 * model.rated > model.items
     size = many - model.rated if inverted else model.rated
-    marks, stamp, buffer = np.zeros(many + 1, np.uint8), 0, buffer_for(size)
+    room, stamp = room_for(many), 0
     secret = ratings_streams(master, first, items.shape[0])
     for k in range(items.shape[0]):
-        stamp, stream = next_stamp(marks, stamp), secret[k]
-        mark_subset(stream, many, size, marks, stamp, buffer)
+        stamp, stream = next_stamp(room.marks, stamp), secret[k]
+        mark_subset(stream, many, size, room, stamp)
         own_class = device_class(stream, model.class_marks)
         for j in range(items.shape[1]):
             item = items[k, j]
             opinions[k, j] = UNRATED
-            if (marks[item] == stamp) != inverted:
+            if (room.marks[item] == stamp) != inverted:
                 opinions[k, j] = LIKED if likes_item(model, stream, own_class, item) else DISLIKED

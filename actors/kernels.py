@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import uint8, uint32
 
-from actors.block_model import BlockModelRatings, buffer_for, device_class, likes_item, mark_subset, next_stamp
+from actors.block_model import BlockModelRatings, Room, device_class, likes_item, mark_subset, next_stamp, room_for
 from actors.seeds import TILE, ratings_streams
 from coordinator.protocol.arrays import Bits, Bools, Counts, Indices, Ints, Words
 from coordinator.protocol.compiled import borrowing, compiled, inlined
@@ -37,10 +37,8 @@ class StoredOpinions(NamedTuple):
 class Scratch(NamedTuple):
     """What one device after the other draws into."""
 
-    marks: Bits
-    """Of every item, and of the place behind all items: those of the device's stamp are in its set."""
-    buffer: Counts
-    """Candidates of the rated items."""
+    room: Room
+    """For the rated items."""
     sensed: Counts
     """Places of the sensing set."""
 
@@ -48,7 +46,7 @@ class Scratch(NamedTuple):
 @compiled
 def scratch_for(model: BlockModelRatings, table: SensingTable) -> Scratch:
     """Return room for any device's draws."""
-    return Scratch(np.zeros(model.items + 1, np.uint8), buffer_for(model.items), np.empty(table.room, np.uint32))
+    return Scratch(room_for(model.items), np.empty(table.room, np.uint32))
 
 
 @inlined
@@ -66,9 +64,9 @@ def sense_and_like(
     ``stream`` and ``public`` are the device's streams. Items are sensed at the places of ``pool``, `sensing.items_of`
     a query. ``stamp`` is a `next_stamp`. The place behind all items counts as one that is not rated.
     """
-    marks, sensed, inverted = scratch.marks, scratch.sensed, 2 * model.rated > model.items
+    marks, sensed, inverted = scratch.room.marks, scratch.sensed, 2 * model.rated > model.items
     size = model.items - model.rated if inverted else model.rated
-    mark_subset(stream, model.items, size, marks, stamp, scratch.buffer)
+    mark_subset(stream, model.items, size, scratch.room, stamp)
     marks[model.items] = stamp if inverted else 0
     many, ours = sense(public, table, sensed), uint8(stamp)
     own_class = device_class(stream, model.class_marks)
@@ -117,7 +115,7 @@ def _some_bits(
 ) -> int:
     """Write the bits of devices with these streams; return the last stamp."""
     for k in range(bits.size):
-        stamp = next_stamp(scratch.marks, stamp)
+        stamp = next_stamp(scratch.room.marks, stamp)
         bits[k] = sense_and_like(model, secret[k], public[k], table, pool, scratch, stamp)[1]
     return stamp
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from actors.block_model import BlockModelRatings, buffer_for, device_class, likes_item, list_rated
+from actors.block_model import BlockModelRatings, device_class, likes_item, list_rated, room_for
 from actors.coins import Coins
 from actors.kernels import StoredLikes
 from actors.ratings import Ratings, of_kind
@@ -93,12 +93,12 @@ def _block_model_sets(
 ) -> None:
     """Write synthetic devices' sets; ``coins`` holds a private stream a device."""
     many, dummies = model.items, (places >= 0).sum()
-    marks, stamp, buffer = np.zeros(many + 1, np.uint8), 0, buffer_for(many)
-    rated, liked = np.empty(many + 1, np.uint32), np.empty(model.rated, np.uint32)
+    room, stamp = room_for(many), 0
+    rated, liked = room.chosen, np.empty(model.rated, np.uint32)
     secret = ratings_streams(master, first, len(own))
     for k in range(len(own)):
         stream, found = secret[k], 0
-        stamp = list_rated(stream, many, model.rated, marks, stamp, buffer, rated)
+        stamp = list_rated(stream, many, model.rated, room, stamp)
         own_class = device_class(stream, model.class_marks)
         for item in rated[: model.rated]:
             if places[item] >= 0 and likes_item(model, stream, own_class, item):

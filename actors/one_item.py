@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from actors.block_model import BlockModelRatings, buffer_for, device_class, likes_item, list_rated
+from actors.block_model import BlockModelRatings, device_class, likes_item, list_rated, room_for
 from actors.coins import Coins
 from actors.halves import DeviceHalf, Sketched
 from actors.kernels import StoredOpinions
@@ -28,12 +28,12 @@ def block_model_choices(
     of which pick among the values that it could have.
     """
     many, asked = model.items, (places >= 0).sum()
-    marks, stamp, buffer = np.zeros(many + 1, np.uint8), 0, buffer_for(many)
-    rated = np.empty(many + 1, np.uint32)
+    room, stamp = room_for(many), 0
+    rated = room.chosen
     secret = ratings_streams(master, first, values.size)
     for k in range(values.size):
         stream = secret[k]
-        stamp = list_rated(stream, many, model.rated, marks, stamp, buffer, rated)
+        stamp = list_rated(stream, many, model.rated, room, stamp)
         own_class = device_class(stream, model.class_marks)
         values[k] = sides * asked
         for step in range(model.rated):  # in random order, until one is in the pool

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import uint8
 
-from actors.block_model import BlockModelRatings, buffer_for, device_class, likes_item, mark_subset, next_stamp
+from actors.block_model import BlockModelRatings, device_class, likes_item, mark_subset, next_stamp, room_for
 from actors.kernels import StoredLikes
 from actors.seeds import ratings_streams
 from coordinator.protocol.arrays import Bits, Bits2, Counts, Words
@@ -24,17 +24,17 @@ def block_model_partition(
     """
     items, inverted = model.items, 2 * model.rated > model.items
     size = items - model.rated if inverted else model.rated
-    marks, stamp, buffer = np.zeros(items + 1, np.uint8), 0, buffer_for(size)
+    room, stamp = room_for(items), 0
     order, chosen = np.arange(items).astype(np.uint32), np.empty(min(items, set_size * bits.shape[1]), np.uint32)
     swaps = np.empty_like(chosen)
     secret, public = ratings_streams(master, first, len(bits)), device_streams(key, first, len(bits))
     bits[:] = 0
     for k in range(len(bits)):
-        stamp, stream = next_stamp(marks, stamp), secret[k]
-        mark_subset(stream, items, size, marks, stamp, buffer)
+        stamp, stream = next_stamp(room.marks, stamp), secret[k]
+        mark_subset(stream, items, size, room, stamp)
         own_class = device_class(stream, model.class_marks)
         random_order(public[k], order, swaps, chosen)
-        _meet(model, stream, own_class, marks, stamp, chosen, set_size, bits, k)
+        _meet(model, stream, own_class, room.marks, stamp, chosen, set_size, bits, k)
 
 
 @borrowing

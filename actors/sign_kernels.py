@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from actors.block_model import BlockModelRatings, buffer_for, device_class, likes_item, list_rated
+from actors.block_model import BlockModelRatings, device_class, likes_item, list_rated, room_for
 from actors.kernels import StoredOpinions
 from actors.seeds import ratings_streams
 from coordinator.protocol.arrays import Indices, Indices2, Words
@@ -46,12 +46,12 @@ def block_model_signs(
     A like counts ``unit`` and a dislike ``-unit``, less the centre of the item's place in the pool.
     """
     many, words = model.items, -(-centres.size // 64)
-    marks, stamp, buffer = np.zeros(many + 1, np.uint8), 0, buffer_for(many)
-    rated = np.empty(many + 1, np.uint32)
+    room, stamp = room_for(many), 0
+    rated = room.chosen
     secret, public = ratings_streams(master, first, len(sums)), device_streams(key, first, len(sums))
     for k in range(len(sums)):
         stream = secret[k]
-        stamp = list_rated(stream, many, model.rated, marks, stamp, buffer, rated)
+        stamp = list_rated(stream, many, model.rated, room, stamp)
         own_class = device_class(stream, model.class_marks)
         sums[k] = 0
         for item in rated[: model.rated]:

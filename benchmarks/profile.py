@@ -15,7 +15,7 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from actors.block_model import BlockModelRatings, buffer_for, mark_subset, next_stamp
+from actors.block_model import BlockModelRatings, mark_subset, next_stamp, room_for
 from actors.device import Cohort
 from actors.ratings import BlockRatings
 from actors.seeds import ratings_streams
@@ -47,11 +47,11 @@ def only_sense(key: Words, table: SensingTable, count: int) -> int:
 @compiled
 def only_rate(model: BlockModelRatings, master: Words, count: int) -> int:
     """Draw which items so many devices rated and do nothing with them."""
-    marks, stamp, buffer = np.zeros(model.items + 1, np.uint8), 0, buffer_for(model.rated)
+    room, stamp = room_for(model.items), 0
     streams = ratings_streams(master, 0, count)
     for k in range(count):
-        stamp = next_stamp(marks, stamp)
-        mark_subset(streams[k], model.items, model.rated, marks, stamp, buffer)
+        stamp = next_stamp(room.marks, stamp)
+        mark_subset(streams[k], model.items, model.rated, room, stamp)
     return stamp
 
 

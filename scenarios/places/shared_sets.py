@@ -135,7 +135,7 @@ def _some(
     """Do so with devices of these streams; return the last stamp, and how many devices the tally holds."""
     for k in range(bits.size):
         if heard[k]:
-            stamp = next_stamp(scratch.marks, stamp)
+            stamp = next_stamp(scratch.room.marks, stamp)
             many, likes = sense_and_like(model, secret[k], public[k], table, pool, scratch, stamp)
             bits[k] ^= likes
             counted = count_set(scratch.sensed, many, bits[k], tally, counted)

@@ -13,7 +13,7 @@ import worlds
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.block_model import buffer_for, list_rated, mark_subset
+from actors.block_model import Room, list_rated, mark_subset, room_for
 from actors.coins import Coins
 from actors.device import Cohort, Device
 from actors.mechanisms import half_of
@@ -105,23 +105,22 @@ def test_ratings_counted_from_centres_are_the_oracles(data: st.DataObject, name:
 
 
 @settings(max_examples=60)
-@given(data=st.data(), items=st.integers(1, 300), first=st.integers(0, 10**12))
+@given(data=st.data(), items=st.one_of(st.integers(1, 24), st.integers(1, 300)), first=st.integers(0, 10**12))
 def test_a_list_of_rated_items_is_the_marked_set(data: st.DataObject, items: int, first: int) -> None:
     """Also where most are rated, all of them, or one; one row of marks serves more devices than there are stamps.
 
-    Nothing is written behind the buffer.
+    Nothing is written behind the room.
     """
     rated = data.draw(st.one_of(st.integers(1, items), st.sampled_from([1, items, items // 2 + 1])))
-    marks, room = np.zeros(items + 1, np.uint8), buffer_for(items).size
-    buffer = np.full(room + 64, 7, np.uint32)
-    chosen, stamp = np.empty(items + 1, np.uint32), data.draw(st.integers(0, 255))
-    inverted = 2 * rated > items
+    more = [np.append(part, np.full(64, 7, part.dtype)) for part in room_for(items)]
+    room, stamp, inverted = Room(*more), data.draw(st.integers(0, 255)), 2 * rated > items
     for stream in ratings_streams(MASTER, first, 300 if items < 20 else 5):
-        stamp = list_rated(stream, items, rated, marks, stamp, buffer, chosen)
-        alone = np.zeros(items + 1, np.uint8)
-        mark_subset(stream, items, items - rated if inverted else rated, alone, 1, buffer)
-        assert sorted(chosen[:rated].tolist()) == np.flatnonzero((alone[:items] == 1) != inverted).tolist()
-    assert (buffer[room:] == 7).all()
+        stamp = list_rated(stream, items, rated, room, stamp)
+        alone = room_for(items)
+        mark_subset(stream, items, items - rated if inverted else rated, alone, 1)
+        assert sorted(room.chosen[:rated].tolist()) == np.flatnonzero((alone.marks[:items] == 1) != inverted).tolist()
+    assert all((part[-64:] == 7).all() for part in room[1:])
+    assert set(room.marks[-64:].tolist()) in ({7}, {0})  # all marks are cleared when stamps are used up
 
 
 @settings(max_examples=40)
