@@ -17,7 +17,7 @@ from coordinator.protocol.errors import InputError
 from coordinator.protocol.public_features import PublicFeatures
 from scenarios.compare.settings import Comparison
 from scenarios.compare.splitting import Fold, fold_of
-from scenarios.data.datasets import Dated, RatingTable, read_once
+from scenarios.data.datasets import Dated, RatingTable, read_once, version_of
 from scenarios.data.item_files import read_told
 
 BLOCK = 1 << 22
@@ -85,18 +85,18 @@ class World:
 def world_of(wanted: Comparison, seed: int) -> World:
     """Return the world of a seed; the last two are kept, since all rows of a seed share it."""
     with _ONE:  # threads that begin together wait for the first
-        return _world(wanted.model_copy(update=_ANY), seed)
+        return _world(wanted.model_copy(update=_ANY), seed, version_of(wanted.ratings), version_of(wanted.features))
 
 
 @lru_cache(maxsize=2)
-def _world(wanted: Comparison, seed: int) -> World:
+def _world(wanted: Comparison, seed: int, *_: tuple[int, ...]) -> World:
     dated = _read(wanted)
     times = dated.times if wanted.split_by == "time" else None
     fold = fold_of(dated.table, like_from=wanted.liked_from, share=wanted.held_out, seed=seed, times=times)
     liked = fold.liked
     ones = np.ones(liked.items.size, np.float32)
     matrix = sparse.csr_array((ones, liked.items, liked.starts), shape=(liked.users, liked.count))
-    features = None if wanted.features is None else _features(wanted.features, wanted)
+    features = None if wanted.features is None else _features(wanted.features, wanted, version_of(wanted.features))
     return World(fold=fold, matrix=matrix, features=features)
 
 
@@ -121,5 +121,5 @@ def _read(wanted: Comparison) -> Dated:
 
 
 @lru_cache(maxsize=1)
-def _features(path: Path, wanted: Comparison) -> PublicFeatures:
+def _features(path: Path, wanted: Comparison, _: tuple[int, ...]) -> PublicFeatures:
     return read_told(path, _read(wanted).table.item_labels).features

@@ -108,9 +108,21 @@ def read_dated(
     return Dated(table=few, times=None if times is None else times[kept[table.owners]])
 
 
-@lru_cache(maxsize=1)
 def read_once(path: Path, **how: Any) -> Dated:
-    """Return what `read_dated` returns, the last file's as it was read: several parts of a command ask for it."""
+    """Return what `read_dated` returns: what the last call read, if nobody has written to the file since."""
+    return _read_once(path.absolute(), version_of(path), **how)
+
+
+def version_of(path: Path | None) -> tuple[int, ...]:
+    """Return numbers that change when somebody writes to a file; none where there is no file."""
+    if path is None or not path.exists():
+        return ()
+    told = path.stat()
+    return told.st_ino, told.st_size, told.st_mtime_ns
+
+
+@lru_cache(maxsize=1)
+def _read_once(path: Path, _: tuple[int, ...], **how: Any) -> Dated:
     return read_dated(path, **how)
 
 

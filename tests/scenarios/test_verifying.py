@@ -10,6 +10,7 @@ import pytest
 from coordinator.protocol.errors import InputError
 from coordinator.server.moments.signs import sign_contrast
 from coordinator.server.rounds.query_rounds import Round, conduct
+from coordinator.server.rounds.setting import users_on_grid
 from coordinator.server.rounds.verifying import DISPUTED
 from scenarios.data.populations import populate
 from scenarios.given.config import Scenario
@@ -44,7 +45,7 @@ def test_verification_comes_last_and_changes_nothing_before() -> None:
     mixture = again.outcome.posterior.mixture
     assert mixture is not None
     error = (mixture.levels[0] - mixture.levels[1]) / 2 / 2.3263
-    assert told["verifying_answers"] == pytest.approx(4 / (error * contrast) ** 2, rel=1e-3)
+    assert told["verifying_answers"] == 4 * users_on_grid(1 / (error * contrast) ** 2)
     assert told["asked"] == record(plain)["asked"] + told["verifying_answers"]
     assert (told["verified"], told["undecided"]) == (40, told["disputed"])
     assert "disputed" not in record(plain)

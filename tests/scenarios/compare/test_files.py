@@ -31,6 +31,18 @@ def triples(dated: Dated) -> list[tuple[str, str, float]]:
     ]
 
 
+def test_a_file_that_somebody_has_written_to_is_read_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In one session of Python, and where a file of another folder has the same relative path."""
+    lines = "user,item,rating\na,x,1\na,y,5\na,z,5\nb,x,1\nb,y,5\nb,z,5\n"
+    found = []
+    for folder, text in (("one", lines), ("one", lines + "c,x,5\nc,y,5\n"), ("two", lines.replace("b,", "c,"))):
+        (tmp_path / folder).mkdir(exist_ok=True)
+        monkeypatch.chdir(tmp_path / folder)
+        wanted = Comparison(ratings=written(Path("ratings.csv"), text))
+        found.append((table_of(wanted).user_labels.tolist(), world_of(wanted, 0).people))
+    assert found == [(["a", "b"], 2), (["a", "b", "c"], 3), (["a", "c"], 2)]
+
+
 @pytest.mark.parametrize(
     ("duplicates", "text", "rating"),
     [
