@@ -27,7 +27,7 @@ def shares_of(query: Query, fold: Fold) -> Floats:
     liked, kept, pool = fold.liked, query.parameters[PADDED], pool_of(query)
     place = np.full(liked.count, -1, np.int32)
     place[pool] = np.arange(pool.size)
-    inside = liked.where(place[liked.items] >= 0)
+    inside = liked if pool.size == liked.count else liked.where(place[liked.items] >= 0)
     likes, places = inside.degrees.astype(np.float64), place[inside.items]
     if together(query) == 0:
         ranges = ranges_of(asked(query))
