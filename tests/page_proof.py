@@ -22,8 +22,8 @@ FILES = {
     "mark": "rounds/scenario.json",
 }
 NUMBER = re.compile(r"[-+]?\d[\d,]*(?:\.\d+)?(?:[eE][-+]?\d+)?")
-NAMES = re.compile(r"SHA-256|sha256|at 10|top 10|top 50|Theorem 3\.5|Figure [12]")
-"""Digits in names of columns, which are no results."""
+NAMES = re.compile(r"SHA-256|kmeans1d|sha256|at 10|top 10|top 50|Theorem 3\.5|Figure [12]")
+"""Digits in names of columns and packages, which are no results."""
 
 
 def tree_of(page: str) -> Trees.Element:

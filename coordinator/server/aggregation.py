@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query, Release
 from coordinator.protocol.questions import check_question
@@ -46,10 +44,3 @@ def require_answer(query: Query, release: Any, first: int, stop: int) -> None:
 def no_release(query: Query) -> Release:
     """Return a release without devices; aggregating it compiles what real releases need."""
     return Release(query_id=query.id, first=0, count=0, width=query.bits, bits=b"")
-
-
-def load_decoder() -> None:
-    """Load and compile what clusters items, so that this is over before a clock runs."""
-    from coordinator.server.decoding.line import kmeans_on_line  # noqa: PLC0415 (aggregators need none of it)
-
-    kmeans_on_line(np.arange(4.0), 2)

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import scipy
+from scipy.special import ndtri
 
 from coordinator.protocol.arrays import Floats
 from scenarios.compare.measuring import Key, Measured
@@ -130,7 +130,7 @@ def over_seeds_and_people(
     """
     mean, (_, low, _) = float(np.mean(values)), mean_interval(values)
     samples = np.mean([np.asarray(one) for one in resampled], axis=0)
-    among_people = float(np.std(samples, ddof=1)) * float(scipy.stats.norm.ppf((1 + CONFIDENCE) / 2))
+    among_people = float(np.std(samples, ddof=1)) * float(ndtri((1 + CONFIDENCE) / 2))
     reach = math.hypot(0.0 if low is None else mean - low, among_people)
     return mean, mean - reach, mean + reach
 

@@ -1,4 +1,7 @@
-"""Intervals of what is measured over seeds: means, quantiles and medians, shares, and ratios."""
+"""Intervals of what is measured over seeds: means, quantiles and medians, shares, and ratios.
+
+Quantiles of laws come from `scipy.special`, which has them without the half second that `scipy.stats` takes.
+"""
 
 from __future__ import annotations
 
@@ -39,12 +42,12 @@ def quantile_ranks(count: int, share: float, confidence: float = CONFIDENCE) -> 
     low, high : int or None
         Of the ends; None where the values are too few: the interval is open there.
     """
-    from scipy import stats  # noqa: PLC0415 (half a second; only where there are several runs)
+    from scipy import special  # noqa: PLC0415 (loaded only where there are several runs)
 
     tail = (1 - confidence) / 2
     ranks = np.arange(1, count + 1)
-    lows = ranks[stats.binom.cdf(ranks - 1, count, share) <= tail]
-    highs = ranks[stats.binom.sf(ranks - 1, count, share) <= tail]
+    lows = ranks[special.bdtr(ranks - 1.0, count, share) <= tail]
+    highs = ranks[special.bdtrc(ranks - 1.0, count, share) <= tail]
     rank = max(1, math.ceil(share * count - 1e-9))
     return rank, int(lows[-1]) if lows.size else None, int(highs[0]) if highs.size else None
 
@@ -70,22 +73,22 @@ def quantile_interval(values: Sequence[float], share: float, confidence: float =
 
 def mean_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> Interval:
     """Return a mean with Student's interval, which a single value does not have."""
-    mean = float(np.mean(values))
-    if len(values) < 2:
+    mean, error = float(np.mean(values)), standard_error(values)
+    if error is None:
         return mean, None, None
-    from scipy import stats  # noqa: PLC0415 (half a second; only where there are several runs)
+    from scipy import special  # noqa: PLC0415 (loaded only where there are several runs)
 
-    reach = float(stats.t.ppf((1 + confidence) / 2, len(values) - 1) * stats.sem(values))
+    reach = float(special.stdtrit(len(values) - 1, (1 + confidence) / 2)) * error
     return mean, mean - reach, mean + reach
 
 
 def share_interval(successes: int, count: int, confidence: float = CONFIDENCE) -> Interval:
     """Return a share with its exact interval (Clopper and Pearson)."""
-    from scipy import stats  # noqa: PLC0415 (half a second; only where there are several runs)
+    from scipy import special  # noqa: PLC0415 (loaded only where there are several runs)
 
     tail = (1 - confidence) / 2
-    low = float(stats.beta.ppf(tail, successes, count - successes + 1)) if successes else 0.0
-    high = float(stats.beta.isf(tail, successes + 1, count - successes)) if successes < count else 1.0
+    low = float(special.betaincinv(successes, count - successes + 1, tail)) if successes else 0.0
+    high = float(special.betainccinv(successes + 1, count - successes, tail)) if successes < count else 1.0
     return successes / count, low, high
 
 
@@ -118,10 +121,10 @@ def median_ranks(count: int, confidence: float = CONFIDENCE) -> tuple[int, int, 
     Those of `quantile_ranks`; but where too few values leave that interval open, it ends at the smallest and at the
     largest of them, and the level says what these reach.
     """
-    from scipy import stats  # noqa: PLC0415 (half a second; only where there are several runs)
+    from scipy import special  # noqa: PLC0415 (loaded only where there are several runs)
 
     low = quantile_ranks(count, 0.5, confidence)[1] or 1
-    return low, count + 1 - low, max(0.0, 1 - 2 * float(stats.binom.cdf(low - 1, count, 0.5)))
+    return low, count + 1 - low, max(0.0, 1 - 2 * float(special.bdtr(low - 1.0, count, 0.5)))
 
 
 def median_interval(users: Floats | Sequence[float]) -> dict[str, Any]:

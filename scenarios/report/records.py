@@ -20,7 +20,7 @@ STDOUT = "-"
 PROVENANCE = "provenance"
 """The key under which a file of `--json` says what made it; on standard output and in folders it stands elsewhere."""
 _COMMAND: ContextVar[str | None] = ContextVar("command", default=None)
-_PACKAGES = ("blindrec", "ray", "numpy", "numba", "scipy", "scikit-learn", "pandas", "pyarrow")
+_PACKAGES = ("blindrec", "ray", "numpy", "numba", "scipy", "scikit-learn", "kmeans1d", "pandas", "pyarrow")
 
 
 def check_target(json_target: str | None) -> None:

@@ -155,8 +155,7 @@ def _densities(mixture: Mixture, points: Floats) -> tuple[Floats, Floats]:
 def _start(mixture: Mixture) -> Floats:
     """Centres of least within-cluster variance for a fine discrete stand-in of the mixture.
 
-    Dynamic programming over contiguous groups of the sorted points finds the best grouping of all, which on the line
-    is what several starts of Lloyd's iteration can only hope for.
+    Dynamic programming over contiguous groups of the sorted points finds the best grouping of all.
     """
     count = mixture.means.size
     each = max(16, POINTS // count)

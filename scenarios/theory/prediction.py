@@ -48,11 +48,10 @@ def predicted_accuracy(moments: SketchMoments, cluster_sizes: Ints, *, users: in
 
     Notes
     -----
-    k-means is run to the best clustering (scikit-learn's default ``tol`` stops earlier where clusters are unequal or
-    many). Clusters with the same ``given_sensed`` cannot be told apart: k-means then cuts elsewhere, through the bulk
-    of the scores, and the value is what that gives by luck (1/2 for two equal clusters; a sample of N items has
-    ``O(1/sqrt(N))`` more, because the matching is chosen after the fact). Without noise and without contrast it is the
-    largest cluster's share.
+    k-means is the best clustering, as the decoder finds it. Clusters with the same ``given_sensed`` cannot be told
+    apart: k-means then cuts elsewhere, through the bulk of the scores, and the value is what that gives by luck
+    (1/2 for two equal clusters; a sample of N items has ``O(1/sqrt(N))`` more, because the matching is chosen after
+    the fact). Without noise and without contrast it is the largest cluster's share.
     """
     return mixture_accuracy(_scaled(moments, cluster_sizes, users, decoder), cluster_sizes)
 

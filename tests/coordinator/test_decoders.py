@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
+from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
@@ -123,6 +125,31 @@ def test_fewer_distinct_scores_are_fewer_clusters(scores: list[float], clusters:
     highest_first = sorted(set(scores), reverse=True)
     if len(highest_first) <= clusters:
         assert found.tolist() == [highest_first.index(score) for score in scores]
+
+
+@given(
+    scores=st.lists(st.integers(-1000, 1000), min_size=3, max_size=10),
+    clusters=st.integers(2, 4),
+    offset=st.sampled_from([0.0, 1e9]),
+)
+@settings(max_examples=60)
+def test_no_other_clusters_have_fewer_squares(scores: list[int], clusters: int, offset: float) -> None:
+    """Against every way of cutting the sorted scores; of two equally good ways either is found."""
+    numbers = np.array(scores, float)
+    rising, many = np.sort(numbers), min(clusters, np.unique(numbers).size)
+    ways = [np.split(rising, cuts) for cuts in combinations(range(1, rising.size), many - 1)]
+    least = min(sum(part.var() * part.size for part in way) for way in ways)
+    found = kmeans_on_line(numbers + offset, clusters)
+    own = [numbers[found == label] for label in range(found.max() + 1)]
+    assert len(own) == many
+    assert sum(part.var() * part.size for part in own) == pytest.approx(least, abs=1e-6)
+    assert all(below.max() <= above.min() for above, below in pairwise(own))
+
+
+@pytest.mark.parametrize("broken", [math.nan, math.inf])
+def test_scores_that_are_no_number_are_refused(broken: float) -> None:
+    with pytest.raises(InputError, match="1 of 3 scores"):
+        kmeans_on_line(np.array([0.0, broken, 1.0]), 2)
 
 
 def test_equal_statistics_decode_equally() -> None:

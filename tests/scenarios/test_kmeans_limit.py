@@ -59,11 +59,10 @@ def right_shares(means: tuple[float, ...], sizes: tuple[int, ...], runs: int) ->
 
 
 def test_the_search_finds_what_the_decoder_finds() -> None:
-    """Among 40 runs of 60 items the decoder may stop short of the best clustering once or twice."""
     labels = np.repeat([0, 1, 2], 20)
     scores = np.random.default_rng(3).normal(5.0 * labels, size=(40, 60))
     found = best_labels(scores, 3)
-    assert sum(np.array_equal(2 - kmeans_on_line(row, 3), own) for row, own in zip(scores, found, strict=True)) >= 37
+    assert np.array_equal([2 - kmeans_on_line(row, 3) for row in scores], found)
 
 
 @pytest.mark.statistical

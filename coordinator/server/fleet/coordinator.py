@@ -11,7 +11,6 @@ import ray
 
 from coordinator.protocol.admitted import Own, admit
 from coordinator.protocol.messages import Query
-from coordinator.server.aggregation import load_decoder
 from coordinator.server.fleet.carrying import RayHosts
 from coordinator.server.fleet.cohorts import Cohorts, side_by_side
 from coordinator.server.fleet.gauges import Gauges
@@ -68,9 +67,7 @@ class RayFleet:
     def warm_up(self, query: Query) -> None:
         """Start and compile what a query will need."""
         if self._querying is not None:
-            warming = self._querying.warm_up(query)
-            load_decoder()
-            ray.get(warming)
+            ray.get(self._querying.warm_up(query))
 
     def _retried(self, count: int) -> None:
         self.retries += count
