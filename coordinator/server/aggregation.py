@@ -44,3 +44,11 @@ def require_answer(query: Query, release: Any, first: int, stop: int) -> None:
 def no_release(query: Query) -> Release:
     """Return a release without devices; aggregating it compiles what real releases need."""
     return Release(query_id=query.id, first=0, count=0, width=query.bits, bits=b"")
+
+
+def load_decoder(query: Query) -> None:
+    """Load what clusters the items of a mechanism that learns from pairs, so that this is over before a clock runs."""
+    if half_of(query.design).paired:
+        from coordinator.server.decoding.threads import load_k_means  # noqa: PLC0415 (others need none of it)
+
+        load_k_means()

@@ -11,7 +11,7 @@ from actors.embodied import Embodied
 from actors.keeper import Books, Keeper
 from coordinator.protocol.admitted import Own, admit
 from coordinator.protocol.messages import Release
-from coordinator.server.aggregation import aggregate, no_release
+from coordinator.server.aggregation import aggregate, load_decoder, no_release
 from coordinator.server.fleet.cohorts import Cohorts, LocalHosts, spread_here
 from coordinator.server.fleet.layout import calls
 from coordinator.server.rounds.conductor import Conductor
@@ -34,6 +34,7 @@ def conducted(job: Work[R, O, T], workers: int, progress: Progress) -> Done[O, T
         with job.naming():
             holdings, secret, cohorts = _only(job, cast)
             rehearse(query, holdings, secret, cohorts[0])
+            load_decoder(query)
     with ThreadPoolExecutor(workers) as threads:
         fleet = LocalFleet(job, cast, threads if workers > 1 else None)
         start = time.perf_counter()

@@ -146,6 +146,17 @@ def test_no_other_clusters_have_fewer_squares(scores: list[int], clusters: int, 
     assert all(below.max() <= above.min() for above, below in pairwise(own))
 
 
+@pytest.mark.parametrize("far", [1e3, 1e7])
+def test_a_score_far_out_hides_no_cluster(far: float) -> None:
+    scores = np.array([0.0, 1, 2, 10, 11, 12, 20, 21, far])
+    assert kmeans_on_line(scores, 4).tolist() == [3, 3, 3, 2, 2, 2, 1, 1, 0]
+
+
+def test_scores_that_squares_forget_are_refused() -> None:
+    with pytest.raises(InputError, match="from 0 to 1e\\+14 lie too far apart for 4 clusters"):
+        kmeans_on_line(np.array([0.0, 1, 2, 10, 11, 12, 20, 21, 1e14]), 4)
+
+
 @pytest.mark.parametrize("broken", [math.nan, math.inf])
 def test_scores_that_are_no_number_are_refused(broken: float) -> None:
     with pytest.raises(InputError, match="1 of 3 scores"):

@@ -7,10 +7,10 @@ import math
 import numpy as np
 import pytest
 from scipy.stats import norm
-from sklearn.cluster import KMeans
 
 from coordinator.protocol.arrays import Ints
 from coordinator.protocol.errors import InputError
+from coordinator.server.decoding.line import kmeans_on_line
 from coordinator.server.moments.blocks import BlockParameters, SketchMoments, maxsense_moments
 from scenarios.data.metrics import clustering_scores
 from scenarios.theory.prediction import predicted_accuracy, predicted_exact
@@ -157,12 +157,10 @@ def test_kmeans_on_simulated_scores(means: tuple[float, ...], sizes: tuple[int, 
 
     Over 25 seeds the share scattered by at most 0.0038 around the prediction (the sample moves the cuts), so 0.02 is
     5 standard deviations: false alarm below 1e-6. The twin, with 30 % fewer users, lies 0.038 or more lower.
-    ``tol=0``: scikit-learn's default stops the iteration early, which alone scatters the share by 0.011.
     """
     labels = np.repeat(np.arange(len(sizes)), sizes)
     scores = np.random.default_rng(11).normal(np.array(means)[labels])
-    fitted = KMeans(len(sizes), n_init=4, tol=0, random_state=0).fit_predict(scores[:, None])
-    found = clustering_scores(fitted.astype(np.int64), labels).accuracy
+    found = clustering_scores(kmeans_on_line(scores, len(sizes)).astype(np.int64), labels).accuracy
     moments = at_distances(*means)
     assert accuracy(moments, np.array(sizes)) == pytest.approx(found, abs=0.02)
     fewer = predicted_accuracy(moments, np.array(sizes), users=70, decoder="centred")

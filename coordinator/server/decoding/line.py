@@ -8,7 +8,7 @@ from collections.abc import Callable
 import kmeans1d
 import numpy as np
 
-from coordinator.protocol.arrays import Floats, Indices
+from coordinator.protocol.arrays import Floats, Indices, Ints
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Model
 from coordinator.server.statistics.scores import ScoreStatistic
@@ -38,7 +38,8 @@ def kmeans_on_line(scores: Floats, clusters: int) -> Indices:
     """Return the best k-means clusters of numbers, numbered by falling mean: cluster 0 is the highest.
 
     On a line the clusters with the least sum of squares are found exactly (Wu, 1991), and not by starts of Lloyd's
-    algorithm: no luck of a start is among the errors, as the theory of `scenarios.theory.prediction` takes it.
+    algorithm: no luck of a start is among the errors, as the theory of `scenarios.theory.prediction` takes it. Beside
+    scores that lie 10^8 widths of a cluster away squares lose digits: the clusters may then be the best nearby only.
 
     Parameters
     ----------
@@ -54,14 +55,29 @@ def kmeans_on_line(scores: Floats, clusters: int) -> Indices:
     Raises
     ------
     InputError
-        If a score is infinite or no number.
+        If a score is infinite or no number, or if scores lie too far apart for squares to tell the others.
     """
     if not np.isfinite(scores).all():
         raise InputError(f"{np.sum(~np.isfinite(scores))} of {scores.size} scores are infinite or no number")
+    values, place = np.unique(scores, return_inverse=True)
+    if values.size <= clusters:
+        return np.asarray(values.size - 1 - place, np.int32)
     centred = scores - scores.mean()  # squares of large numbers would lose digits
-    distinct = min(clusters, np.unique(centred).size)
-    rising = kmeans1d.cluster(centred, distinct).clusters
-    return np.int32(distinct - 1) - np.array(rising, np.int32)
+    rising = np.array(kmeans1d.cluster(centred, clusters).clusters)
+    if not _each_nearest(centred, rising, clusters):
+        raise InputError(
+            f"scores from {scores.min():g} to {scores.max():g} lie too far apart for {clusters} clusters: the squares "
+            "of those that lie far out leave no digits for the others"
+        )
+    return np.asarray(clusters - 1 - rising, np.int32)
+
+
+def _each_nearest(centred: Floats, found: Ints, clusters: int) -> bool:
+    """Return whether all clusters have scores, and each score is nearest to its own mean, as in the best clusters."""
+    counts = np.bincount(found, minlength=clusters)
+    means = np.bincount(found, centred, clusters) / np.maximum(counts, 1)
+    nearest = np.searchsorted((means[1:] + means[:-1]) / 2, centred)
+    return bool(counts.all() and np.array_equal(nearest, found))
 
 
 def decode(statistic: ScoreStatistic, *, sensing: float, clusters: int, decoder: str) -> Model:

@@ -11,6 +11,7 @@ import ray
 
 from coordinator.protocol.admitted import Own, admit
 from coordinator.protocol.messages import Query
+from coordinator.server.aggregation import load_decoder
 from coordinator.server.fleet.carrying import RayHosts
 from coordinator.server.fleet.cohorts import Cohorts, side_by_side
 from coordinator.server.fleet.gauges import Gauges
@@ -67,7 +68,9 @@ class RayFleet:
     def warm_up(self, query: Query) -> None:
         """Start and compile what a query will need."""
         if self._querying is not None:
-            ray.get(self._querying.warm_up(query))
+            warming = self._querying.warm_up(query)
+            load_decoder(query)
+            ray.get(warming)
 
     def _retried(self, count: int) -> None:
         self.retries += count
