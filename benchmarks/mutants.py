@@ -82,11 +82,14 @@ def died(frame: pd.DataFrame) -> float:
 def main(
     sample: Annotated[int, typer.Option(help="How many mutants.")] = 200,
     seed: Annotated[int, typer.Option(help="Which mutants follows from it.")] = 0,
+    of: Annotated[
+        list[str] | None, typer.Option(help="Modules of this pattern, not those that the list names; may be repeated.")
+    ] = None,
     out: Annotated[Path, typer.Option(help="What is kept, and where mutants are tested.")] = ROOT / "build/mutants",
 ) -> None:
     """Change one thing at a time; the exit code is 1 if tests do not notice more than one in twenty."""
     listed = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
-    modules = sorted({str(path.relative_to(ROOT)) for one in listed["modules"] for path in ROOT.glob(one)})
+    modules = sorted({str(path.relative_to(ROOT)) for one in of or listed["modules"] for path in ROOT.glob(one)})
     job = {"modules": modules, "sample": sample, "seed": seed}
     drawn = outside("cosmic-ray", environment("cosmic-ray", default_folder()), "cosmic_mutants", job)
     out.mkdir(parents=True, exist_ok=True)

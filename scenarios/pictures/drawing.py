@@ -144,6 +144,8 @@ def ticks(axes: Axes, values: Floats | pd.Series[float], *, logarithmic: bool = 
     if logarithmic and (every == 0).any():
         axes.set_xscale("symlog", linthresh=float(every[every > 0].min()) if every.size > 1 else 1.0)
     elif logarithmic:
+        if every.size == 1:  # for panels that share one value matplotlib finds no limits
+            axes.set_xlim(every[0] / 2, every[0] * 2)
         axes.set_xscale("log")
     axes.set_xticks(every, [f"{value:,.10g}" for value in every])
     axes.xaxis.minorticks_off()

@@ -25,7 +25,7 @@ CASES = (
     *("maxsense", "maxsense, two seeds", "sign, eliminate, centred", "file, set", "pairs, epsilon inf"),
     *("online, p-rec", "online, clients and a budget", "online, file", "two-tier, pmc", "two-tier, privunit"),
     *("plan", "bounds", "data", "adversary, slow-halving", "adversary, theorem-15", "adversary, constructive"),
-    *("sweep, adaptive", "sweep, online", "sweep, online, file", "sweep, two-tier"),
+    *("sweep, adaptive", "sweep, adaptive, moments", "sweep, online", "sweep, online, file", "sweep, two-tier"),
 )
 """Of the golden results: of each family some that look different."""
 AUDIT = [
@@ -73,6 +73,11 @@ def subjects() -> Iterator[tuple[str, str, dict[str, Any], dict[str, pd.DataFram
     for row in AUDIT:
         yield "audit of one", "audit", row, {}
     yield "audit of all", "audit", {"audits": AUDIT}, {}
+    swept = golden()["sweep, users"]["result"]
+    point = {"axis": "items", "kind": "measured", "label": "centred", "x": 1000.0}
+    users = {"users": 6.9e6, "low": 6.2e6, "high": 7.8e6}
+    points = pd.DataFrame([{**point, **users, "criterion": criterion} for criterion in ("exact", "share")])
+    yield "sweep, users, one setting", "sweep", {**swept, "settings": swept["settings"][:1]}, {"figure": points}
     told = {"ratings": "ratings.csv", "people_in_file": 610, "items": 9724, "rows": WORTH, "coordinator": None}
     yield "compare", "compare", told, {}
 
