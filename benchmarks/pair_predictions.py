@@ -128,7 +128,7 @@ def compare(scenario: Scenario) -> dict[str, Any]:
     verdict = "not predicted" if told is None else "holds" if abs(told - mean) <= TOLERANCE + 3 * error else "misses"
     names = ("items", "rated", "like", "class_shares", "cluster_shares", "agreement", "rated_items", "decoder", "users")
     return {
-        **{name: getattr(scenario, name) for name in names},
+        **{name: scenario.value(name) for name in names},
         "epsilon": "inf" if scenario.epsilon is None else float(scenario.epsilon),
         "predicted": told,
         "measured": mean,

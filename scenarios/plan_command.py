@@ -71,9 +71,11 @@ def plan(
     from scenarios.planner.check import check_plan
     from scenarios.planner.cost import measure_cost
     from scenarios.planner.tables import show_check, show_cost, show_plan
-    from scenarios.planner.withstanding import show_withstanding, withstanding
+    from scenarios.planner.withstanding import check_share, show_withstanding, withstanding
 
     _check_counts(repeat, seed)
+    if malicious is not None:
+        check_share(malicious)
     check_backend(backend, workers)
     check_target(json)
     check_figure(figure)

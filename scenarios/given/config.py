@@ -265,12 +265,13 @@ class Scenario(AttackSettings, AdviceSettings):
         clusters = self.clusters or (2 if self.ratings else len(self.like[0]))
         rated, users = self.rated or min(rated, items), self.users or users
         full = {"items": items, "rated": rated, "users": users, "clusters": clusters}
-        if clusters > items:
-            raise InputError(f"clusters is {clusters}; it must be at most the number of items, {items}")
+        if clusters >= items:
+            raise InputError(
+                f"clusters is {clusters}; give fewer than there are items, {items}: labels have no names, so that with "
+                "as many clusters as items all labels are right, whatever was answered"
+            )
         if clusters < 2:
             raise InputError(f"like has {clusters} numbers a user class; give one for each of at least 2 item clusters")
-        if self.half.paired and clusters == items:
-            raise InputError(f"clusters is {clusters}; {self.design} needs fewer clusters than items, {items}")
         check_shape(items, full["rated"])
         filled = self.model_copy(update=full)
         if self.settings.settled:

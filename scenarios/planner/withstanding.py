@@ -20,12 +20,13 @@ from rich.table import Table
 from rich.text import Text
 from scipy.special import ndtr
 
+from coordinator.protocol.budget import as_json, parse_epsilon
 from coordinator.protocol.errors import InputError
 from coordinator.server.moments.signs import sign_contrast
 from scenarios.given.config import Scenario
 from scenarios.planner.candidates import Candidate, candidates, own_candidates
 from scenarios.planner.needs import MOST_USERS, Target
-from scenarios.planner.plan import DesignPlan
+from scenarios.planner.plan import DesignPlan, as_float_or_inf
 from scenarios.report.designs import name_of
 from scenarios.theory.lying import Sway, sway_of, universal_limit
 
@@ -51,36 +52,47 @@ def withstanding(made: DesignPlan, share: float, own: Mapping[str, Any] | None =
     Returns
     -------
     dict
-        ``malicious``, ``tipping_limit`` (of any mechanism), ``designs`` (rows), ``recommended`` (one of them or None).
+        ``malicious``, ``epsilon`` (the largest of the plan's) and its ``tipping_limit`` (of any mechanism), ``designs``
+        (rows), ``recommended`` (one of them or None).
 
     Raises
     ------
     InputError
         If the share is none; or if all items are to be right, and liars can turn one of them round whatever is asked.
     """
+    check_share(share)
+    compared = zip([*own_candidates(made.world, own), *candidates(made.world)], made.rows, strict=True)
+    able = [(one, row) for one, row in compared if one.protects_all and row["users"] and row["epsilon"] is not None]
+    most = max((row["epsilon"] for _, row in able), key=as_float_or_inf, default=as_json(made.world.epsilon))
+    limit = universal_limit(made.world.complete().model_copy(update={"epsilon": parse_epsilon(most)}))
+    if able and made.target.success is not None and share >= limit:
+        raise InputError(
+            f"malicious is {share:g}; from {limit:.4g} on liars turn an item round at epsilon "
+            f"{as_float_or_inf(most):.4g}, whatever is asked and computed: f / (1 - f) = tanh(epsilon / 2) (w / N) "
+            "gap; raise epsilon, or let an accuracy be enough"
+        )
+    rows = [found for one, row in able for found in _rows(one, row, made.target, share)]
+    enough = [row for row in rows if row["users"] is not None]
+    best = min(enough, key=lambda row: float(row["users"]), default=None)
+    return {"malicious": share, "epsilon": most, "tipping_limit": limit, "designs": rows, "recommended": best}
+
+
+def check_share(share: float) -> None:
+    """Refuse a share of liars that is not above 0 and below 1.
+
+    Raises
+    ------
+    InputError
+    """
     if not 0 < share < 1:
         raise InputError(f"malicious is {share:g}; it must lie above 0 and below 1")
-    world = made.world.complete()
-    limit = universal_limit(world)
-    if made.target.success is not None and share >= limit:
-        raise InputError(
-            f"malicious is {share:g}; from {limit:.4g} on liars turn an item round whatever is asked and computed: "
-            "f / (1 - f) = tanh(epsilon / 2) (w / N) gap; raise epsilon, or let an accuracy be enough"
-        )
-    rows = []
-    for one, row in zip([*own_candidates(made.world, own), *candidates(made.world)], made.rows, strict=True):
-        if one.protects_all and row["users"] and row["epsilon"] is not None:
-            rows += _rows(one, row, made.target, share)
-    able = [row for row in rows if row["users"] is not None]
-    best = min(able, key=lambda row: float(row["users"]), default=None)
-    return {"malicious": share, "tipping_limit": limit, "designs": rows, "recommended": best}
 
 
 def _rows(candidate: Candidate, row: Mapping[str, Any], target: Target, share: float) -> list[dict[str, Any]]:
     """Return a row for each number of pools that a design can be asked in."""
-    scenario = candidate.at(candidate.world.epsilon)
+    scenario = candidate.at(parse_epsilon(row["epsilon"]))
     sway = sway_of(scenario)
-    common = {"design": name_of(row), "pool_size": scenario.items, "theta": _theta(scenario)}
+    common = {"design": name_of(row), "epsilon": row["epsilon"], "pool_size": scenario.items, "theta": _theta(scenario)}
     common |= {"users_honest": row["users"], "tipping_share": None}
     if sway is None:
         return [common | {"users": None, "note": NOT_KNOWN}]
@@ -106,7 +118,9 @@ def _sensed(scenario: Scenario, sway: Sway) -> list[tuple[dict[str, Any], float,
     theta, found = _theta(scenario), list[tuple[dict[str, Any], float, Sway]]()
     if theta is None:
         return []
-    for other in (one for one in THETAS if one != theta and one < (scenario.rated or 1)):
+    questions = scenario.value("questions")
+    most = (scenario.rated or 1) / (questions if isinstance(questions, int) else 1)  # the sets must not overlap
+    for other in (one for one in THETAS if one != theta and one < most):
         settings = scenario.settings.model_copy(update={"theta": other})
         changed = sway_of(scenario.model_copy(update={"settings": settings}))
         assert changed is not None  # as at its own theta
@@ -118,20 +132,20 @@ def _sensed(scenario: Scenario, sway: Sway) -> list[tuple[dict[str, Any], float,
 def _pooled(scenario: Scenario, sway: Sway) -> list[tuple[dict[str, Any], float, Sway]]:
     """Return pools' sizes, if there are any, how many times as many users they cost, and what liars do to them.
 
-    An answer about a pool of M items has the contrast c(M), and each item has M/N of the users.
+    An answer about a pool of M items has the contrast c(M), and each of the ceil(N/M) pools its share of the users.
     """
     items = scenario.items or 1
     if scenario.design != "sign" or scenario.value("vectors") != 1:
         return [({}, 1.0, sway)]
     found = []
     for size in sorted({-(-items // many) for many in POOLS if many <= items}, reverse=True):
-        rise = _contrast(scenario, size) / _contrast(scenario, items)
+        rise, pools = _contrast(scenario, size) / _contrast(scenario, items), -(-items // size)
         pooled = Sway(
             levels=sway.levels * rise,
-            deviation=sway.deviation * math.sqrt(items / size),
+            deviation=sway.deviation * math.sqrt(pools),
             shift=partial(_met, sway, items, size),
         )
-        found.append(({"pool_size": size}, items / size / rise**2, pooled))
+        found.append(({"pool_size": size}, pools / rise**2, pooled))
     return found
 
 
@@ -190,12 +204,12 @@ def show_withstanding(console: Console, found: Mapping[str, Any]) -> None:
     console.print(table)
     best = found["recommended"]
     theta = "" if best is None or best["theta"] is None else f" at theta {best['theta']:g}"
-    asked = (
-        f"{best['design']} in pools of {best['pool_size']}{theta}: {best['users']:,} users"
-        if best
-        else "none is enough"
-    )
-    for line in (f"of any mechanism: liars tip an item from {found['tipping_limit']:.4g} on", f"with liars: {asked}"):
+    asked = "none is enough"
+    if best:
+        epsilon = f" at epsilon {as_float_or_inf(best['epsilon']):.4g}"
+        asked = f"{best['design']} in pools of {best['pool_size']}{theta}: {best['users']:,} users{epsilon}"
+    limit = f"of any mechanism at epsilon {as_float_or_inf(found['epsilon']):.4g}: liars tip an item from"
+    for line in (f"{limit} {found['tipping_limit']:.4g} on", f"with liars: {asked}"):
         console.print(Text(line))
 
 
