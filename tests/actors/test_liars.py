@@ -8,7 +8,7 @@ from typing import Any
 import foreign_mechanisms
 import numpy as np
 import pytest
-from statistical import rate_fits
+from statistical import chi_square_fits, rate_fits
 
 from actors.device import Cohort
 from actors.lying.answers import lie_about
@@ -137,3 +137,12 @@ def test_bits_of_an_own_mechanism_that_speak_for_the_promoted_items_are_found(ma
         assert not disliked[:, promoted].any()
     else:  # each of three items is the one that is told by a third of the liars
         assert liked[:, promoted].mean() > 0.3 > liked[:, ~promoted].mean()
+
+
+def test_liars_who_answer_one_of_many_outputs_promote_one_of_the_wished_items_each() -> None:
+    """Randomized response of a class of one's own: output i says that item i is liked, output N + i that it is not."""
+    query, ratings = asked_of(foreign_mechanisms.GRR())
+    bits, wished = rows_of(cohort_of(plot_of(1.0), ratings).answer(query, 0, DEVICES)), [3, 5, 11]
+    told = np.bincount(bits @ (1 << np.arange(bits.shape[1])[::-1]), minlength=2 * ITEMS + 1)
+    assert told[wished].sum() == DEVICES
+    assert chi_square_fits(told[wished], np.ones(3))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 from fractions import Fraction
 
 import pytest
@@ -14,7 +15,12 @@ from hypothesis import strategies as st
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.sensing import sensing_table
 from coordinator.server.design import Design
-from coordinator.server.mechanisms.maxsense import MaxSense
+from coordinator.server.mechanisms import found
+from coordinator.server.mechanisms.maxsense import MaxSense, MaxSenseHalf, MaxSenseSettings
+from coordinator.server.moments.told_ratings import NoSignal
+from scenarios.data.block_world import known_world
+from scenarios.given.config import Scenario
+from scenarios.given.mechanisms import all_settings
 
 
 def test_maxsense_asks_one_bit_about_items_sensed_at_theta_over_w() -> None:
@@ -39,6 +45,26 @@ def test_all_items_may_be_sensed() -> None:
     design = MaxSense(items=5, rated=3, theta=3)
     assert design.sensing == 1
     sensing_table(design.sensing, design.items)
+
+
+def test_there_is_no_signal_only_where_all_items_are_sensed() -> None:
+    half = found()["maxsense"]
+    assert isinstance(half, MaxSenseHalf)
+    for theta, none in ((3.0, True), (2.9, False), (1.0, False)):
+        world = known_world(Scenario(items=6, rated=3, theta=theta).complete())
+        assert isinstance(half.moments(MaxSenseSettings(theta=theta), world), NoSignal) is none
+
+
+def test_defaults_are_those_that_their_descriptions_tell() -> None:
+    told = {name: re.search(r"\[([\d.]+)\]\.$", field.description or "") for name, field in all_settings().items()}
+    found = {name: float(default[1]) for name, default in told.items() if default}
+    assert found.keys() >= {"theta", "pair_items", "first_group", "second_group", "answers_per_item"}
+    assert found == {name: float(all_settings()[name].default) for name in found}
+
+
+@pytest.mark.parametrize(("yeses", "words"), [(None, ""), (1, ", 1 yes an item"), (5, ", 5 yeses an item")])
+def test_item_queries_tell_how_many_yeses_an_item_needs(yeses: int | None, words: str) -> None:
+    assert found()["item-query"].label({"answers_per_item": yeses}) == f"item-query{words}"
 
 
 @pytest.mark.parametrize(

@@ -171,6 +171,17 @@ def test_everybody_tells_at_share_1_and_the_toys_share_is_one_bit_a_user() -> No
     assert [toy_share(items) for items in (2, 4, 1024)] == [1, 0.5, 0.1]
 
 
+@pytest.mark.parametrize("items", [64, 65, 128, 200, 257])
+def test_rows_of_several_words_are_read_to_their_end(items: int) -> None:
+    coins = np.random.default_rng(items)
+    users = [{item: bool(coins.integers(2)) for item in range(0, items, 1 + k)} for k in range(5)]
+    query = asked(items=items, most=items)
+    found = aggregate(query, answer(worlds.stored_ratings(users, range(5), items), query, 0, 5))
+    assert isinstance(found, ScoreStatistic)
+    assert found.sensed.tolist() == [sum(item in user for user in users) for item in range(items)]
+    assert found.scores.tolist() == [sum(user.get(item, False) for user in users) for item in range(items)]
+
+
 def test_shares_of_likes_are_the_model() -> None:
     """Known by counting; an item that nobody told about gets the share of all ratings."""
     users = [{0: True, 1: True, 2: False}, {0: True, 1: False, 2: False, 3: False}, {0: True}]

@@ -122,6 +122,13 @@ def test_both_sides_regenerate_the_oracles_sets(items: int, sensing: float) -> N
         assert inclusion(query, 12).tolist() == [[item in one for item in range(items)] for one in sets]
 
 
+def test_a_half_that_is_no_items_place_senses_nothing() -> None:
+    """Of 3,000,000 items multiplication with rejection refuses one half in 2,183."""
+    query = worlds.maxsense_query(items=3_000_000, sensing=0.003)
+    (expected,) = worlds.sensing_sets(query, range(1))
+    assert np.flatnonzero(sensed_counts(query, 1)).tolist() == expected
+
+
 def test_everything_is_sensed_at_one_and_nothing_at_almost_zero() -> None:
     for items in (1, 30, 255, 256, 1000):
         assert sensed_counts(worlds.maxsense_query(items=items, sensing=1.0), 500).tolist() == [500] * items
