@@ -10,7 +10,7 @@ from numba import int64
 
 from actors.coins import Coins
 from actors.lying.plot import Plot
-from coordinator.protocol.arrays import Bits2, Bools, Indices, Indices2, Ints, Words
+from coordinator.protocol.arrays import Bits2, Bools, Floats2, Indices, Indices2, Ints, Ints2, Words
 from coordinator.protocol.coins import round_key
 from coordinator.protocol.compiled import compiled
 from coordinator.protocol.messages import Query
@@ -122,3 +122,20 @@ def picks(streams: Words, many: int, found: Ints) -> None:
     """Write a uniform whole number below ``many`` for each stream, int64."""
     for k in range(streams.size):
         found[k] = int64(below(streams[k], 0, many))
+
+
+def largest(scores: Ints2 | Floats2, streams: Words) -> Ints:
+    """Return for each stream the place of the largest score in its row, int64; each of several alike is as likely.
+
+    Parameters
+    ----------
+    scores : ndarray, shape (n, places)
+    streams : ndarray of uint64, shape (n,)
+    """
+    best = scores == scores.max(axis=1, keepdims=True)
+    ties, rank, drawn = best.sum(axis=1), np.empty(len(scores), np.int64), np.empty(len(scores), np.int64)
+    for many in np.unique(ties).tolist():
+        picks(streams, many, drawn)
+        rank[ties == many] = drawn[ties == many]
+    found: Ints = (best.cumsum(axis=1) > rank[:, None]).argmax(axis=1)
+    return found

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from actors.coins import Coins
-from actors.lying.lie import Asked, Lie, as_bits, picks
+from actors.lying.lie import Asked, Lie, as_bits, largest, picks
 from actors.own import device_half
 from coordinator.protocol.admitted import Own
 from coordinator.protocol.arrays import Bits2, Floats2, Indices2, Words
@@ -72,17 +72,11 @@ class Search(Lie):
         return total
 
     def answers(self, asked: Asked, honest: Bits2) -> Bits2:
-        """Return an output of the largest sway, any of those; or every bit that has some as it speaks for the wishes."""
+        """Return an output of the largest sway; or every bit that has some as it speaks for the wishes."""
         sway = self._sway(asked)
         if isinstance(half_of(asked.query.design).channel(asked.query), IndependentBits):
             return np.where(np.abs(sway) > DUST, sway > 0, honest).astype(np.uint8)
-        rounded = np.round(sway / DUST)
-        best = rounded == rounded.max(axis=1, keepdims=True)
-        ties, rank, drawn = best.sum(axis=1), np.empty(len(sway), np.int64), np.empty(len(sway), np.int64)
-        for many in np.unique(ties).tolist():
-            picks(asked.choices, many, drawn)
-            rank[ties == many] = drawn[ties == many]
-        return as_bits((best.cumsum(axis=1) > rank[:, None]).argmax(axis=1), honest.shape[1])
+        return as_bits(largest(np.round(sway / DUST), asked.choices), honest.shape[1])
 
     def sketches(self, asked: Asked, honest: Bits2 | Indices2) -> Bits2 | Indices2:
         """Return the sketch of a device that rated only one of the wished items, as wished; a random one each."""

@@ -140,7 +140,7 @@ def test_bits_of_an_own_mechanism_that_speak_for_the_promoted_items_are_found(ma
 
 
 def test_liars_who_answer_one_of_many_outputs_promote_one_of_the_wished_items_each() -> None:
-    """Randomized response of one's own, output i for liked item i. False alarm 1e-6; the twin has one item too rarely."""
+    """Randomized response of one's own, output i for liked item i. False alarm 1e-6; the twin has an item too often."""
     query, ratings = asked_of(foreign_mechanisms.GRR())
     bits, wished = rows_of(cohort_of(plot_of(1.0), ratings).answer(query, 0, DEVICES)), [3, 5, 11]
     told = np.bincount(bits @ (1 << np.arange(bits.shape[1])[::-1]), minlength=2 * ITEMS + 1)

@@ -11,12 +11,14 @@ import pytest
 import worlds
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.sensing import sensing_table
 from coordinator.server.design import Design
 from coordinator.server.mechanisms import found
 from coordinator.server.mechanisms.maxsense import MaxSense, MaxSenseHalf, MaxSenseSettings
+from coordinator.server.mechanisms.pairs import PairsSettings
 from coordinator.server.moments.told_ratings import NoSignal
 from scenarios.data.block_world import known_world
 from scenarios.given.config import Scenario
@@ -60,6 +62,12 @@ def test_defaults_are_those_that_their_descriptions_tell() -> None:
     found = {name: float(default[1]) for name, default in told.items() if default}
     assert found.keys() >= {"theta", "pair_items", "first_group", "second_group", "answers_per_item"}
     assert found == {name: float(all_settings()[name].default) for name in found}
+
+
+def test_a_device_keeps_at_most_fifty_likes_for_pairs() -> None:
+    PairsSettings(pair_likes=50)
+    with pytest.raises(ValidationError, match="less than or equal to 50"):
+        PairsSettings(pair_likes=51)
 
 
 @pytest.mark.parametrize(("yeses", "words"), [(None, ""), (1, ", 1 yes an item"), (5, ", 5 yeses an item")])

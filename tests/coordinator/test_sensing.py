@@ -124,7 +124,7 @@ def test_both_sides_regenerate_the_oracles_sets(items: int, sensing: float) -> N
 
 def test_a_half_that_is_no_items_place_senses_nothing() -> None:
     """Of 3,000,000 items multiplication with rejection refuses one half in 2,183."""
-    query = worlds.maxsense_query(items=3_000_000, sensing=0.003)
+    query = worlds.maxsense_query(items=3_000_000, sensing=0.03)
     (expected,) = worlds.sensing_sets(query, range(1))
     assert np.flatnonzero(sensed_counts(query, 1)).tolist() == expected
 

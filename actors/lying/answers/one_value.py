@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
-from actors.lying.lie import Asked, Lie, as_bits, picks
+from actors.lying.lie import Asked, Lie, as_bits, largest, picks
 from actors.lying.rows import rows_of
 from actors.unary_kernels import release_unary
 from coordinator.protocol.arrays import Bits2, Indices, Indices2, Ints, Words
@@ -81,11 +81,7 @@ class CrowdedCodes(NamedValue, ABC):
         for value in np.flatnonzero(wishes):
             self._encode(streams, np.full(streams.size, value, np.int32), query, codes)
             crowds[rows, codes] += wishes[value]
-        start = np.empty(streams.size, np.int64)
-        picks(asked.choices, self._codes(query), start)
-        turned = (start[:, None] + np.arange(self._codes(query))) % self._codes(query)
-        found: Ints = turned[rows, crowds[rows[:, None], turned].argmax(axis=1)]
-        return found
+        return largest(crowds, asked.choices)
 
 
 class HashedValues(CrowdedCodes):
