@@ -17,9 +17,11 @@ from coordinator.protocol.errors import InputError
 from coordinator.protocol.sensing import sensing_table
 from coordinator.server.design import Design
 from coordinator.server.mechanisms import found
+from coordinator.server.mechanisms.anchor import AnchorSettings
 from coordinator.server.mechanisms.maxsense import MaxSense, MaxSenseHalf, MaxSenseSettings
 from coordinator.server.mechanisms.pairs import PairsSettings
 from coordinator.server.moments.told_ratings import NoSignal
+from coordinator.server.server_half import Settings
 from scenarios.data.block_world import known_world
 from scenarios.given.config import Scenario
 from scenarios.given.mechanisms import all_settings
@@ -64,10 +66,14 @@ def test_defaults_are_those_that_their_descriptions_tell() -> None:
     assert found == {name: float(all_settings()[name].default) for name in found}
 
 
-def test_a_device_keeps_at_most_fifty_likes_for_pairs() -> None:
-    PairsSettings(pair_likes=50)
-    with pytest.raises(ValidationError, match="less than or equal to 50"):
-        PairsSettings(pair_likes=51)
+@pytest.mark.parametrize(
+    ("settings", "name", "most"),
+    [(PairsSettings, "pair_likes", 50), (PairsSettings, "pair_items", 400), (AnchorSettings, "classes", 64)],
+)
+def test_the_most_that_a_setting_takes(settings: type[Settings], name: str, most: int) -> None:
+    settings.model_validate({name: most})
+    with pytest.raises(ValidationError, match=f"less than or equal to {most}"):
+        settings.model_validate({name: most + 1})
 
 
 @pytest.mark.parametrize(("yeses", "words"), [(None, ""), (1, ", 1 yes an item"), (5, ", 5 yeses an item")])

@@ -67,6 +67,17 @@ def test_probabilities_are_those_of_all_levels_and_shares(name: str) -> None:
     assert not agree(softmax(joint(near[0], sample.value, sample.error), axis=1), exact)
 
 
+@pytest.mark.parametrize(("by", "times"), [(5.0, 1.0), (-0.7, 0.01)])
+def test_a_shift_and_a_unit_of_all_estimates_change_levels_only(by: float, times: float) -> None:
+    sample = draw(Planted((0.8, -0.8), (0.5, 0.5)), items=12, apart=5, seed=0)
+    some = np.arange(12, dtype=np.int32)
+    told, means = integrated(sample.value, sample.error, fits(sample.value, sample.error, 2), some)
+    value, error = by + times * sample.value, times * sample.error
+    moved, levels = integrated(value, error, fits(value, error, 2), some)
+    np.testing.assert_allclose(moved, told, rtol=1e-6)
+    np.testing.assert_allclose(levels, by + times * means, rtol=1e-6)
+
+
 def test_only_some_items_tell_levels() -> None:
     """All the others are labelled by what these tell."""
     sample = draw(Planted((0.8, -0.8), (0.5, 0.5)), items=40, apart=5, seed=0)
@@ -79,7 +90,7 @@ def test_only_some_items_tell_levels() -> None:
 
 
 @pytest.mark.parametrize("clusters", [1, 2, 3, 5])
-@pytest.mark.parametrize("prior", [np.zeros(3), PRIOR])
+@pytest.mark.parametrize("prior", [np.zeros(3), PRIOR, np.array([0.3, 1.5, 0.7])])
 def test_slopes_and_curves_are_those_of_the_height(clusters: int, prior: Floats) -> None:
     """Against differences, at random points."""
     coins = np.random.default_rng(clusters)
