@@ -108,6 +108,20 @@ def test_liars_lie_only_in_queries_about_as_many_items_as_they_agreed_on() -> No
     assert plot.liars(some, coins).size == 40
 
 
+@pytest.mark.parametrize(("first", "stop"), [(0, 90), (50, 130), (90, 90), (120, 400)])
+def test_liars_who_came_together_are_the_same_in_every_block(first: int, stop: int) -> None:
+    query, ratings = asked_of("sign")
+    honest = cohort_of(None, ratings)
+
+    def lying(plot: Plot, one: int, other: int) -> list[int]:
+        return [one + int(place) for place in plot.liars(query, honest._coins(query, one, other))]
+
+    throughout, together = plot_of(0.3), plot_of(0.3, came=(first, stop))
+    wanted = [device for device in lying(throughout, 0, 200) if first <= device < stop]
+    assert lying(together, 0, 200) == wanted
+    assert [device for one in range(0, 200, 40) for device in lying(together, one, one + 40)] == wanted
+
+
 def test_a_plot_that_fits_nothing_is_refused() -> None:
     wishes = plot_of().wishes
     with pytest.raises(InputError, match="shares of liars"):

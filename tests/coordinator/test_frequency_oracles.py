@@ -17,7 +17,7 @@ from actors.ratings import StoredRatings
 from coordinator.protocol.arrays import Floats, Indices, Ints, Words
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.hadamard import gather, signs_of, transform
+from coordinator.protocol.hadamard import gather, odd, signs_of, transform
 from coordinator.protocol.local_hash import buckets_of, count_supports
 from coordinator.protocol.messages import Query
 from coordinator.protocol.streams import device_streams
@@ -113,6 +113,11 @@ def table_of(hashed: Ints, size: int) -> Ints:
 
 
 @pytest.mark.statistical
+def test_numbers_of_up_to_32_bits_are_odd_by_their_ones() -> None:
+    for word in [*(1 << place for place in range(32)), *np.random.default_rng(0).integers(1 << 32, size=200).tolist()]:
+        assert odd(np.uint64(word)) == word.bit_count() % 2
+
+
 @pytest.mark.parametrize("buckets", [2, 4, 56])
 def test_hashes_of_two_values_are_uniform_pairs(buckets: int) -> None:
     """Over devices every pair of buckets is as frequent, whichever two values: chi-square, false alarm 1e-6 in all.

@@ -191,3 +191,7 @@ def test_shares_of_likes_are_the_model() -> None:
     assert model.score.tolist() == [1, 0.5, 0, 0, *[0.5] * 4]
     assert (model.error > 0).all()
     assert np.isfinite(model.error).all()
+
+
+def test_where_nobody_told_anything_all_scores_are_nothing() -> None:
+    assert decode_shares(worlds.scores_of(worlds.empty_statistic(ITEMS)), clusters=2).score.tolist() == [0] * ITEMS
