@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from actors.mechanisms import half_of as device_half
 from coordinator.protocol.channels import SubsetChannel, subset_channel
 from coordinator.protocol.channels.channel import log_of, odds_within
 from coordinator.protocol.coins import as_words
+from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms import half_of
 from coordinator.protocol.messages import Query
 from coordinator.protocol.questions import check_question
@@ -44,6 +46,18 @@ def channel_of(query: Query) -> SubsetChannel:
     channel = check_question(query).channel(query)
     assert isinstance(channel, SubsetChannel)
     return channel
+
+
+@pytest.mark.parametrize(
+    ("change", "words"), [({"pool": (3,)}, "pairs of 1 items; give 2"), ({"kept": 1}, "1; give 2")]
+)
+def test_pairs_of_less_than_two_are_refused(change: dict[str, Any], words: str) -> None:
+    right = query_of()
+    half_of("pairs").check(right)
+    pool = np.array(change.get("pool", POOL), np.int32)
+    wrong = replace(right, pool=pool, parameters=right.parameters | {"padded": float(change.get("kept", 3))})
+    with pytest.raises(InputError, match=words):
+        half_of("pairs").check(wrong)
 
 
 def test_every_device_has_as_many_pairs_all_of_its_own_likes_or_dummies() -> None:

@@ -22,7 +22,7 @@ from coordinator.protocol.local_hash import buckets_of, count_supports
 from coordinator.protocol.messages import Query
 from coordinator.protocol.streams import device_streams
 from coordinator.server.aggregation import aggregate
-from coordinator.server.decoding.frequencies import Rates, popularity
+from coordinator.server.decoding.frequencies import Rates, popularity, read_items
 from coordinator.server.design import PoolDesign, World
 from coordinator.server.frequency import FrequencyDesign, FrequencyHalf, FrequencySettings
 from coordinator.server.mechanisms import found
@@ -221,6 +221,17 @@ def test_the_variance_of_liked_less_disliked_counts_who_speaks_for_one_value_onl
     up, down = (rates.others + rates.contrast * part for part in (share, share / 2))
     wanted = (up + down - (up - down) ** 2) / rates.contrast**2
     assert rates.spread_between(share, share / 2) == pytest.approx(wanted)
+
+
+@pytest.mark.parametrize("name", ["grr", "olh", "hadamard"])
+def test_information_is_one_over_the_errors_square_where_items_are_told_alike(name: str) -> None:
+    """In units of how much users like an item; up to the chance that item counts differ."""
+    design = design_of(name, items=12, rated=6)
+    query = asked_of(design, Fraction(3))
+    statistic = counted(query, who_like([[item] for item in range(12)], 12, 120_000))
+    line, rates = (0.4, 0.1), design.reports(query)
+    _, error = popularity(query, rates, statistic)
+    np.testing.assert_allclose(read_items(query, rates, statistic, line).information, (0.4 / error) ** 2, rtol=0.03)
 
 
 @pytest.mark.statistical
