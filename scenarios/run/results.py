@@ -170,7 +170,7 @@ def _known_truth(run: Run) -> dict[str, Any]:
         "exact": scores.exact,
         "ari": scores.ari,
         "nmi": scores.nmi,
-        "accuracy_predicted": predict(run.scenario, run.statistic.answered),
+        "accuracy_predicted": None if _unlearned(run) else predict(run.scenario, run.statistic.answered),
         "advice_liked": float(liked.mean()) if liked.size else None,
         "random_liked": float(class_shares(run.scenario) @ np.array(run.scenario.like) @ (sizes / sizes.sum())),
     }

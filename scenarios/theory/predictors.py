@@ -127,7 +127,7 @@ def _frequencies(moments: FrequencyMoments, parameters: BlockParameters, decoder
 def _signs(moments: SignMoments, parameters: BlockParameters, decoder: str) -> Predictor:  # noqa: ARG001 (as all)
     contrast = moments.contrast
     return Predictor(
-        accuracy=lambda users: sign_accuracy(parameters, contrast=contrast, users=users),
+        accuracy=lru_cache(maxsize=1024)(lambda users: sign_accuracy(parameters, contrast=contrast, users=users)),
         exact=lambda users: sign_exact(parameters, contrast=contrast, users=users),
     )
 

@@ -138,7 +138,7 @@ DESIGNED: dict[str, tuple[str, dict[str, Any]]] = {
     "full reveal": ('design = "full-reveal"\nreveal_share = 0.5', {"reveal_share": 0.5, "decoder": "shares"}),
     "a curator": ('design = "curator-items"', {"epsilon": Fraction(1), "decoder": "totals"}),
     "a curator with much to spend": ('design = "curator-pairs"\nepsilon = 100', {"epsilon": Fraction(100)}),
-    "two items": ('design = "item-query"\nitems = 2\nrated = 1', {"items": 2, "rated": 1}),
+    "three items": ('design = "item-query"\nitems = 3\nrated = 1', {"items": 3, "rated": 1}),
 }
 
 
