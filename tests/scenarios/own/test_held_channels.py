@@ -85,7 +85,7 @@ def test_an_excess_that_nine_digits_do_not_show_is_told_with_its_remedy() -> Non
 
 def test_a_claim_that_is_below_by_less_than_any_number_of_digits_shows_is_exceeded() -> None:
     """Three to one is ln 3; 200 digits of it, cut off, are less than it."""
-    own, query = admitted_for(foreign.Halves(), WORLD, epsilon=EPSILON)[0], first_query(foreign.Halves())[1]
+    own, query = admitted_for(foreign.GRR(), WORLD, epsilon=EPSILON)[0], first_query(foreign.GRR())[1]
     with localcontext() as context:
         context.prec, context.rounding = 200, ROUND_FLOOR
         below = Fraction(Decimal(3).ln().next_minus())
