@@ -322,4 +322,5 @@ class SomeItems(Plain):
 
     def sketch(self, question: Question, ratings: RatingsBlock, coins: CoinsBlock) -> Array:
         item = ratings.devices % self.of
-        return 2 * item + np.choose(item, [likes(ratings, one) for one in range(self.of)])
+        liked: Array = np.choose(item, [likes(ratings, one) for one in range(self.of)])
+        return 2 * item + liked

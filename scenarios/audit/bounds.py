@@ -171,14 +171,14 @@ def _finding(leak: float, claimed: float, rate: float, plays: int, doubt: float,
     """Return the probability that the leaking answers' event is chosen, and that its lower bound is above the claim."""
     odds, honest = (1 / (1 + math.exp(-nats)) for nats in (leak, claimed))
     alone = share * rate * odds, share * rate * (1 - odds)
-    found = _probability_above(claimed, *alone, plays, doubt)
+    power = _probability_above(claimed, *alone, plays, doubt)
     if share == 1:
-        return found
+        return power
     # Half as many plays choose: there the event must beat that of all answers, in which the leak is watered down.
     mean = share * odds + (1 - share) * honest
     counts = np.array([[rate * mean], [rate * (1 - mean)]]) * (plays // 2)
     whole = float(at_least(counts[0], counts[1], plays // 2, doubt)[0])
-    return found * _probability_above(max(whole, 0.0) + MARGIN, *alone, plays // 2, doubt)
+    return power * _probability_above(max(whole, 0.0) + MARGIN, *alone, plays // 2, doubt)
 
 
 def _probability_above(nats: float, hit: float, miss: float, plays: int, doubt: float) -> float:
@@ -187,7 +187,7 @@ def _probability_above(nats: float, hit: float, miss: float, plays: int, doubt: 
     misses = binom.ppf((np.arange(200) + 0.5) / 200, plays, miss)
     low = np.exp(nats) * np.where(misses < plays, beta.isf(doubt / 2, misses + 1, np.maximum(plays - misses, 1)), 1.0)
     hits = np.where(low < 1, binom.isf(doubt / 2, plays, np.minimum(low, 1)) + 1, plays + 1)
-    return float(binom.sf(hits - 1, plays - misses, hit / (1 - miss)).mean())
+    return float(np.mean(binom.sf(hits - 1, plays - misses, hit / (1 - miss))))
 
 
 def _cuts(scores: Floats) -> Floats:

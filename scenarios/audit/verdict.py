@@ -111,7 +111,7 @@ class Power:
 
 def in_words(powers: Sequence[Power]) -> str:
     """Return what audits find, and that smaller leaks may pass; of several mechanisms from which size to which."""
-    told = []
+    parts = []
     for leaks in zip(*(one.leaks for one in powers), strict=True):
         sizes = [
             math.inf if leak.epsilon is None else leak.epsilon / power.claimed - 1
@@ -119,12 +119,12 @@ def in_words(powers: Sequence[Power]) -> str:
         ]
         ends = list(dict.fromkeys("none" if math.isinf(one) else _percent(one) for one in (min(sizes), max(sizes))))
         where = "every answer" if leaks[0].share == 1 else f"one answer in {1 / leaks[0].share:g}"
-        told.append(f"{' to '.join(ends)} in {where}")
+        parts.append(f"{' to '.join(ends)} in {where}")
     by = f"by attack {powers[0].attack}" if len(powers) == 1 else "by the mechanism"
     found = (
         f"leaks are found with probability at least {powers[0].probability:g} from so much above the claim on ({by})"
     )
-    return f"{found}: {', '.join(told)}; smaller ones may pass"
+    return f"{start}: {', '.join(parts)}; smaller ones may pass"
 
 
 def _percent(share: float) -> str:

@@ -147,11 +147,13 @@ def test_dust_of_floats_is_mended_and_the_claim_is_never_exceeded(values: int, e
     claim = Fraction(epsilon)
     channel = matrix_channel(response(values, epsilon * (1 + 5e-10)), claim)
     assert all(sum(row) == COIN for row in channel.rows)
-    assert epsilon * (1 - 1e-6) < channel.epsilon <= epsilon * (1 + 1e-14)
+    assert epsilon * (1 - 1e-6) < channel.epsilon <= epsilon
+    assert channel.log_ratio.within(claim)
     bits = independent_bits(
         count=values, if_one=0.5, if_zero=1 / (math.exp(epsilon * (1 + 5e-10)) + 1), epsilon=claim, ones=1
     )
-    assert epsilon * (1 - 1e-6) < bits.epsilon <= epsilon * (1 + 1e-14)
+    assert epsilon * (1 - 1e-6) < bits.epsilon <= epsilon
+    assert bits.log_ratio.within(claim)
 
 
 def test_what_is_mended_gets_no_more_noise_than_it_needs() -> None:

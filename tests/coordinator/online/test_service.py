@@ -184,8 +184,8 @@ def test_an_invited_voter_that_stays_away_shows_and_one_that_is_not_invited_does
     assert proved is not None
     assert abs(everybody - uninvited) <= proved
     page = (Path(__file__).parents[3] / "docs" / "threat-model.md").read_text(encoding="utf-8")
-    told = f"apart by {everybody - missing:.1f} nats, where {proved:.2f} are proved"
-    assert told in " ".join(page.split())
+    sentence = f"apart by {everybody - missing:.1f} nats, where {proved:.2f} are proved"
+    assert sentence in " ".join(page.split())
 
 
 def test_a_vote_for_no_object_names_round_voter_and_range() -> None:

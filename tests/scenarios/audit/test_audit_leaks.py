@@ -69,9 +69,9 @@ def test_a_leak_of_some_items_is_found_from_the_size_on_that_the_audit_states(it
     assert honest.power is not None
     size = next(one.epsilon for one in honest.power.leaks if one.share == 1 / items)
     assert size is not None
-    found, missed = (audited(planted.SomeItems(excess=(size - 1) * part, of=items), 30_000) for part in (1, 1 / 3))
-    assert not found.held
-    assert missed.held
+    large, small = (audited(planted.SomeItems(excess=(size - 1) * part, of=items), 30_000) for part in (1, 1 / 3))
+    assert not large.held
+    assert small.held
 
 
 @pytest.mark.parametrize(("kind", "attack"), [(refused.Later, "rounds"), (refused.SomePool, "searched pool=some")])

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,7 +21,6 @@ from actors.ratings import Ratings
 from coordinator.protocol import second_order_mechanisms
 from coordinator.protocol.arrays import Words
 from coordinator.protocol.budget import require_epsilon
-from coordinator.protocol.channels import Channel
 from coordinator.protocol.grid_noise import GridLaplace
 from coordinator.protocol.second_order import SecondOrderQuery
 from scenarios.audit import second_order, stated
@@ -60,29 +59,27 @@ def test_one_bit_is_measured_near_its_claim(blindrec: Command, tmp_path: Path) -
     assert attacks["worst"]["right"] == pytest.approx(math.e / (1 + math.e), abs=0.02)
 
 
-def verdict(channel: Channel, epsilon: Fraction) -> Audit:
+def verdict(channel: Any, epsilon: Fraction) -> Audit:
     """What an audit without attacks says of a channel."""
     return Audit(design="it", guarantee="", epsilon=epsilon, log_ratio=channel.log_ratio, confidence=0.999, attacks=())
 
 
-def channels_of(name: str) -> Callable[[Fraction], list[Channel]]:
+def channels_of(name: str) -> Callable[[Fraction], list[Any]]:
     """From an epsilon to every channel that an audit of this mechanism goes through; none if it claims nothing."""
     if name in second_order_mechanisms.found():
         half, features = second_order_mechanisms.half_of(name), second_order.model()
 
-        def second(epsilon: Fraction) -> list[Channel]:
-            told = require_epsilon(epsilon) if half.takes_epsilon else None
-            channel = half.channel(SecondOrderQuery(model=features.digest, mechanism=name, epsilon=told), features)
+        def second(epsilon: Fraction) -> list[Any]:
+            claim = require_epsilon(epsilon) if half.takes_epsilon else None
+            channel = half.channel(SecondOrderQuery(model=features.digest, mechanism=name, epsilon=claim), features)
             return [] if channel is None else [channel]
 
         return second
-    asked = [one for one in subjects(name, {}) if one.public.private]
-    return lambda epsilon: [
-        cast("Channel", one.public.channel(one.query(TINY, require_epsilon(epsilon)))) for one in asked
-    ]
+    private = [one for one in subjects(name, {}) if one.public.private]
+    return lambda epsilon: [one.public.channel(one.query(TINY, require_epsilon(epsilon))) for one in private]
 
 
-def with_a_hair_less_noise(channel: Any) -> Channel:
+def with_a_hair_less_noise(channel: Any) -> Any:
     """The same channel with one coin of 2**64 less for what a device does not have to say."""
     if isinstance(channel, GridLaplace):  # the farthest release, where the coordinate is at the other end
         return replace(channel, at_least=np.append(channel.at_least[:1] - np.uint64(1), channel.at_least[1:]))
@@ -106,6 +103,7 @@ def test_nobody_is_guilty_at_any_epsilon_and_a_twin_with_a_hair_less_noise_is(na
         for channel in made(epsilon):
             honest = verdict(channel, epsilon)
             assert honest.held, honest.failures
+            assert honest.exact is not None
             assert honest.exact == pytest.approx(float(epsilon), rel=1e-6)
             assert honest.exact <= float(epsilon)
             assert nats(honest.exact) == nats(honest.claimed)
@@ -128,9 +126,9 @@ def test_the_command_acquits_maxsense_and_tells_the_epsilon_that_was_asked(blind
             *("--json", tmp_path / "one.json"),
         )
         assert (ended.code, ended.err) == (0, "")
-        found = json.loads((tmp_path / "one.json").read_text(encoding="utf-8"))
-        assert (found["claimed"], found["exact"], found["failures"]) == (float(epsilon), float(epsilon), [])
-        assert -1e-17 < found["excess"] < 0
+        record = json.loads((tmp_path / "one.json").read_text(encoding="utf-8"))
+        assert (record["claimed"], record["exact"], record["failures"]) == (float(epsilon), float(epsilon), [])
+        assert -1e-17 < record["excess"] < 0
 
 
 def game(leak: float, share: float, plays: int, coins: np.random.Generator) -> bool:
@@ -160,13 +158,13 @@ def test_what_would_have_been_found_is_told_where_the_verdict_is(blindrec: Comma
     ended = blindrec(
         *("audit", "--design", "pairwise", "--releases", "20000", "--rounds", "2", "--json", tmp_path / "one.json")
     )
-    found = json.loads((tmp_path / "one.json").read_text(encoding="utf-8"))["power"]
-    told = " ".join(ended.out.split())
-    assert "nothing contradicts the claim leaks are found with probability at least 0.9 from so much" in told
-    assert f"(by attack {found['attack']}): {100 * (found['leaks'][0]['epsilon'] - 1):.2g} % in every answer" in told
-    assert told.endswith("none in one answer in 100; smaller ones may pass")
-    assert [leak["share"] for leak in found["leaks"]] == [1, 0.2, 0.01]
-    assert found["leaks"][2]["epsilon"] is None
+    power = json.loads((tmp_path / "one.json").read_text(encoding="utf-8"))["power"]
+    page = " ".join(ended.out.split())
+    assert "nothing contradicts the claim leaks are found with probability at least 0.9 from so much" in page
+    assert f"(by attack {power['attack']}): {100 * (power['leaks'][0]['epsilon'] - 1):.2g} % in every answer" in page
+    assert page.endswith("none in one answer in 100; smaller ones may pass")
+    assert [leak["share"] for leak in power["leaks"]] == [1, 0.2, 0.01]
+    assert power["leaks"][2]["epsilon"] is None
     assert audit("item-query", releases=1000).power is None
 
 
