@@ -121,7 +121,7 @@ def in_words(powers: Sequence[Power]) -> str:
         where = "every answer" if leaks[0].share == 1 else f"one answer in {1 / leaks[0].share:g}"
         parts.append(f"{' to '.join(ends)} in {where}")
     by = f"by attack {powers[0].attack}" if len(powers) == 1 else "by the mechanism"
-    found = (
+    start = (
         f"leaks are found with probability at least {powers[0].probability:g} from so much above the claim on ({by})"
     )
     return f"{start}: {', '.join(parts)}; smaller ones may pass"
