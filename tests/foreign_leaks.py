@@ -300,3 +300,27 @@ LEAKS = (
     *(SkewedSet, Overheard, Remembered, Later, SameNoise, OneRating, AboutSome, KeptForSome),
 )
 """Classes that leak, unless they are told not to."""
+
+
+class SomeItems(Plain):
+    """Each device answers about its own item of ``of``, by its address; about item 0 it gives away more than it says.
+
+    ``excess`` is how much more, as a share of epsilon; blindrec claims nothing of that sort, so only releases tell.
+    """
+
+    excess: float = 0.1
+    of: int = 5
+    values: ClassVar[int] = 10
+
+    def stated(self, value: int, question: Question) -> list[float]:
+        return super().stated(value & 1, question)
+
+    def drawn(self, value: Array, coin: CoinOf, question: Question) -> Bits2:
+        more = self.excess * ((value >> 1 == 0) & self.leaks)
+        flips = 1 / (1 + np.exp(question.nats * (1 + more)))
+        return self.told((value & 1) ^ (coin(0) < (flips * 2.0**64).astype(np.uint64)))
+
+    def sketch(self, question: Question, ratings: RatingsBlock, coins: CoinsBlock) -> Array:
+        item = ratings.devices % self.of
+        liked: Array = np.choose(item, [likes(ratings, one) for one in range(self.of)])
+        return 2 * item + liked

@@ -13,7 +13,7 @@ from actors.halves import DeviceHalf, Sketched
 from actors.ratings import Ratings
 from coordinator.protocol.arrays import Bits2, Indices2, Ints
 from coordinator.protocol.budget import Epsilon
-from coordinator.protocol.channels import COIN, odds_within
+from coordinator.protocol.channels import COIN, LogRatio, odds_within
 from coordinator.protocol.messages import Query
 from coordinator.protocol.public_half import PublicHalf
 from coordinator.server.server_half import ServerHalf
@@ -29,8 +29,12 @@ class Unary:
     zero: int
 
     @property
+    def log_ratio(self) -> LogRatio:
+        return LogRatio.of(Fraction(COIN - self.zero, self.zero))
+
+    @property
     def epsilon(self) -> float:
-        return math.log(COIN - self.zero) - math.log(self.zero)
+        return float(self.log_ratio)
 
     def chances(self, private: Ints) -> list[Fraction]:
         row = [Fraction(1)]
@@ -49,8 +53,12 @@ class Matrix:
     other: int
 
     @property
+    def log_ratio(self) -> LogRatio:
+        return LogRatio.of(Fraction(self.own, self.other))
+
+    @property
     def epsilon(self) -> float:
-        return math.log(self.own) - math.log(self.other)
+        return float(self.log_ratio)
 
     def chances(self, private: Ints) -> list[Fraction]:
         return [Fraction(self.own if value == private[0] else self.other, COIN) for value in range(self.values)]

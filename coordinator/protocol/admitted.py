@@ -6,8 +6,8 @@ unpickled because of that name.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields
-from decimal import Decimal, localcontext
 from functools import lru_cache
 
 import numpy as np
@@ -118,13 +118,9 @@ def hold(own: Own, query: Query, channel: OwnChannel) -> None:
         return
     if query.epsilon is None:
         return
-    with localcontext() as context:
-        context.prec = 80
-        exact = channel.exact_epsilon()
-        excess = exact - Decimal(query.epsilon.numerator) / Decimal(query.epsilon.denominator)
-    if excess > 0:
-        above = f"{float(excess):.3g} above" if excess.is_finite() else "above"
-        told = f"one release gives away {float(exact):.9g} nats, {above} the question's epsilon"
+    if not channel.log_ratio.within(query.epsilon):
+        above = "" if math.isinf(channel.epsilon) else f"{channel.log_ratio.beyond(query.epsilon):.3g} "
+        told = f"one release gives away {channel.epsilon:.9g} nats, {above}above the question's epsilon"
         remedy = "add noise, or build the channel with epsilon=question.epsilon, which rounds to within it"
         raise own.fail("channel", query.round, f"{told} {float(query.epsilon):.9g}; {remedy}")
 

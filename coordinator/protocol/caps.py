@@ -18,7 +18,7 @@ import numpy as np
 from scipy import special
 
 from coordinator.protocol.budget import Epsilon, as_float
-from coordinator.protocol.channels import LARGEST_EPSILON, SMALLEST_EPSILON, ChoiceChannel, choice_channel
+from coordinator.protocol.channels import LARGEST_EPSILON, SMALLEST_EPSILON, ChoiceChannel, LogRatio, choice_channel
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.grid import significant
 
@@ -55,9 +55,14 @@ class CapChannel:
         return self.choice.choices // 2
 
     @property
+    def log_ratio(self) -> LogRatio:
+        """Largest log-ratio of two private vectors' probabilities of one answer, exact."""
+        return self.choice.log_ratio
+
+    @property
     def epsilon(self) -> float:
-        """Largest log-ratio of two private vectors' probabilities of one answer [nats]."""
-        return self.choice.epsilon
+        """`log_ratio` as the next float [nats]."""
+        return float(self.log_ratio)
 
     @property
     def second_moment(self) -> float:

@@ -15,9 +15,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from coordinator.protocol.arrays import Floats, Words
+from coordinator.protocol.arrays import Words
 from coordinator.protocol.budget import Epsilon, as_float
-from coordinator.protocol.channels import odds_within
+from coordinator.protocol.channels import LogRatio, odds_within
 from coordinator.protocol.errors import InputError
 
 LARGEST_EPSILON = 20
@@ -55,11 +55,18 @@ class GridLaplace:
         return [Fraction(int(coins), 2 * _HALF) for coins in self._coins(place)]
 
     @property
+    def log_ratio(self) -> LogRatio:
+        """Largest log-ratio of the probabilities of one release given two coordinates, exact."""
+        most = least = 1
+        for pair in zip(*(self._coins(place).tolist() for place in (0, self.steps)), strict=True):
+            if max(pair) * least > most * min(pair):
+                most, least = max(pair), min(pair)
+        return LogRatio.of(Fraction(most, least))
+
+    @property
     def epsilon(self) -> float:
-        """Largest log-ratio of the probabilities of one release given two coordinates [nats]."""
-        low, high = (self._coins(place).astype(np.float64) for place in (0, self.steps))
-        ratios: Floats = np.abs(np.log(low / high))
-        return float(ratios.max())
+        """`log_ratio` as the next float [nats]."""
+        return float(self.log_ratio)
 
     def _coins(self, place: int) -> Words:
         """Return how many of 2**64 coins make every release, in the order of `row`."""

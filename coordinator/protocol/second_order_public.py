@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
-from coordinator.protocol.channels import LARGEST_EPSILON, SMALLEST_EPSILON
+from coordinator.protocol.channels import LARGEST_EPSILON, SMALLEST_EPSILON, LogRatio
 from coordinator.protocol.checked import LARGEST, require_bytes
 from coordinator.protocol.errors import InputError
 
@@ -48,8 +48,13 @@ class ExactChannel(Protocol):
     """A local randomizer whose epsilon follows from whole numbers of coins."""
 
     @property
+    def log_ratio(self) -> LogRatio:
+        """Largest log-ratio of one release's probabilities given two private inputs, exact."""
+        ...
+
+    @property
     def epsilon(self) -> float:
-        """Largest log-ratio of one release's probabilities given two private inputs [nats]."""
+        """`log_ratio` as the next float [nats]."""
         ...
 
 

@@ -7,18 +7,18 @@ from fractions import Fraction
 
 import numpy as np
 
-from coordinator.protocol.budget import as_float
-from coordinator.protocol.channels import Likelihood
-from coordinator.protocol.channels.channel import DUST
+from coordinator.protocol.budget import Epsilon
+from coordinator.protocol.channels import Likelihood, LogRatio
+from coordinator.protocol.channels.channel import DUST, ROUNDED
 from coordinator.protocol.messages import Query
-from scenarios.audit.bounds import best_event, parts_of
+from scenarios.audit.bounds import best_event, parts_of, power_of
 from scenarios.audit.laws import largest_stated
 from scenarios.audit.looking import looks
 from scenarios.audit.neighbours import PILOTS, inputs
 from scenarios.audit.plans import Plan, plans, plans_of
 from scenarios.audit.playing import play
 from scenarios.audit.stated import Asking
-from scenarios.audit.verdict import ROUNDED, Attack, Audit
+from scenarios.audit.verdict import Attack, Audit
 from scenarios.conformance.subject import PUBLIC, Rated, Size, Subject, stored
 
 MOST_HELD = 1 << 24
@@ -49,7 +49,7 @@ def audited(
     asking = Asking()
     asked = [_asked(subject, epsilon, size, rounds) for subject in subjects]
     first = asked[0][0]
-    claimed = as_float(first.epsilon) if main.public.private else None
+    claimed = first.epsilon if main.public.private else None
     made = list(plans(asking, asked[0], size, releases=releases, coins=coins))
     for subject, queries in zip(subjects[1:], asked[1:], strict=True):
         kind = subject.label.removeprefix(main.label).strip()
@@ -60,11 +60,12 @@ def audited(
     return Audit(
         design=main.label,
         guarantee=main.public.promise,
-        claimed=claimed,
-        exact=_exact(asking, every, inputs(size, coins)),
+        epsilon=claimed,
+        log_ratio=_exact(asking, every, inputs(size, coins)),
         confidence=1 - doubt,
         attacks=told,
-        dust=ROUNDED + float(DUST) * claimed if likelihood and claimed is not None else ROUNDED,
+        power=power_of(told, doubt / len(made)),
+        dust=ROUNDED + DUST * claimed if likelihood and claimed is not None else Fraction(0),
         refused=next((refusal for query in every if (refusal := asking.stated(query).refusal)), ""),
     )
 
@@ -73,18 +74,18 @@ def _asked(subject: Subject, epsilon: Fraction, size: Size, rounds: int) -> tupl
     return tuple(subject.query(size, epsilon, round_number=number, public_seed=PUBLIC) for number in range(rounds))
 
 
-def _exact(asking: Asking, queries: Sequence[Query], rows: Sequence[Rated]) -> float | None:
-    """Return the largest log-ratio that the channel of any of these queries states [nats]; see `largest_stated`."""
+def _exact(asking: Asking, queries: Sequence[Query], rows: Sequence[Rated]) -> LogRatio | None:
+    """Return the largest log-ratio that the channel of any of these queries states; see `largest_stated`."""
     told = []
     for query in queries:
         sketches = [asking.sketch(query, stored([row], [0] * PILOTS, query.items))[0] for row in rows]
         told.append(largest_stated(asking, query, sketches))
     known = [one for one in told if one is not None]
-    return max(known) if len(known) == len(told) else None
+    return max(known, key=float) if len(known) == len(told) else None
 
 
 def _attack(
-    asking: Asking, plan: Plan, releases: int, claimed: float | None, doubt: float, coins: np.random.Generator
+    asking: Asking, plan: Plan, releases: int, claimed: Epsilon, doubt: float, coins: np.random.Generator
 ) -> Attack:
     sketches = [asking.sketch(query, stored([()], [0], query.items))[0] for query in plan.queries]
     width = max(*(one.shape[1] for one in sketches), *(query.bits for query in plan.queries))
@@ -97,9 +98,11 @@ def _attack(
         name=plan.name,
         meaning=plan.meaning,
         times=new,
-        claimed=None if claimed is None else new * claimed,
+        epsilon=None if claimed is None else new * claimed,
         measured=found.nats,
         right=found.right,
         plays=found.plays,
+        hits=found.hits,
+        misses=found.misses,
         by=found.by,
     )

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 from scenarios.app.flags import Figure, Json
-from scenarios.audit.verdict import Audit
+from scenarios.audit.verdict import Audit, in_words
 from scenarios.conformance.check_command import named
 from scenarios.given.endings import BAD_INPUT
 from scenarios.pictures.writing import check_figure, deliver_figure
@@ -94,7 +94,7 @@ def show(console: Console, found: list[Audit]) -> None:
     columns = ["mechanism", "claimed", "exact", "measured, at least", "by attack", "held"]
     title = f"{NATS}, bounds of each mechanism hold together with probability {found[0].confidence:g}"
     show_table(console, columns, rows, title=title, words=["mechanism", "by attack", "held"])
-    remark(console, *(f"{one.design}: {line}" for one in found for line in one.failures))
+    remark(console, *(f"{one.design}: {line}" for one in found for line in one.failures), *_power(found))
 
 
 def show_one(console: Console, found: Audit) -> None:
@@ -107,7 +107,14 @@ def show_one(console: Console, found: Audit) -> None:
     ]
     columns = ["attack", "what is told apart", "claimed", "measured, at least", "guessed right", "at most"]
     show_table(console, columns, rows, title=title, words=["attack", "what is told apart"])
-    remark(console, f"promised: {found.guarantee}", *(found.failures or ["nothing contradicts the claim"]))
+    verdict = found.failures or ["nothing contradicts the claim"]
+    remark(console, f"promised: {found.guarantee}", *verdict, *_power([found]))
+
+
+def _power(found: list[Audit]) -> list[str]:
+    """Return which leaks would have been found, a line; none where nothing is claimed."""
+    powers = [one.power for one in found if one.power is not None]
+    return [in_words(powers)] if powers else []
 
 
 def _strongest(found: Audit) -> str:

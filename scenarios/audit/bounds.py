@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from scipy.stats import beta
+from scipy.stats import beta, binom
 
 from coordinator.protocol.arrays import Bools, Floats, Ints
+from scenarios.audit.verdict import Attack, Detectable, Power
 
 FIT, CHOOSE, MEASURE = 0, 1, 2
 """What a play is for: a quarter orders what is seen, a quarter chooses the event, a half measures it."""
@@ -18,6 +19,12 @@ CUTS = 256
 """Thresholds that are tried for each score."""
 FEWEST = 12
 """What was seen less often says nothing."""
+FINDS = 0.9
+"""Probability with which leaks of the size that an audit states are found."""
+SHARES = (1.0, 0.2, 0.01)
+"""Shares of the answers for which it states that size."""
+FARTHEST = 60.0
+"""No leak is larger [nats]."""
 MARGIN = 0.01
 """A later look is preferred to an earlier, simpler one if it promises so much more [nats]."""
 
@@ -36,12 +43,16 @@ class Found:
         Plays that were measured.
     right : float
         Share of these plays in which the victim's input was guessed right; a half says nothing.
+    hits, misses : int
+        How often the event happened among these plays with the input that it speaks for, and with the other one.
     """
 
     nats: float
     by: str
     plays: int
     right: float
+    hits: int
+    misses: int
 
 
 def parts_of(plays: int, coins: np.random.Generator) -> Ints:
@@ -106,7 +117,77 @@ def best_event(scores: Mapping[str, Floats], secret: Bools, parts: Ints, doubt: 
     hits, misses = (np.array([np.count_nonzero(event & measuring & one)]) for one in (mine, ~mine))
     nats = float(at_least(hits, misses, measured, doubt)[0])
     right_share = float((secret == guess)[measuring].mean()) if measured else 0.5
-    return Found(nats=max(nats, 0.0), by=by, plays=measured, right=right_share)
+    counts = int(hits[0]), int(misses[0])
+    return Found(nats=max(nats, 0.0), by=by, plays=measured, right=right_share, hits=counts[0], misses=counts[1])
+
+
+def power_of(attacks: Sequence[Attack], doubt: float) -> Power | None:
+    """Return which leaks attacks would have found, each at this doubt; see `smallest_leak`.
+
+    It is computed for the attack that measured most among those that look at the least, as one release.
+    """
+    once = min(one.times for one in attacks)
+    best = max((one for one in attacks if one.times == once), key=lambda one: one.measured)
+    if best.claimed is None or not best.hits + best.misses:
+        return None
+    rate = (best.hits + best.misses) / best.plays
+    sizes = {share: smallest_leak(best.claimed, rate, best.plays, doubt, share) for share in SHARES}
+    leaks = tuple(Detectable(share=share, epsilon=size) for share, size in sizes.items())
+    return Power(probability=FINDS, attack=best.name, claimed=best.claimed, leaks=leaks)
+
+
+def smallest_leak(claimed: float, rate: float, plays: int, doubt: float, share: float) -> float | None:
+    """Return the smallest epsilon of a share of the answers that an attack finds to be above the claim [nats].
+
+    Parameters
+    ----------
+    claimed : float
+        What one release may cost [nats]; what answers give away that do not leak.
+    rate : float
+        Share of plays in which the event happens that the attack counts, with either input.
+    plays : int
+        Plays that are measured; half as many choose the event, which is to be that of the leaking answers alone.
+    doubt : float
+        Probability that the attack's bound is wrong.
+    share : float
+        Share of the answers that leak.
+
+    Returns
+    -------
+    float or None
+        What is found with probability `FINDS`; None if nothing is.
+    """
+    low, high = claimed, claimed + FARTHEST
+    if _finding(high, claimed, rate, plays, doubt, share) < FINDS:
+        return None
+    while high - low > 1e-6 * high:
+        middle = (low + high) / 2
+        enough = _finding(middle, claimed, rate, plays, doubt, share) >= FINDS
+        low, high = (low, middle) if enough else (middle, high)
+    return high
+
+
+def _finding(leak: float, claimed: float, rate: float, plays: int, doubt: float, share: float) -> float:
+    """Return the probability that the leaking answers' event is chosen, and that its lower bound is above the claim."""
+    odds, honest = (1 / (1 + math.exp(-nats)) for nats in (leak, claimed))
+    alone = share * rate * odds, share * rate * (1 - odds)
+    power = _probability_above(claimed, *alone, plays, doubt)
+    if share == 1:
+        return power
+    # Half as many plays choose: there the event must beat that of all answers, in which the leak is watered down.
+    mean = share * odds + (1 - share) * honest
+    counts = np.array([[rate * mean], [rate * (1 - mean)]]) * (plays // 2)
+    whole = float(at_least(counts[0], counts[1], plays // 2, doubt)[0])
+    return power * _probability_above(max(whole, 0.0) + MARGIN, *alone, plays // 2, doubt)
+
+
+def _probability_above(nats: float, hit: float, miss: float, plays: int, doubt: float) -> float:
+    """Return the probability that `at_least` is above so much, if plays hit and miss with these probabilities."""
+    # Over 200 quantiles of the misses: the fewest hits that suffice, and how probable it is that there are as many.
+    misses = binom.ppf((np.arange(200) + 0.5) / 200, plays, miss)
+    low = np.exp(nats) * np.where(misses < plays, beta.isf(doubt / 2, misses + 1, np.maximum(plays - misses, 1)), 1.0)
+    hits = np.where(low < 1, binom.isf(doubt / 2, plays, np.minimum(low, 1)) + 1, plays + 1)
+    return float(np.mean(binom.sf(hits - 1, plays - misses, hit / (1 - miss))))
 
 
 def _cuts(scores: Floats) -> Floats:

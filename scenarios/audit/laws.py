@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
 
 from coordinator.protocol.arrays import Bits2, Floats, Ints, Words
-from coordinator.protocol.channels import Likelihood
+from coordinator.protocol.channels import Likelihood, LogRatio
 from coordinator.protocol.coins import round_key
 from coordinator.protocol.messages import Query
 from coordinator.protocol.streams import device_streams
@@ -158,28 +159,31 @@ class Laws:
         return told
 
 
-def largest_stated(asking: Asking, query: Query, rows: list[Sketches]) -> float | None:
-    """Return the largest log-ratio that a channel states [nats]: in closed form, or over sketches and public coins.
+def largest_stated(asking: Asking, query: Query, rows: list[Sketches]) -> LogRatio | None:
+    """Return the largest log-ratio that a channel states, exact: in closed form, or over sketches and public coins.
 
     Returns
     -------
-    float or None
+    LogRatio or None
         None where a likelihood has too many releases to go through.
     """
     channel = asking.stated(query).channel
     if channel is None:
-        return math.inf
+        return LogRatio.of(None)
     if not isinstance(channel, Likelihood):
-        return channel.epsilon
+        return channel.log_ratio
     if query.bits > MOST_BITS:
         return None
     streams = device_streams(round_key(query.public_seed, query.round), 0, len(rows[0]))
-    largest = 0.0
+    most, least = Fraction(1), Fraction(1)
     for device, public in enumerate(streams):
         known = {tuple(row[device].tolist()): row[device] for row in rows}
-        table = np.array([[float(one) for one in channel.likelihood(sketch, public)] for sketch in known.values()])
-        most, least = table.max(axis=0), table.min(axis=0)
-        some = most > 0
-        with np.errstate(divide="ignore"):
-            largest = max(largest, float((np.log(most[some]) - np.log(least[some])).max()))
-    return largest
+        table = [list(channel.likelihood(sketch, public)) for sketch in known.values()]
+        for column in set(zip(*table, strict=True)):
+            high, low = max(column), min(column)
+            if high > 0 and not low > 0:
+                return LogRatio.of(None)
+            above, below = Fraction(high), Fraction(low)  # floats, too, are rational numbers
+            if above * least > most * below:
+                most, least = above, below
+    return LogRatio.of(most / least)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from fractions import Fraction
 from typing import NamedTuple
@@ -12,7 +11,8 @@ import numpy as np
 from actors.second_order.cohort import PrivateCohort
 from actors.second_order.consent import Consent
 from coordinator.protocol.arrays import Bits2, Bools, Floats, Floats2, Ints
-from coordinator.protocol.budget import as_float
+from coordinator.protocol.budget import Epsilon
+from coordinator.protocol.channels import LogRatio
 from coordinator.protocol.directions import basis_of
 from coordinator.protocol.features import ItemFeatures, residuals
 from coordinator.protocol.grid import on_grid
@@ -20,7 +20,7 @@ from coordinator.protocol.rows import Rows
 from coordinator.protocol.second_order import SecondOrderQuery
 from coordinator.protocol.second_order_mechanisms import check_mechanism, half_of
 from coordinator.protocol.second_order_public import A_RELEASE
-from scenarios.audit.bounds import best_event, ordered, parts_of
+from scenarios.audit.bounds import best_event, ordered, parts_of, power_of
 from scenarios.audit.laws import keys_of
 from scenarios.audit.learned import learned
 from scenarios.audit.verdict import Attack, Audit
@@ -91,26 +91,29 @@ def audited(mechanism: str, epsilon: Fraction, *, releases: int, doubt: float) -
             shown = _shown(query, features, (one, other), min(releases, MOST), coins)
             found = best_event(*_looks(shown, coins, whole=whole), doubt / len(cases) / len(parts))
             times = ITEMS if whole and len(parts) > 1 else 1
-            claimed = None if told is None else times * as_float(told)
+            claimed: Epsilon = None if told is None else times * told
             attacks.append(
                 Attack(
                     name=name,
                     meaning=words,
                     times=times,
-                    claimed=claimed,
+                    epsilon=claimed,
                     measured=found.nats,
                     right=found.right,
                     plays=found.plays,
+                    hits=found.hits,
+                    misses=found.misses,
                     by=found.by,
                 )
             )
     return Audit(
         design=mechanism,
         guarantee=half.promised(query),
-        claimed=None if told is None else as_float(told),
-        exact=math.inf if channel is None else channel.epsilon,
+        epsilon=told,
+        log_ratio=LogRatio.of(None) if channel is None else channel.log_ratio,
         confidence=1 - doubt,
         attacks=tuple(attacks),
+        power=power_of(attacks, doubt / len(attacks)),
     )
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
+
+from coordinator.protocol.budget import Epsilon, as_float
+from coordinator.protocol.channels import LogRatio
 
 if TYPE_CHECKING:
     import pandas as pd
-
-ROUNDED = 2.0**-50
-"""By how much an exact log-ratio may exceed the claim [nats]: floats that print it are rounded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,14 +25,16 @@ class Attack:
         A short name, and what is told apart by what.
     times : int
         How many times the claimed epsilon may be spent on what is seen: a new query each, or a coordinate each.
-    claimed : float or None
-        What all of them together may cost [nats]; None where nothing is promised.
+    epsilon : Fraction or None
+        What all of them together may cost, exactly [nats]; None where nothing is promised.
     measured : float
         Lower bound of what they give away [nats], at the audit's confidence.
     right : float
         Share of victims whose input was guessed right; a half says nothing.
     plays : int
         Victims that were measured.
+    hits, misses : int
+        How often what it counts happened among them, with the input that it speaks for, and with the other one.
     by : str
         The look at the releases that was chosen.
     """
@@ -38,11 +42,18 @@ class Attack:
     name: str
     meaning: str
     times: int
-    claimed: float | None
+    epsilon: Epsilon
     measured: float
     right: float
     plays: int
+    hits: int
+    misses: int
     by: str
+
+    @property
+    def claimed(self) -> float | None:
+        """What all of them together may cost [nats]; None where nothing is promised."""
+        return None if self.epsilon is None else as_float(self.epsilon)
 
     @property
     def right_at_most(self) -> float | None:
@@ -51,7 +62,73 @@ class Attack:
 
     def as_json(self) -> dict[str, Any]:
         """Return the fields as JSON values."""
-        return {name: getattr(self, name) for name in self.__slots__} | {"right_at_most": self.right_at_most}
+        names = ("claimed" if name == "epsilon" else name for name in self.__slots__)
+        return {name: getattr(self, name) for name in names} | {"right_at_most": self.right_at_most}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Detectable:
+    """The smallest leak that an attack would find if it were in a share of the answers.
+
+    Attributes
+    ----------
+    share : float
+        Share of the answers that leak; their bits alone are told apart better than is claimed.
+    epsilon : float or None
+        What they give away at least if it is found [nats]; None: none of any size is found.
+    """
+
+    share: float
+    epsilon: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Power:
+    """What an audit would have found, computed from its numbers of releases and attacks.
+
+    Attributes
+    ----------
+    probability : float
+        Probability that a leak of the size that is stated is found; smaller ones are found less often.
+    attack : str
+        The attack that it is computed for.
+    claimed : float
+        What one release may cost [nats].
+    leaks : tuple of Detectable
+        For several shares of the answers.
+    """
+
+    probability: float
+    attack: str
+    claimed: float
+    leaks: tuple[Detectable, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the fields as JSON values."""
+        leaks = [{"share": one.share, "epsilon": one.epsilon} for one in self.leaks]
+        return {"probability": self.probability, "attack": self.attack, "leaks": leaks}
+
+
+def in_words(powers: Sequence[Power]) -> str:
+    """Return what audits find, and that smaller leaks may pass; of several mechanisms from which size to which."""
+    parts = []
+    for leaks in zip(*(one.leaks for one in powers), strict=True):
+        sizes = [
+            math.inf if leak.epsilon is None else leak.epsilon / power.claimed - 1
+            for leak, power in zip(leaks, powers, strict=True)
+        ]
+        ends = list(dict.fromkeys("none" if math.isinf(one) else _percent(one) for one in (min(sizes), max(sizes))))
+        where = "every answer" if leaks[0].share == 1 else f"one answer in {1 / leaks[0].share:g}"
+        parts.append(f"{' to '.join(ends)} in {where}")
+    by = f"by attack {powers[0].attack}" if len(powers) == 1 else "by the mechanism"
+    start = (
+        f"leaks are found with probability at least {powers[0].probability:g} from so much above the claim on ({by})"
+    )
+    return f"{start}: {', '.join(parts)}; smaller ones may pass"
+
+
+def _percent(share: float) -> str:
+    return f"{float(f'{100 * share:.2g}'):g} %"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,29 +141,47 @@ class Audit:
         Its name, with its settings where they are not the default.
     guarantee : str
         What a device is promised, in words.
-    claimed : float or None
-        Epsilon of one release [nats]; None where none is promised.
-    exact : float or None
-        Largest log-ratio of the exact channel [nats]; infinite where ratings are told as they are, None where the
-        channel cannot be gone through.
-    dust : float
-        By how much ``exact`` may exceed the claim where a class states floats [nats].
+    epsilon : Fraction or None
+        Epsilon of one release, exactly [nats]; None where none is promised.
+    log_ratio : LogRatio or None
+        Largest log-ratio of the exact channel; infinite where ratings are told as they are, None where the channel
+        cannot be gone through.
+    dust : Fraction
+        By how much it may exceed the claim where a class states floats [nats]; elsewhere not at all.
     confidence : float
         Probability that all lower bounds hold.
     attacks : tuple of Attack
         Those that were made.
+    power : Power or None
+        Which leaks these attacks would have found; None where nothing is claimed, or no attack saw anything.
     refused : str
         Why devices refuse such queries, if they do; the attacks were made past the refusal.
     """
 
     design: str
     guarantee: str
-    claimed: float | None
-    exact: float | None
+    epsilon: Epsilon
+    log_ratio: LogRatio | None
     confidence: float
     attacks: tuple[Attack, ...]
-    dust: float = ROUNDED
+    power: Power | None = None
+    dust: Fraction = Fraction(0)
     refused: str = ""
+
+    @property
+    def claimed(self) -> float | None:
+        """Epsilon of one release [nats]; None where none is promised."""
+        return None if self.epsilon is None else as_float(self.epsilon)
+
+    @property
+    def exact(self) -> float | None:
+        """`log_ratio` as the next float [nats]; not above `claimed` where the channel is within the claim."""
+        return None if self.log_ratio is None else float(self.log_ratio)
+
+    @property
+    def excess(self) -> float | None:
+        """By how much `log_ratio` is above the claim, however little [nats]; negative where it is below."""
+        return None if self.log_ratio is None or self.epsilon is None else self.log_ratio.beyond(self.epsilon)
 
     @property
     def measured(self) -> float:
@@ -96,15 +191,16 @@ class Audit:
     @property
     def failures(self) -> list[str]:
         """What is not as it is claimed, a line each."""
-        if self.claimed is None:
+        if self.epsilon is None:
             return []
         told = [self.refused] if self.refused else []
-        if self.exact is not None and self.exact > self.claimed + self.dust:
-            told.append(f"exact epsilon {self.exact:.9g} is above the claimed {self.claimed:.9g}")
+        if self.log_ratio is not None and not self.log_ratio.within(self.epsilon + self.dust):
+            above = "" if math.isinf(float(self.log_ratio)) else f"{self.excess:.3g} "
+            told.append(f"exact epsilon {self.exact:.9g} is {above}above the claimed {self.claimed:.9g}")
         return told + [
             f"attack {one.name} measured at least {one.measured:.4g}, claimed are {one.claimed:.9g}"
             for one in self.attacks
-            if one.claimed is not None and one.measured > one.claimed
+            if one.epsilon is not None and one.measured > one.epsilon
         ]
 
     @property
@@ -126,10 +222,12 @@ class Audit:
             "guarantee": self.guarantee,
             "claimed": self.claimed,
             "exact": exact,
+            "excess": "inf" if self.excess == math.inf else self.excess,
             "measured": self.measured,
             "confidence": self.confidence,
             "held": self.held,
             "failures": self.failures,
+            "power": None if self.power is None else self.power.as_json(),
             "attacks": [one.as_json() for one in self.attacks],
         }
 

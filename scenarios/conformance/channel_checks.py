@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
 from itertools import product
 
@@ -10,9 +9,9 @@ import numpy as np
 
 from coordinator.protocol.admitted import OwnPublic
 from coordinator.protocol.budget import as_float
-from coordinator.protocol.channels import odds_within
-from coordinator.protocol.channels.channel import DUST, log_of
-from scenarios.conformance.enumerating import MOST_BITS, channel_of, enumerated
+from coordinator.protocol.channels import Likelihood, LogRatio, odds_within
+from coordinator.protocol.channels.channel import DUST
+from scenarios.conformance.enumerating import MOST_BITS, AnyChannel, channel_of, enumerated
 from scenarios.conformance.subject import MIDDLE, PLAIN, ROUNDS, RUN, TINY, Subject, every_rating
 from scenarios.conformance.verdicts import Failed
 
@@ -38,18 +37,20 @@ def log_ratio(subject: Subject) -> str:
         channel = channel_of(subject, query, epsilon)
         found = enumerated(subject, query, channel, every_rating(TINY))
         ratio, pair = found.farthest()
-        if ratio is None or ratio > odds_within(epsilon if found.alike else epsilon * (1 + DUST)):
-            raise Failed(f"{at}: log-ratio {_log(ratio):.9g} between {pair}")
-        if channel.epsilon < _log(ratio) * (1 - 1e-9):
-            raise Failed(f"{at}: the channel says {channel.epsilon:.9g}, enumerated it is {_log(ratio):.9g}")
+        largest, slack = LogRatio.of(ratio), 0 if found.alike else DUST
+        if not largest.within(epsilon * (1 + slack)):
+            above = f"{largest.beyond(epsilon):.3g} above epsilon"
+            raise Failed(f"{at}: log-ratio {float(largest):.9g} between {pair}, {above}")
+        if not _states(channel, largest):
+            raise Failed(f"{at}: the channel says {channel.epsilon:.9g}, enumerated it is {float(largest):.9g}")
         enough = odds_within(epsilon * (1 - SHORT))
         reached = found.reached(enough)
         if reached < enough:
             reached = max(reached, _in_the_middle(subject, epsilon, enough))
         if reached < enough:
-            raise Failed(f"{at} is not spent: no two sketches are more than {_log(reached):.9g} apart")
+            raise Failed(f"{at} is not spent: no two sketches are more than {_nats(reached):.9g} apart")
         if first:
-            told.append(f"{_log(reached):.9g} of {as_float(epsilon):g}")
+            told.append(f"{_nats(reached):.9g} of {as_float(epsilon):g}")
     return f"largest {', '.join(told)}"
 
 
@@ -58,12 +59,17 @@ def at_the_runs_size(subject: Subject) -> str:
     told = []
     for epsilon, (number, seed) in product(subject.epsilons, ROUNDS):
         query = subject.query(RUN, epsilon, round_number=number, public_seed=seed)
-        claimed = channel_of(subject, query, epsilon).epsilon
-        if not as_float(epsilon * (1 - SHORT)) <= claimed <= as_float(epsilon) * (1 + 1e-12):
+        channel = channel_of(subject, query, epsilon)
+        if isinstance(channel, Likelihood):
+            spent = channel.claimed == epsilon
+        else:
+            largest = channel.log_ratio
+            spent = largest.within(epsilon) and not largest.within(epsilon * (1 - SHORT))
+        if not spent:
             at = f"epsilon {as_float(epsilon):g} of {RUN.items} items, round {number}"
-            raise Failed(f"{at}: the channel's own is {claimed:.9g}")
+            raise Failed(f"{at}: the channel's own is {channel.epsilon:.9g}")
         if (number, seed) == ROUNDS[0]:
-            told.append(f"{claimed:.9g}")
+            told.append(f"{channel.epsilon:.9g}")
     return f"{RUN.items} items: {', '.join(told)}"
 
 
@@ -77,5 +83,13 @@ def _in_the_middle(subject: Subject, epsilon: Fraction, enough: Fraction) -> Fra
     return enumerated(subject, query, channel_of(subject, query, epsilon), ratings).reached(enough)
 
 
-def _log(ratio: Fraction | None) -> float:
-    return math.inf if ratio is None else log_of(ratio)
+def _states(channel: AnyChannel, largest: LogRatio) -> bool:
+    """Return whether a channel says of itself that it gives away as much as an enumeration, finite, shows."""
+    if isinstance(channel, Likelihood):
+        return channel.claimed is None or largest.within(channel.claimed * (1 + DUST))
+    stated, ratio = channel.log_ratio.ratio, largest.ratio
+    return stated is None or (ratio is not None and ratio <= stated)
+
+
+def _nats(ratio: Fraction) -> float:
+    return float(LogRatio.of(ratio))

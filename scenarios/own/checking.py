@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 
 from coordinator.protocol.admitted import UNCHECKED, Own, OwnPublic, hold, question_of
-from coordinator.protocol.budget import as_float
-from coordinator.protocol.channels import Likelihood
+from coordinator.protocol.budget import Epsilon, as_float
+from coordinator.protocol.channels import Likelihood, LogRatio
 from coordinator.protocol.guarding import guarded
 from coordinator.protocol.messages import Query
 from coordinator.protocol.own import MechanismError
 from scenarios.own.drawing import complaint_about_sampler
 
-CLOSE = 1e-6
+CLOSE = Fraction(1, 10**6)
 """A line says if a channel reveals less than its claim by more than this share of it."""
 PUBLIC_COINS = 4
 """Number of devices with whose public coins a likelihood is checked."""
@@ -57,25 +57,24 @@ def check_channel(own: Own, query: Query) -> Checked:
     MechanismError
         If a release reveals more than the query claims, rows are no distributions, or draws do not follow the channel.
     """
-    channel, claimed = OwnPublic(own).channel(query), as_float(query.epsilon)
+    channel = OwnPublic(own).channel(query)
     if isinstance(channel, Likelihood):
         return _of_likelihood(own, query, channel)
-    return Checked(epsilon=channel.epsilon, how=EXACT, warning=_less(own, channel.epsilon, claimed))
+    return Checked(epsilon=channel.epsilon, how=EXACT, warning=_less(own, channel.log_ratio, query.epsilon))
 
 
-def _less(own: Own, found: float, claimed: float) -> str | None:
-    if math.isinf(claimed) or found >= claimed * (1 - CLOSE):
+def _less(own: Own, largest: LogRatio, claimed: Epsilon) -> str | None:
+    if claimed is None or not largest.within(claimed * (1 - CLOSE)):
         return None
-    name = type(own.mechanism).__name__
-    return f"mechanism {name}: its channel gives away {found:.9g} nats at most, its question claims {claimed:.9g}"
+    gives = f"gives away {float(largest):.9g} nats at most, its question claims {as_float(claimed):.9g}"
+    return f"mechanism {type(own.mechanism).__name__}: its channel {gives}"
 
 
 def _of_likelihood(own: Own, query: Query, channel: Likelihood) -> Checked:
-    claimed, question = as_float(query.epsilon), question_of(query)
-    values = question.values
+    question, largest = question_of(query), LogRatio.of(Fraction(1))
+    values, devices = question.values, np.arange(PUBLIC_COINS, dtype=np.int64)
     if not values or values << channel.bits > MOST_CELLS:
-        return Checked(epsilon=claimed, how=UNCHECKED)
-    found, devices = 0.0, np.arange(PUBLIC_COINS, dtype=np.int64)
+        return Checked(epsilon=as_float(query.epsilon), how=UNCHECKED)
     rows = [np.array([value], np.int32) for value in range(values)]
     for public in question.public_streams(devices):
         try:
@@ -83,8 +82,8 @@ def _of_likelihood(own: Own, query: Query, channel: Likelihood) -> Checked:
         except MechanismError as error:
             raise MechanismError(f"{error}; no device was asked") from None
         hold(own, query, table)
-        found = max(found, table.epsilon)
+        largest = max(largest, table.log_ratio, key=float)
         if values <= MOST_SAMPLED and (complaint := complaint_about_sampler(own, channel, table, public, query)):
             raise own.fail("sampler", query.round, complaint)
     how = FOR_SOME if values <= MOST_SAMPLED else UNCHECKED
-    return Checked(epsilon=found, how=how, warning=_less(own, found, claimed))
+    return Checked(epsilon=float(largest), how=how, warning=_less(own, largest, query.epsilon))

@@ -16,8 +16,7 @@ from actors.coins import Coins
 from actors.device import Cohort
 from actors.liked_sets import liked_pairs, liked_sets
 from actors.mechanisms import half_of as device_half
-from coordinator.protocol.channels import SubsetChannel, subset_channel
-from coordinator.protocol.channels.channel import log_of, odds_within
+from coordinator.protocol.channels import SubsetChannel, odds_within, subset_channel
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms import half_of
@@ -95,8 +94,8 @@ def test_no_two_devices_are_farther_apart_than_epsilon_and_some_are_as_far(epsil
     assert all(sum(row) == 1 for row in rows)
     largest = max(Fraction(max(column), min(column)) for column in zip(*rows, strict=True) if any(column))
     assert largest == channel.ratio
-    assert odds_within(epsilon) * (1 - Fraction(1, 10**12)) < largest <= odds_within(epsilon)
-    assert log_of(largest) == pytest.approx(float(epsilon), abs=1e-12)
+    assert channel.log_ratio.within(epsilon)
+    assert not channel.log_ratio.within(epsilon - Fraction(1, 10**12))
     unpadded = [subset_channel(epsilon, values=9, padded=size, chosen=2) for size in (1, 3)]
     alone, full = (one.chances(np.array(own)) for one, own in zip(unpadded, ([5], [0, 1, 3]), strict=True))
     assert max(one / other for one, other in zip(alone, full, strict=True) if other) > odds_within(epsilon) * 103 / 100

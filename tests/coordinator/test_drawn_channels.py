@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
@@ -26,7 +25,7 @@ from coordinator.protocol.channels import (
     independent_bits,
     matrix_channel,
 )
-from coordinator.protocol.channels.channel import mended
+from coordinator.protocol.channels.channel import LogRatio, mended
 from coordinator.protocol.errors import InputError
 
 DEVICES = 200_000
@@ -119,7 +118,7 @@ def test_bits_fall_on_their_side_of_every_edge() -> None:
 @pytest.mark.parametrize("epsilon", [Fraction(1, 100), Fraction(1), Fraction(4)])
 def test_flipped_bits_have_as_many_times_the_epsilon_of_one(count: int, epsilon: Fraction) -> None:
     channel = flipped_bits(count, epsilon)
-    assert channel.epsilon == count * bit_channel(epsilon).epsilon
+    assert channel.log_ratio.ratio == bit_channel(epsilon).log_ratio.ratio ** count
     rows = [channel.chances(np.array(sketch)) for sketch in np.ndindex(*[2] * count)]
     assert all(sum(row) == 1 for row in rows)
     ratio = max(Fraction(max(column), min(column)) for column in zip(*rows, strict=True))
@@ -148,17 +147,24 @@ def test_dust_of_floats_is_mended_and_the_claim_is_never_exceeded(values: int, e
     claim = Fraction(epsilon)
     channel = matrix_channel(response(values, epsilon * (1 + 5e-10)), claim)
     assert all(sum(row) == COIN for row in channel.rows)
-    assert epsilon * (1 - 1e-6) < channel.epsilon <= epsilon * (1 + 1e-14)
+    assert epsilon * (1 - 1e-6) < channel.epsilon <= epsilon
+    assert channel.log_ratio.within(claim)
     bits = independent_bits(
         count=values, if_one=0.5, if_zero=1 / (math.exp(epsilon * (1 + 5e-10)) + 1), epsilon=claim, ones=1
     )
-    assert epsilon * (1 - 1e-6) < bits.epsilon <= epsilon * (1 + 1e-14)
+    assert epsilon * (1 - 1e-6) < bits.epsilon <= epsilon
+    assert bits.log_ratio.within(claim)
 
 
 def test_what_is_mended_gets_no_more_noise_than_it_needs() -> None:
     def share_of(needed: Fraction) -> Fraction:
         """The share of noise with which a channel is made whose log-ratio is above the claim below what it needs."""
-        return mended(lambda share: share, lambda share: Decimal(1 + (share < needed)), Decimal(1), Fraction(3, 2))
+        return mended(
+            lambda share: share,
+            lambda share: LogRatio.of(Fraction(5 if share < needed else 4)),
+            LogRatio.of(Fraction(3)),
+            Fraction(3, 2),
+        )
 
     for needed in (Fraction(0), *(Fraction(1, 1 << power) for power in (63, 62, 40, 11, 10))):
         assert share_of(needed) == needed

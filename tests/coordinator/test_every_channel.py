@@ -8,8 +8,9 @@ import itertools
 import math
 import pkgutil
 from collections.abc import Callable
+from decimal import Decimal, localcontext
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -27,6 +28,7 @@ from coordinator.protocol.channels import (
     IndependentBits,
     KaryChannel,
     Likelihood,
+    LogRatio,
     MatrixChannel,
     SubsetChannel,
     UnaryChannel,
@@ -271,6 +273,58 @@ def test_the_odds_that_channels_are_built_with_never_exceed_e_to_the_epsilon() -
         odds, (low, high) = channels.odds_within(epsilon), reference.exp_bounds(epsilon)
         assert 1 <= odds <= high
         assert odds >= low * (1 - Fraction(1, 10**70))
+
+
+@settings(max_examples=60, derandomize=True)
+@given(
+    st.lists(st.tuples(st.integers(1, 5), st.fractions(1, 1000, max_denominator=10**20)), max_size=3),
+    st.fractions(0, 40, max_denominator=10**6).filter(bool),
+)
+def test_log_ratios_are_compared_as_rational_bounds_on_e_to_the_epsilon_say(
+    factors: list[tuple[int, Fraction]], epsilon: Fraction
+) -> None:
+    largest = sum((LogRatio.of(ratio, many) for many, ratio in factors), start=LogRatio(()))
+    ratio, (low, high) = (
+        math.prod((one**many for many, one in factors), start=Fraction(1)),
+        reference.exp_bounds(epsilon),
+    )
+    assert largest.ratio == ratio
+    assert largest.within(epsilon) == (ratio <= low)
+    assert (ratio <= low) != (ratio > high)
+    assert largest.beyond(epsilon) == pytest.approx(math.log(ratio) - float(epsilon), rel=1e-9, abs=1e-12)
+    assert LogRatio.of(1 / ratio) == LogRatio.of(ratio)
+
+
+@pytest.mark.parametrize("digits", [20, 45, 90, 400])
+def test_a_log_ratio_next_to_its_epsilon_is_decided_by_as_many_digits_as_it_takes(digits: int) -> None:
+    with localcontext() as context:
+        context.prec = digits
+        near = Decimal(7).ln()
+        below, above = (LogRatio.of(Fraction(7)).within(Fraction(one)) for one in (near.next_minus(), near.next_plus()))
+    assert (below, above) == (False, True)
+    infinite = LogRatio.of(None) + LogRatio.of(Fraction(2))
+    assert (float(infinite), infinite.within(None), infinite.within(Fraction(99))) == (math.inf, True, False)
+    assert LogRatio.of(None, 0) == LogRatio.of(Fraction(1), 7) == LogRatio(())
+
+
+STATING: dict[str, Callable[[Fraction], Any]] = {
+    "bit": bit_channel,
+    "cap": lambda epsilon: cap_channel(epsilon, 55),
+    "choice of 128": lambda epsilon: choice_channel(epsilon, choices=128, kept=45),
+    "grid": grid_laplace,
+    "one of 5": lambda epsilon: kary_channel(epsilon, values=5),
+    "one of four": lambda epsilon: unary_channel(epsilon, values=4),
+    "set of seven": lambda epsilon: subset_channel(epsilon, values=7, padded=3, chosen=2),
+}
+
+
+@pytest.mark.parametrize("name", STATING)
+def test_what_channels_say_of_themselves_is_exact(name: str) -> None:
+    for epsilon in (Fraction(7, 10), Fraction(13, 10), Fraction(23, 10)):
+        largest, (most, least) = STATING[name](epsilon).log_ratio, CHANNELS[name].odds(epsilon)
+        assert largest.ratio == max(Fraction(high, low) for high, low in zip(most, least, strict=True))
+        assert largest.within(epsilon)
+        assert not largest.within(epsilon - MILLIONTH)
 
 
 def test_laplaces_own_epsilon_is_the_tables() -> None:

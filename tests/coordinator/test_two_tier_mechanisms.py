@@ -75,7 +75,8 @@ def test_an_epsilon_has_an_exact_channel_that_is_checked(name: str) -> None:
         of = type(channel)
         assert of.__module__.startswith("coordinator.protocol")
         assert isinstance(vars(of).get("epsilon"), property)
-        assert float(epsilon) * (1 - 2e-6) <= channel.epsilon <= float(epsilon) * (1 + 1e-9)
+        assert float(epsilon) * (1 - 2e-6) <= channel.epsilon <= float(epsilon)
+        assert channel.log_ratio.within(epsilon)
     for wrong in (half.smallest / 2, Fraction(half.largest) * 2):
         with pytest.raises(InputError, match=f"the coins of {name} can express"):
             tiers.query(MODEL, name, epsilon=wrong)

@@ -49,6 +49,9 @@ def test_a_channel_that_spends_a_percent_more_is_seen_with_a_counter_example(nam
 def test_a_billionth_more_is_too_much_and_a_percent_less_is_waste(name: str) -> None:
     over = liars.subject(name, channel=1 + Fraction(1, 10**9))
     assert found(log_ratio, over).verdict == FAILED
+    hair = liars.subject(name, channel=1 + Fraction(1, 10**13))
+    row = found(at_the_runs_size, hair)
+    assert (row.verdict, found(log_ratio, hair).verdict) == (FAILED, FAILED), row
     row = found(log_ratio, liars.subject(name, channel=Fraction(99, 100)))
     assert row.verdict == FAILED
     assert "is not spent" in row.told

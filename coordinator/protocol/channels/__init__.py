@@ -9,6 +9,7 @@ from coordinator.protocol.channels.channel import (
     SMALLEST_EPSILON,
     Channel,
     CoinOf,
+    LogRatio,
     Sampled,
     odds_within,
 )
@@ -30,6 +31,7 @@ __all__ = [
     "IndependentBits",
     "KaryChannel",
     "Likelihood",
+    "LogRatio",
     "MatrixChannel",
     "Sampled",
     "SubsetChannel",

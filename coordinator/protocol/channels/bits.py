@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
 from coordinator.protocol.budget import Epsilon
-from coordinator.protocol.channels.channel import COIN, log_of, share_of_coins
+from coordinator.protocol.channels.channel import COIN, LogRatio, share_of_coins
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +42,14 @@ class BitChannel:
         return [[1 - flip, flip], [flip, 1 - flip]]
 
     @property
+    def log_ratio(self) -> LogRatio:
+        """Largest log-ratio of the matrix's columns, exact: what the channel really gives away."""
+        return LogRatio.of(Fraction(COIN - self.flips, self.flips) if self.flips else None)
+
+    @property
     def epsilon(self) -> float:
-        """Largest log-ratio of the matrix's columns [nats]: what the channel really gives away."""
-        flip = self.flip_probability
-        if flip == 0:
-            return math.inf
-        return log_of(1 / flip - 1)
+        """`log_ratio` as the next float [nats]."""
+        return float(self.log_ratio)
 
     @property
     def threshold(self) -> np.uint64:

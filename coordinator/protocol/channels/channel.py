@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from decimal import Decimal, localcontext
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, localcontext
 from fractions import Fraction
 from typing import Protocol, TypeAlias, TypeVar, runtime_checkable
 
@@ -22,23 +23,103 @@ LARGEST_EPSILON = 30
 SMALLEST_EPSILON = Fraction(1, 10**12)
 """Below it one coin more or less changes epsilon by more than a millionth of it."""
 
-ROUNDED = Decimal(2) ** -50
+ROUNDED = Fraction(1, 1 << 50)
 """What rounded floats may add to a log-ratio however small epsilon is, in nats; rounding to coins mends it, too."""
 MOST_TOLD = 1 << 16
 """Releases that a channel enumerates at most."""
 DUST = Fraction(1, 10**9)
 """Share of epsilon by which stated probabilities may exceed it, as rounded floats do; rounding to coins mends it."""
+DIGITS = 40
+"""Digits of logarithms to begin with; a comparison that they do not decide takes twice as many."""
 C = TypeVar("C")
 CoinOf: TypeAlias = Callable[[int], Words]
 """Number of a question to each device's own 64-bit coin for it, uint64, shape (devices,): `actors.coins.Coins`."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogRatio:
+    """The logarithm of a ratio of two probabilities, exact, 0 or more: it is compared with an epsilon, never rounded.
+
+    It equals no rational epsilon but 0, because e to the power of any other rational number is irrational (Lambert,
+    1761). So bounds of enough digits decide whether it is within one.
+
+    Attributes
+    ----------
+    factors : tuple of (int, Fraction), or None
+        The ratio as a product: how often a factor above 1 comes in it, and that factor; None: the ratio is infinite.
+    """
+
+    factors: tuple[tuple[int, Fraction], ...] | None
+
+    @classmethod
+    def of(cls, ratio: Fraction | None, times: int = 1) -> LogRatio:
+        """Return ``times |ln ratio|``; of None, a ratio to probability 0, it is infinite."""
+        if not times or ratio == 1:
+            return cls(())
+        return cls(None if ratio is None else ((times, max(ratio, 1 / ratio)),))
+
+    def __add__(self, other: LogRatio) -> LogRatio:
+        """Return the sum, what two independent releases give away together."""
+        return LogRatio(None if self.factors is None or other.factors is None else self.factors + other.factors)
+
+    @property
+    def ratio(self) -> Fraction | None:
+        """The ratio itself, multiplied out; None if it is infinite."""
+        return None if self.factors is None else math.prod((one**many for many, one in self.factors), start=Fraction(1))
+
+    def bounds(self, digits: int) -> tuple[Fraction, Fraction]:
+        """Return rational numbers that a finite log-ratio lies between, apart in the last of so many digits [nats]."""
+        low = high = Fraction(0)
+        for many, ratio in self.factors or ():
+            with localcontext() as context:
+                context.prec = digits
+                context.rounding = ROUND_FLOOR
+                below = Decimal(ratio.numerator) / Decimal(ratio.denominator)
+                context.rounding = ROUND_CEILING
+                above = Decimal(ratio.numerator) / Decimal(ratio.denominator)
+                # The standard library rounds logarithms correctly, to the nearest: the next ones lie on either side.
+                low += many * (Fraction(below.ln().next_minus()) if below > 1 else 0)
+                high += many * Fraction(above.ln().next_plus())
+        return low, high
+
+    def within(self, epsilon: Epsilon) -> bool:
+        """Return whether the log-ratio is at most epsilon, exactly; None is infinite."""
+        if epsilon is None or self.factors is None:
+            return epsilon is None
+        digits = DIGITS
+        while True:
+            low, high = self.bounds(digits)
+            if high <= epsilon or low > epsilon:
+                return high <= epsilon
+            digits *= 2
+
+    def beyond(self, epsilon: Fraction) -> float:
+        """Return the float next to the log-ratio less epsilon, however little it is [nats]."""
+        if self.factors is None:
+            return math.inf
+        digits = DIGITS
+        while True:
+            low, high = (float(bound - epsilon) for bound in self.bounds(digits))
+            if low == high:
+                return low
+            digits *= 2
+
+    def __float__(self) -> float:
+        """Return the float next to it [nats]: not above that of an epsilon which it is within."""
+        return self.beyond(Fraction(0))
 
 
 class Channel(Protocol):
     """What a device's whole private sketch goes through: exact, in whole numbers of coins."""
 
     @property
+    def log_ratio(self) -> LogRatio:
+        """Largest log-ratio of one release's probabilities, over all pairs of private sketches, exact."""
+        ...
+
+    @property
     def epsilon(self) -> float:
-        """Largest log-ratio of one release's probabilities, over all pairs of private sketches [nats]."""
+        """`log_ratio` as the next float [nats]."""
         ...
 
     def chances(self, private: Ints) -> list[Fraction]:
@@ -110,18 +191,6 @@ def odds_within(epsilon: Fraction) -> Fraction:
     return max(Fraction(1), Fraction(near) * (1 - Fraction(1, 10**74)))
 
 
-def log_of(ratio: Fraction) -> float:
-    """Return the natural logarithm of a ratio of probabilities, to the last bits also where it is close to 1."""
-    return math.log(ratio.numerator) - math.log(ratio.denominator) if ratio > 2 else math.log1p(float(ratio - 1))
-
-
-def exact_log(ratio: Fraction) -> Decimal:
-    """Return the natural logarithm of a ratio of at least 1, within 1e-75."""
-    with localcontext() as context:
-        context.prec = 80
-        return (Decimal(ratio.numerator) / Decimal(ratio.denominator)).ln()
-
-
 def require_probabilities(values: Iterable[object]) -> None:
     """Refuse what is no real number.
 
@@ -134,7 +203,7 @@ def require_probabilities(values: Iterable[object]) -> None:
             raise InputError(f"a probability of a channel is {shown(value)}; give a float or a Fraction")
 
 
-def mended(make: Callable[[Fraction], C], log_ratio: Callable[[C], Decimal], stated: Decimal, epsilon: Epsilon) -> C:
+def mended(make: Callable[[Fraction], C], log_ratio: Callable[[C], LogRatio], stated: LogRatio, epsilon: Epsilon) -> C:
     """Return a channel in whole coins whose exact log-ratio is at most epsilon: stated probabilities, or next to them.
 
     Parameters
@@ -143,7 +212,7 @@ def mended(make: Callable[[Fraction], C], log_ratio: Callable[[C], Decimal], sta
         From a share, 0 for none, by which rows are mixed with what they have in common, to the channel.
     log_ratio : callable
         From a channel to its exact largest log-ratio.
-    stated : Decimal
+    stated : LogRatio
         Largest log-ratio of the probabilities before they were rounded.
     epsilon : Fraction or None
         What the channel claims [nats]; None: no claim, and nothing is mended.
@@ -164,16 +233,13 @@ def mended(make: Callable[[Fraction], C], log_ratio: Callable[[C], Decimal], sta
             f"epsilon {as_float(epsilon):g} of one answer is above {LARGEST_EPSILON}, more than a 64-bit coin can "
             "express; lower it, or say inf for no noise"
         )
-    with localcontext() as context:
-        context.prec = 80
-        claimed = Decimal(epsilon.numerator) / Decimal(epsilon.denominator)
-        if stated > claimed * (1 + Decimal(DUST.numerator) / DUST.denominator) + ROUNDED:
-            raise InputError(
-                f"the largest log-ratio of the channel is {float(stated):.12g}, above its claim of epsilon "
-                f"{float(claimed):.12g}; claim more, or add noise"
-            )
-        for share in (Fraction(0), *(Fraction(1, 1 << power) for power in range(63, 9, -1))):
-            channel = make(share)
-            if not (found := log_ratio(channel)) or found <= claimed - Decimal("1e-70"):
-                return channel
+    if not stated.within(epsilon * (1 + DUST) + ROUNDED):
+        raise InputError(
+            f"the largest log-ratio of the channel is {float(stated):.12g}, above its claim of epsilon "
+            f"{float(epsilon):.12g}; claim more, or add noise"
+        )
+    for share in (Fraction(0), *(Fraction(1, 1 << power) for power in range(63, 9, -1))):
+        channel = make(share)
+        if log_ratio(channel).within(epsilon):
+            return channel
     raise InputError(f"epsilon {as_float(epsilon):g} of one answer is less than 64-bit coins can express; raise it")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -10,7 +9,7 @@ import numpy as np
 
 from coordinator.protocol.arrays import Ints
 from coordinator.protocol.budget import Epsilon
-from coordinator.protocol.channels.channel import COIN, share_of_coins
+from coordinator.protocol.channels.channel import COIN, LogRatio, share_of_coins
 from coordinator.protocol.errors import InputError
 
 
@@ -45,10 +44,15 @@ class ChoiceChannel:
         return float(best - other)
 
     @property
-    def epsilon(self) -> float:
-        """Largest log-ratio of two rankings' probabilities of one answer [nats]: what the channel really gives away."""
+    def log_ratio(self) -> LogRatio:
+        """Largest log-ratio of two rankings' probabilities of one answer, exact: what the channel really gives away."""
         best, other = self.probabilities
-        return math.log1p(float(best / other - 1)) if other else math.inf
+        return LogRatio.of(best / other if other else None)
+
+    @property
+    def epsilon(self) -> float:
+        """`log_ratio` as the next float [nats]."""
+        return float(self.log_ratio)
 
     def chances(self, private: Ints) -> list[Fraction]:
         """Return the exact probability of every signed vector, given one device's sums; see `Channel.chances`.

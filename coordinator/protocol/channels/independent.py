@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from decimal import Decimal, localcontext
 from fractions import Fraction
 from operator import index
 
@@ -17,8 +16,7 @@ from coordinator.protocol.channels.channel import (
     COIN,
     MOST_TOLD,
     CoinOf,
-    exact_log,
-    log_of,
+    LogRatio,
     mended,
     require_probabilities,
 )
@@ -65,29 +63,14 @@ class IndependentBits:
         return self.count
 
     @property
-    def ratios(self) -> tuple[tuple[int, Fraction | None], tuple[int, Fraction | None]]:
-        """In how many bits the two worst sketches differ each way, and what one such bit can tell; None: everything."""
-        most = self.count if self.ones is None else min(self.ones, self.count)
-        of_one = Fraction(self.if_one, self.if_zero) if self.if_zero else None
-        of_zero = Fraction(COIN - self.if_zero, COIN - self.if_one) if self.if_one < COIN else None
-        rest = min(most, self.count - most)
-        if of_one is None or (of_zero is not None and of_one >= of_zero):
-            return (most, of_one), (rest, of_zero)
-        return (rest, of_one), (most, of_zero)
+    def log_ratio(self) -> LogRatio:
+        """Largest log-ratio of two sketches' probabilities of one release, exact."""
+        return worst_of_bits(self.count, Fraction(self.if_one, COIN), Fraction(self.if_zero, COIN), self.ones)
 
     @property
     def epsilon(self) -> float:
-        """Largest log-ratio of two sketches' probabilities of one release [nats]."""
-        return sum(math.inf if ratio is None else many * log_of(ratio) for many, ratio in self.ratios if many)
-
-    def exact_epsilon(self) -> Decimal:
-        """Return `epsilon` within 1e-60."""
-        with localcontext() as context:
-            context.prec = 80
-            logs = [
-                Decimal("Infinity") if ratio is None else many * exact_log(ratio) for many, ratio in self.ratios if many
-            ]
-            return sum(logs, Decimal(0))
+        """`log_ratio` as the next float [nats]."""
+        return float(self.log_ratio)
 
     def chances(self, private: Ints) -> list[Fraction]:
         """Return the exact probability of every release; see `Channel.chances`.
@@ -186,22 +169,14 @@ def independent_bits(
             most = least = round(middle * COIN)
         return IndependentBits(count, most, least, ones)
 
-    with localcontext() as context:
-        context.prec = 80
-        stated = _stated(count, high, low, ones)
-    return mended(make, IndependentBits.exact_epsilon, stated, epsilon)
+    stated = worst_of_bits(count, high, low, ones)
+    return mended(make, lambda channel: channel.log_ratio, stated, epsilon)
 
 
-def _stated(count: int, high: Fraction, low: Fraction, ones: int | None) -> Decimal:
-    """Return the largest log-ratio of probabilities before they are rounded."""
+def worst_of_bits(count: int, high: Fraction, low: Fraction, ones: int | None) -> LogRatio:
+    """Return the largest log-ratio of two sketches, of which a private 1 and 0 release 1 with these probabilities."""
     most = count if ones is None else min(ones, count)
-    logs = sorted(
-        (
-            exact_log(above / below) if below else Decimal("Infinity")
-            for above, below in ((high, low), (1 - low, 1 - high))
-            if above
-        ),
-        reverse=True,
-    )
-    parts = zip((most, min(most, count - most)), logs, strict=False)
-    return sum((many * log for many, log in parts if many), Decimal(0))
+    parts = [above / below if below else None for above, below in ((high, low), (1 - low, 1 - high)) if above]
+    parts.sort(key=lambda ratio: (ratio is None, ratio), reverse=True)
+    larger, smaller = [*parts, Fraction(1)][:2]
+    return LogRatio.of(larger, most) + LogRatio.of(smaller, min(most, count - most))

@@ -10,7 +10,7 @@ import numpy as np
 
 from coordinator.protocol.arrays import Bits2, Indices2, Ints
 from coordinator.protocol.budget import Epsilon, as_float
-from coordinator.protocol.channels.channel import COIN, LARGEST_EPSILON, MOST_TOLD, CoinOf, log_of, odds_within
+from coordinator.protocol.channels.channel import COIN, LARGEST_EPSILON, MOST_TOLD, CoinOf, LogRatio, odds_within
 from coordinator.protocol.checked import require_whole
 from coordinator.protocol.errors import InputError
 
@@ -51,9 +51,14 @@ class KaryChannel:
         return (self.values - 1).bit_length()
 
     @property
+    def log_ratio(self) -> LogRatio:
+        """Largest log-ratio of two values' probabilities of one release, exact."""
+        return LogRatio.of(Fraction(self.own, self.other) if self.other else None)
+
+    @property
     def epsilon(self) -> float:
-        """Largest log-ratio of two values' probabilities of one release [nats]."""
-        return log_of(Fraction(self.own, self.other)) if self.other else math.inf
+        """`log_ratio` as the next float [nats]."""
+        return float(self.log_ratio)
 
     def chances(self, private: Ints) -> list[Fraction]:
         """Return the exact probability of every release; see `Channel.chances`. ``private`` holds one number.

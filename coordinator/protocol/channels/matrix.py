@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
 from itertools import accumulate, pairwise
@@ -19,8 +18,7 @@ from coordinator.protocol.channels.channel import (
     DUST,
     MOST_TOLD,
     CoinOf,
-    exact_log,
-    log_of,
+    LogRatio,
     mended,
     require_probabilities,
 )
@@ -60,18 +58,14 @@ class MatrixChannel:
         return max(1, (len(self.rows[0]) - 1).bit_length())
 
     @property
-    def ratio(self) -> Fraction | None:
-        """Largest ratio of two private values' probabilities of one release; None if one of them is 0."""
-        return _largest_ratio(self.rows)
+    def log_ratio(self) -> LogRatio:
+        """Largest log-ratio of two private values' probabilities of one release, exact."""
+        return LogRatio.of(_largest_ratio(self.rows))
 
     @property
     def epsilon(self) -> float:
-        """Largest log-ratio of two private values' probabilities of one release [nats]."""
-        return math.inf if (ratio := self.ratio) is None else log_of(ratio)
-
-    def exact_epsilon(self) -> Decimal:
-        """Return `epsilon` within 1e-75."""
-        return _log(self.ratio)
+        """`log_ratio` as the next float [nats]."""
+        return float(self.log_ratio)
 
     def chances(self, private: Ints) -> list[Fraction]:
         """Return the exact probability of every release; see `Channel.chances`. ``private`` holds one number."""
@@ -205,11 +199,7 @@ def _matrix_channel(rows: tuple[tuple[float | Fraction, ...], ...], epsilon: Eps
         mixed = ([(p << power) + share.numerator * (m - p) for p, m in zip(row, mean, strict=True)] for row in stated)
         return MatrixChannel(tuple(_in_coins(row, _SCALE + power) for row in mixed))
 
-    return mended(make, MatrixChannel.exact_epsilon, _log(_largest_ratio(stated)), epsilon)
-
-
-def _log(ratio: Fraction | None) -> Decimal:
-    return Decimal("Infinity") if ratio is None else exact_log(ratio)
+    return mended(make, lambda channel: channel.log_ratio, LogRatio.of(_largest_ratio(stated)), epsilon)
 
 
 def _exact(row: Sequence[float | Fraction]) -> tuple[Fraction, ...]:

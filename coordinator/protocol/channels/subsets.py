@@ -12,7 +12,7 @@ import numpy as np
 
 from coordinator.protocol.arrays import Ints
 from coordinator.protocol.budget import Epsilon, as_float
-from coordinator.protocol.channels.channel import COIN, LARGEST_EPSILON, MOST_TOLD, log_of, odds_within
+from coordinator.protocol.channels.channel import COIN, LARGEST_EPSILON, MOST_TOLD, LogRatio, odds_within
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.subset_form import is_listed, subset_form
 
@@ -55,9 +55,14 @@ class SubsetChannel:
         return max(found, 1 / found)  # rounding up can go beyond 1
 
     @property
+    def log_ratio(self) -> LogRatio:
+        """Largest log-ratio of two devices' probabilities of one subset, exact: what the channel really gives away."""
+        return LogRatio.of(self.ratio)
+
+    @property
     def epsilon(self) -> float:
-        """Largest log-ratio of two devices' probabilities of one subset [nats]: what the channel really gives away."""
-        return math.inf if (ratio := self.ratio) is None else log_of(ratio)
+        """`log_ratio` as the next float [nats]."""
+        return float(self.log_ratio)
 
     @property
     def rates(self) -> tuple[Fraction, Fraction]:

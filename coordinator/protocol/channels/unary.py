@@ -10,7 +10,7 @@ import numpy as np
 
 from coordinator.protocol.arrays import Ints
 from coordinator.protocol.budget import Epsilon
-from coordinator.protocol.channels.channel import COIN, LARGEST_EPSILON, MOST_TOLD, odds_within
+from coordinator.protocol.channels.channel import COIN, LARGEST_EPSILON, MOST_TOLD, LogRatio, odds_within
 from coordinator.protocol.channels.independent import IndependentBits, independent_bits
 from coordinator.protocol.errors import InputError
 
@@ -28,9 +28,14 @@ class UnaryChannel:
     encoded: IndependentBits
 
     @property
+    def log_ratio(self) -> LogRatio:
+        """Largest log-ratio of two values' probabilities of one release, exact: what the channel really gives away."""
+        return self.encoded.log_ratio
+
+    @property
     def epsilon(self) -> float:
-        """Largest log-ratio of two values' probabilities of one release [nats]: what the channel really gives away."""
-        return self.encoded.epsilon
+        """`log_ratio` as the next float [nats]."""
+        return float(self.log_ratio)
 
     @property
     def rates(self) -> tuple[Fraction, Fraction]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from coordinator.server.online import service
 from coordinator.server.online.recommender import Promise
 from coordinator.server.online.recommenders import found
 from coordinator.server.online.service import Pick, Served, by_coin, by_sequence, serve
+from scenarios.online.privacy_bounds import epsilon_proved
 
 Rows = Sequence[Sequence[int]]
 
@@ -163,6 +165,27 @@ def test_where_nobody_votes_any_object_is_recommended(name: str) -> None:
     over = served(name, written, (0, 1, 0, 1, 1, 1), epsilon=1.0)
     assert over.log_likelihood == pytest.approx(-rounds * math.log(objects), abs=1e-12)
     assert (over.loss, over.exposure.size, over.survivors.sum()) == (4, 0, 0)
+
+
+def test_an_invited_voter_that_stays_away_shows_and_one_that_is_not_invited_does_not() -> None:
+    """What docs/threat-model.md says of it, in numbers: p-REC_sim, 20 voters of one mind, 100 rounds of two objects.
+
+    Between attendance and absence of one of them lie far more than what is proved of 19 peers; between two invitations,
+    of 20 voters and of 19 who all come, less.
+    """
+    agreed, likes = [[0] * 20] * 100, liking(2, *[[0]] * 100)
+    fewer = [row[1:] for row in agreed]
+    everybody, missing, uninvited = (
+        served("p-rec-sim", Written(votes, likes), [0] * 100, voters=invited).log_likelihood
+        for votes, invited in ((agreed, 20), (fewer, 20), (fewer, 19))
+    )
+    assert missing == pytest.approx(-100 * math.log(2))  # nobody's votes are used
+    proved = epsilon_proved("p-rec-sim", 100, 2, 20, 19, 0, 0)
+    assert proved is not None
+    assert abs(everybody - uninvited) <= proved
+    page = (Path(__file__).parents[3] / "docs" / "threat-model.md").read_text(encoding="utf-8")
+    sentence = f"apart by {everybody - missing:.1f} nats, where {proved:.2f} are proved"
+    assert sentence in " ".join(page.split())
 
 
 def test_a_vote_for_no_object_names_round_voter_and_range() -> None:

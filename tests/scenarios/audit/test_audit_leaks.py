@@ -61,6 +61,19 @@ def test_a_flip_probability_that_is_off_by_five_percent_is_found(kind: type[plan
     assert audited(kind(leaks=False), 30_000).held
 
 
+@pytest.mark.parametrize("items", [1, 5])
+def test_a_leak_of_some_items_is_found_from_the_size_on_that_the_audit_states(items: int) -> None:
+    """Of each item alone, and of one item in five; a third of that size passes, which the honest audit says."""
+    honest = audited(planted.SomeItems(leaks=False, of=items), 30_000)
+    assert honest.held
+    assert honest.power is not None
+    size = next(one.epsilon for one in honest.power.leaks if one.share == 1 / items)
+    assert size is not None
+    large, small = (audited(planted.SomeItems(excess=(size - 1) * part, of=items), 30_000) for part in (1, 1 / 3))
+    assert not large.held
+    assert small.held
+
+
 @pytest.mark.parametrize(("kind", "attack"), [(refused.Later, "rounds"), (refused.SomePool, "searched pool=some")])
 def test_what_devices_refuse_in_later_questions_is_measured_past_their_refusal(
     kind: type[Mechanism], attack: str

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from decimal import ROUND_FLOOR, Decimal, localcontext
 from fractions import Fraction
 
 import foreign_bad as bad
@@ -14,7 +15,7 @@ import pytest
 from foreign_jobs import EPSILON, RATINGS, SECRET, WORLD, job
 
 from actors.device import Cohort
-from coordinator.protocol.admitted import UNCHECKED, OwnPublic, admit
+from coordinator.protocol.admitted import UNCHECKED, OwnPublic, admit, hold
 from coordinator.protocol.channels import COIN, IndependentBits, Likelihood, MatrixChannel
 from coordinator.protocol.channels import independent_bits as bits
 from coordinator.protocol.channels import matrix_channel as matrix
@@ -80,6 +81,19 @@ def test_an_excess_that_nine_digits_do_not_show_is_told_with_its_remedy() -> Non
     assert re.search(
         r"gives away 2 nats, [\d.]+e-1\d above .* 2; add noise, or build the channel with epsilon=question", line
     )
+
+
+def test_a_claim_that_is_below_by_less_than_any_number_of_digits_shows_is_exceeded() -> None:
+    """Three to one is ln 3; 200 digits of it, cut off, are less than it."""
+    own, query = admitted_for(foreign.GRR(), WORLD, epsilon=EPSILON)[0], first_query(foreign.GRR())[1]
+    with localcontext() as context:
+        context.prec, context.rounding = 200, ROUND_FLOOR
+        below = Fraction(Decimal(3).ln().next_minus())
+    quarter = COIN // 4
+    channel = MatrixChannel(((3 * quarter, quarter), (quarter, 3 * quarter)))
+    hold(own, replace(query, epsilon=below + Fraction(1, 10**198)), channel)
+    with pytest.raises(MechanismError, match=r"gives away 1.09861229 nats, \S+e-\d+ above the question's epsilon"):
+        hold(own, replace(query, epsilon=below), channel)
 
 
 def test_a_channel_of_a_derived_class_is_none() -> None:
