@@ -13,6 +13,7 @@ from typing import Any
 import ray
 
 from coordinator.protocol.errors import BlindrecError, InputError
+from coordinator.server.fleet.retrying import ENDS
 from scenarios.given.endings import same_handlers
 from scenarios.places.head_watch import HeadWatch
 from scenarios.places.lean import lean
@@ -127,7 +128,7 @@ def _join(address: str, *, ship_code: bool) -> None:
     try:
         with same_handlers():
             ray.init(address=address, runtime_env=environment, log_to_driver=False, logging_level=logging.ERROR)
-    except (ConnectionError, RuntimeError, ValueError) as error:
+    except (ConnectionError, RuntimeError, ValueError, *ENDS) as error:
         line = str(error).strip().splitlines()[0]
         raise InputError(
             f"Ray address {address} cannot be joined ({line}); start a head there, set RAY_AUTH_MODE=token and "
