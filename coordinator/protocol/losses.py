@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from types import ModuleType
 
+from coordinator.protocol.versions import require_tested
+
 LOST = "lost"
 """A process, a node or an object is gone: it is asked or started again, and after eight times a line ends the run."""
 ENDS = "ends"
@@ -68,7 +70,14 @@ MEMORY = "OutOfMemoryError"
 
 
 def errors(exceptions: ModuleType, *fates: str) -> tuple[type[Exception], ...]:
-    """Return the errors of `ray.exceptions`, the module that is given, that have one of these fates."""
+    """Return the errors of `ray.exceptions`, the module that is given, that have one of these fates.
+
+    Raises
+    ------
+    InputError
+        If it is another version's, which may have others.
+    """
+    require_tested("ray")
     return tuple(getattr(exceptions, name) for name, fate in FATES.items() if fate in fates)
 
 

@@ -1,4 +1,4 @@
-"""Ray kills processes of a run because its node runs out of memory: they are processes that were lost, like any other."""
+"""Ray kills processes of a run because its node runs out of memory: they were lost, like any others."""
 
 from __future__ import annotations
 
