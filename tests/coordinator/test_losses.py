@@ -88,7 +88,7 @@ def test_parts_of_a_sweep_that_are_lost_are_measured_again(monkeypatch: pytest.M
     def got(reference: tuple[int, int]) -> int:
         argument, number = reference
         if argument == 1 and number < task.most:
-            raise ray.exceptions.OutOfMemoryError(MEMORY)
+            raise ray.exceptions.OutOfMemoryError(MEMORY)  # type: ignore[no-untyped-call] # Ray gives it no types
         return 10 * argument
 
     task = Task(5)
