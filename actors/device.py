@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -47,6 +48,19 @@ def say(query: Query, ratings: Ratings, coins: Coins) -> Said:
     half = half_of(query.design)
     private, able, pairs = half.sketch(query, ratings, coins)
     return Said(half.packed(private, query, coins), able, pairs)
+
+
+def joined(parts: Sequence[Said], pieces: Sequence[tuple[int, int]]) -> Said:
+    """Return what consecutive pieces of a block, ``[first, stop)`` each, release together."""
+    bits, able, pairs = zip(*parts, strict=True)
+    masks = [
+        np.ones(stop - first, np.bool_) if one is None else one for one, (first, stop) in zip(able, pieces, strict=True)
+    ]
+    return Said(
+        np.concatenate(bits),
+        None if all(one is None for one in able) else np.concatenate(masks),
+        None if all(one is None for one in pairs) else np.concatenate(pairs),  # a piece without any has no default
+    )
 
 
 class Cohort(Embodied):
@@ -124,15 +138,8 @@ class Cohort(Embodied):
             then.
         """
         booked = self.book(query, first, stop)
-        starts = range(first, stop, PIECE) or range(first, first + 1)
-        parts = [self._said(query, start, min(start + PIECE, stop)) for start in starts]
-        able = [one.able for one in parts if one.able is not None]
-        pairs = [one.pairs for one in parts if one.pairs is not None]
-        return booked.release(
-            np.concatenate([one.bits for one in parts]),
-            np.concatenate(able) if able else None,
-            np.concatenate(pairs) if pairs else None,
-        )
+        pieces = [(start, min(start + PIECE, stop)) for start in range(first, stop, PIECE)] or [(first, stop)]
+        return booked.release(*joined([self._said(query, *ends) for ends in pieces], pieces))
 
     def _said(self, query: Query, first: int, stop: int) -> Said:
         return say(query, self._ratings, self._coins(query, first, stop))

@@ -10,18 +10,14 @@ import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from actors.keeper import Keeper, UnreachableError
+from coordinator.protocol import losses
 from coordinator.protocol.errors import BlindrecError
 
 CALLS = 16
 """Most calls that the keeper handles at the same time."""
 WAIT = 60.0
 """Seconds that devices wait for their keeper before they refuse."""
-_UNREACHABLE = (
-    ray.exceptions.RayActorError,
-    ray.exceptions.GetTimeoutError,
-    ray.exceptions.NodeDiedError,
-    ray.exceptions.ObjectLostError,
-)
+_UNREACHABLE = losses.errors(ray.exceptions, losses.LOST, losses.ENDS, losses.WAITS)
 
 
 class HostedKeeper:

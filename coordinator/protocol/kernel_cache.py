@@ -13,7 +13,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from numba.core import caching
+from coordinator.protocol.versions import require_tested
+
+require_tested("numba")
+from numba.core import caching  # noqa: E402 (its locators are private)
 
 SENT = "_ray_pkg_"
 """Folders into which Ray unpacks what it was sent begin like this; each version of the code gets its own."""

@@ -6,8 +6,9 @@ and `Mechanism.estimate`. Both know `Mechanism.channel`, from which the framewor
 
 from __future__ import annotations
 
+import copyreg
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass, field
 from typing import Any, ClassVar, Protocol, TypeAlias, dataclass_transform
 
 import numpy as np
@@ -25,6 +26,11 @@ OUTPUTS, VALUES = "outputs", "values"
 
 OwnChannel: TypeAlias = MatrixChannel | IndependentBits | Likelihood
 """What a class may name as its channel; the framework itself draws from the first two."""
+
+
+# A class that travels by value brings the fields of its dataclass along, which say by this one object that a setting
+# has no default. Pickles of every process that knows mechanisms only name it, so that no second one comes to be.
+copyreg.pickle(type(MISSING), lambda _: "MISSING")
 
 
 class MechanismError(PolicyError):

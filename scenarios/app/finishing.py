@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from coordinator.protocol.errors import InputError, PolicyError
+from coordinator.protocol.versions import require_tested
 from scenarios.app.experiment import Ended, Experiment, Running, S
 from scenarios.log import event
 from scenarios.report.columns import mean_of
@@ -93,6 +94,7 @@ def finished_run(
             "it out"
         )
     experiment.check(wanted)
+    require_tested("numba")  # here, because the thread below would say nothing of it and leave half a module
     threading.Thread(target=_load, args=(experiment.loads,), daemon=True, name="loading").start()
 
     def work(session: Session) -> Finished:

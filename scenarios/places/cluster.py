@@ -13,6 +13,7 @@ from typing import Any
 import ray
 
 from coordinator.protocol.errors import BlindrecError, InputError
+from coordinator.server.fleet.retrying import ENDS
 from scenarios.given.endings import same_handlers
 from scenarios.places.head_watch import HeadWatch
 from scenarios.places.lean import lean
@@ -25,6 +26,7 @@ from scenarios.places.supervising import cpus_of_cluster
 OBJECT_STORE = 512 * 2**20
 """Smallest object store of a local instance [bytes]; releases are small and freed once they are added up."""
 _WAIT_FOR_HEAD = 5.0
+_NOT_JOINED: tuple[type[Exception], ...] = (ConnectionError, RuntimeError, ValueError, *ENDS)
 _SETTINGS = b"\x00\x00\x00\x04\x00\x00\x00\x00\x00"
 _HTTP2_HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + _SETTINGS
 """First bytes of an HTTP/2 client, which Ray's head understands; the answer starts with a frame of type SETTINGS."""
@@ -127,7 +129,7 @@ def _join(address: str, *, ship_code: bool) -> None:
     try:
         with same_handlers():
             ray.init(address=address, runtime_env=environment, log_to_driver=False, logging_level=logging.ERROR)
-    except (ConnectionError, RuntimeError, ValueError) as error:
+    except _NOT_JOINED as error:
         line = str(error).strip().splitlines()[0]
         raise InputError(
             f"Ray address {address} cannot be joined ({line}); start a head there, set RAY_AUTH_MODE=token and "

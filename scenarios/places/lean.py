@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-import ray
-from ray._private import ray_constants, services, utils
-from ray._private.node import Node
+from coordinator.protocol.versions import require_tested
 
-KNOWN = "2.60."
-"""The versions of Ray for which this is known to do; others start as they want to."""
+require_tested("ray")
+from ray._private import ray_constants, services, utils  # noqa: E402
+from ray._private.node import Node  # noqa: E402
+
 _AGENT = "--dashboard_agent_command=", "--runtime_env_agent_command="
 _WAITING = subprocess.list2cmdline([sys.executable, "-I", "-S", str(Path(__file__).with_name("waiting.py"))])
 _PORTS = (
@@ -40,9 +40,6 @@ def lean() -> Iterator[None]:
     Ray has no setting for this, so that four of its functions are replaced while it starts. A test counts the
     processes of a local instance.
     """
-    if not ray.__version__.startswith(KNOWN):
-        yield
-        return
     with ExitStack() as replaced:
         for name in ("start_api_server", "start_monitor", "start_log_monitor"):
             replaced.enter_context(mock.patch.object(Node, name, _nothing))

@@ -11,11 +11,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import ray
-from ray._private import ray_constants
-from ray._raylet import AuthenticationTokenLoader, Config  # type: ignore[attr-defined] # compiled, without types
-
 from coordinator.protocol.errors import BlindrecError, LostError
+from coordinator.protocol.versions import require_tested
+
+require_tested("ray")
+import ray  # noqa: E402 (what follows is private to it)
+from ray._private import ray_constants  # noqa: E402
+from ray._raylet import (  # type: ignore[attr-defined] # noqa: E402 (compiled, without types)
+    AuthenticationTokenLoader,
+    Config,
+)
 
 _LISTENS = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
 """Ray 2.60 has no setting for this. It listens on loopback if it believes that the system supports no cluster."""
@@ -34,7 +39,7 @@ def alone() -> Iterator[None]:
     -----
     Ray reads where to listen only once, when it is imported. The variable is for the processes that it starts, the
     attribute for this process. It caches the token, too, so the cache is emptied before and after. A test lists the
-    open ports, and would fail with a version of Ray for which this is not enough.
+    open ports; a version of Ray with which it was not run is refused, because this might not be enough for it.
     """
     if ray.is_initialized():
         yield

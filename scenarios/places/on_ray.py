@@ -17,7 +17,7 @@ from actors.hosted_keeper import HostedKeeper, start_keeper
 from coordinator.protocol.messages import Query
 from coordinator.server.fleet.aggregator import CPUS, alone
 from coordinator.server.fleet.cohorts import Cohorts, dealt
-from coordinator.server.fleet.retrying import again, got
+from coordinator.server.fleet.retrying import ENDS, LOST, again, got, in_a_line, pause
 from coordinator.server.rounds.conductor import Plan
 from scenarios.own.halves import travelling
 from scenarios.places.session import Done, O, Progress, R, T, Work
@@ -65,6 +65,7 @@ class OnRay:
         query = plan.rehearsal() if self._most and plan.own is None else None
         return self.workers if query is None else max(1, min(self.workers, -(-answers * query.bits // BITS_A_WORKER)))
 
+    @in_a_line()
     def conduct(self, work: Work[R, O, T], progress: Progress) -> Done[O, T]:
         """Conduct a run; see `scenarios.places.session.Session.conduct`."""
         _by_value(work.packages)
@@ -105,14 +106,23 @@ class OnRay:
         task: Any = ray.remote(num_cpus=1)(function)
         waiting = iter(enumerate(arguments))
         flying: dict[Any, int] = {}
+        losses = [0] * len(arguments)
         while True:
             while len(flying) < self.workers and (numbered := next(waiting, None)):
                 flying[task.remote(numbered[1])] = numbered[0]
             if not flying:
                 return
             for one in ray.wait(list(flying), num_returns=1, timeout=POLL)[0]:
-                result = got(one)
-                yield flying.pop(one), result
+                place = flying.pop(one)
+                try:
+                    with in_a_line(ENDS):
+                        result = got(one)
+                except LOST as error:  # Ray itself has repeated it in vain
+                    pause(losses[place], f"part {place} of {len(arguments)} was lost", error)
+                    losses[place] += 1
+                    flying[task.remote(arguments[place])] = place
+                else:
+                    yield place, result
 
 
 class Ensemble:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -15,7 +16,7 @@ from coordinator.protocol.errors import LostError
 from coordinator.protocol.messages import Query
 from coordinator.server.fleet.cohorts import Cohorts
 from coordinator.server.fleet.coordinator import start_coordinator
-from coordinator.server.fleet.retrying import got
+from coordinator.server.fleet.retrying import LOST, got, pause
 from coordinator.server.rounds.tally import Tally
 from scenarios.places.session import O, Progress, R, T, Work
 from scenarios.places.spending import require_there
@@ -26,8 +27,6 @@ ROOM = 600.0
 """Seconds in which a run's actors must have started."""
 PATIENCE = 60.0
 """Seconds without an answer after which a user is told of the wait, and a cluster with too few CPUs is given up."""
-MOST_COORDINATORS = 8
-"""Most coordinators that a run starts, one after the other."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +87,7 @@ def conducted(
         If too many coordinators die, the cluster has too few CPUs left, or the keeper is lost.
     """
     before, retries = 0.0, 0
-    for restarts in range(MOST_COORDINATORS):
+    for restarts in itertools.count():
         server = start_coordinator(work.plan, devices, work.layout, measured)
         begin = time.perf_counter()
         try:
@@ -104,13 +103,12 @@ def conducted(
             look = POLL_AGAIN if work.plan.in_step else POLL
             outcome, seconds, tried = _follow(server, keeper, progress, work.kept.keep, needs, look)
             return Conducted(outcome=outcome, seconds=before + seconds, retries=retries + tried, restarts=restarts)
-        except ray.exceptions.RayActorError as error:
-            if error.actor_id not in (None, server._actor_id.hex()):
-                raise
-            before += time.perf_counter() - begin
+        except LOST as error:
+            before, loss = before + time.perf_counter() - begin, error
         finally:
             ray.kill(server)
-    raise LostError(f"coordinators died {MOST_COORDINATORS} times; what was kept can be resumed")
+        pause(restarts, "the coordinator was lost", loss)
+    raise AssertionError  # counting does not end
 
 
 def _follow(

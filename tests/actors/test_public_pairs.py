@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from statistical import chi_square_fits, rate_fits
 
-from actors.device import Cohort, Device
+from actors.device import PIECE, Cohort, Device
 from actors.ratings import Ratings
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import BudgetError
@@ -224,3 +224,19 @@ def test_the_digest_covers_public_pairs() -> None:
         query_id=query.id, first=0, count=40, width=1, bits=release.bits, pairs=pairs[::-1].copy().tobytes()
     )
     assert digest([release]) != digest([moved])
+
+
+@pytest.mark.parametrize("lone", [[70_000], [5], [5, 140_000], []])
+def test_pieces_without_a_mask_are_joined_with_those_that_have_one(lone: list[int]) -> None:
+    """Three pieces of the size at which they are drawn: only some hold a device that can say nothing."""
+    assert PIECE == 1 << 16
+    users = [{item: item % 2 == 0 for item in range(ITEMS)}, {3: True}]
+    behind = np.zeros(2 * PIECE + 13_000, np.int32)
+    behind[lone] = 1
+    ratings, query = worlds.stored_ratings(users, behind.tolist(), ITEMS), asked(epsilon=Fraction(1))
+    whole = answer(ratings, query, 0, behind.size)
+    assert np.flatnonzero(~whole.answered_mask()).tolist() == sorted(lone)
+    assert (whole.answered is None) == (not lone)
+    split = [answer(ratings, query, *ends) for ends in itertools.pairwise([0, 40_000, 120_000, behind.size])]
+    assert digest([whole]) == digest(split)
+    assert aggregate(query, whole).answered == behind.size - len(lone)

@@ -44,7 +44,36 @@ TABLE = table()
 SHOWN = shown()
 
 
-@pytest.mark.parametrize("entry", TABLE["quick"], ids=lambda entry: f"{entry['page']}: {entry['command']}")
+ON_RAY = ("demo", "online", "run", "sweep", "two-tier")
+"""Commands whose backend is Ray, unless they say another one."""
+
+
+def words_of(entry: dict[str, Any]) -> list[str]:
+    """The words of what is run of a quick entry."""
+    return shlex.split(entry.get("run", entry["command"]))[1:]
+
+
+def quick(*, on_ray: bool) -> pytest.MarkDecorator:
+    """Quick entries that run on Ray, or that do not."""
+    some = [
+        one for one in TABLE["quick"] if on_ray == (words_of(one)[0] in ON_RAY and "--backend" not in words_of(one))
+    ]
+    return pytest.mark.parametrize("entry", some, ids=lambda entry: f"{entry['page']}: {entry['command']}")
+
+
+@pytest.mark.cluster
+@quick(on_ray=True)
+def test_a_quick_command_runs_on_ray_and_measures_the_figures_beside_it(lent: None, entry: dict[str, Any]) -> None:
+    """On the backend that a reader gets who types what the page shows."""
+    test_figures_beside_a_quick_command_are_what_it_measures(entry)
+
+
+def test_a_quick_command_keeps_the_backend_of_its_page() -> None:
+    for entry in TABLE["quick"]:
+        assert ("--backend" in words_of(entry)) == ("--backend" in entry["command"])
+
+
+@quick(on_ray=False)
 def test_figures_beside_a_quick_command_are_what_it_measures(entry: dict[str, Any]) -> None:
     with folder_of_pages():
         result, output = run_entry(entry)

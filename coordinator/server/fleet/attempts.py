@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from coordinator.protocol.errors import LostError
+from coordinator.protocol.losses import reason, remedy
 
 MOST_ATTEMPTS = 8
 """How often a block may be lost, or a round begun, before the run gives up."""
@@ -33,5 +34,4 @@ def require_less(attempts: int, most: int, what: str, error: Exception) -> None:
         If there were enough.
     """
     if attempts >= most:
-        why = " ".join(str(error).split())[-200:]
-        raise LostError(f"{what}, {most} times ({type(error).__name__}: {why}); add a node, then resume") from None
+        raise LostError(f"{what}, {most} times ({reason(error)}); {remedy(error)}, then resume") from None

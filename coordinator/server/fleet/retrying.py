@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import ray
 
-from coordinator.protocol.errors import BlindrecError
+from coordinator.protocol import losses
+from coordinator.protocol.errors import BlindrecError, LostError
 from coordinator.server.fleet.attempts import MOST_ATTEMPTS, pause_after, require_less
 
-LOST = (ray.exceptions.RayActorError, ray.exceptions.ObjectLostError, ray.exceptions.NodeDiedError)
-"""Ray's errors after a process or a node died."""
+LOST = losses.errors(ray.exceptions, losses.LOST)
+"""Ray's errors after a process, a node or an object was lost."""
+ENDS = losses.errors(ray.exceptions, losses.ENDS)
+"""Ray's errors of which another attempt makes no end."""
 T = TypeVar("T")
 
 
@@ -53,6 +57,21 @@ def got(answer: Any, *, within: float | None = None) -> Any:
         if isinstance(error.cause, BlindrecError):
             raise error.cause from None
         raise
+
+
+@contextmanager
+def in_a_line(kinds: tuple[type[Exception], ...] = (*LOST, *ENDS)) -> Iterator[None]:
+    """Let Ray's errors of these kinds end the block as an error of ours; those that `losses` calls faults stay.
+
+    Raises
+    ------
+    LostError
+        In their place.
+    """
+    try:
+        yield
+    except kinds as error:
+        raise LostError(f"Ray gave up ({losses.reason(error)}); {losses.remedy(error)}, then resume") from None
 
 
 def again(attempt: Callable[[], T], what: str) -> T:

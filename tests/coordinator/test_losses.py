@@ -1,0 +1,133 @@
+"""Each error of Ray has a fate, and versions of libraries that nobody has tried are refused in a line."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import ray
+
+from coordinator.protocol import losses
+from coordinator.protocol.errors import LostError
+from coordinator.protocol.losses import ENDS, FATES, LOST
+from coordinator.protocol.versions import TESTED
+from coordinator.server.fleet import retrying
+from scenarios.places.on_ray import OnRay
+
+ROOT = Path(__file__).parents[2]
+KINDS = {
+    name: kind
+    for name, kind in vars(ray.exceptions).items()
+    if isinstance(kind, type) and issubclass(kind, BaseException) and kind.__module__ == "ray.exceptions"
+}
+MEMORY = "3 worker(s) were killed due to low memory. 6 of 8 GB used. OOM kill reason: " + "much more. " * 99
+
+
+def test_every_error_of_ray_has_a_fate() -> None:
+    """And one that is derived from a lost one is lost, because it is caught as such."""
+    assert set(FATES) == set(KINDS)
+    for name, kind in KINDS.items():
+        above = {FATES[one.__name__] for one in kind.__mro__ if one.__name__ in FATES}
+        assert LOST not in above or FATES[name] == LOST
+        assert ENDS not in above or FATES[name] == ENDS
+
+
+def test_the_page_says_the_same() -> None:
+    text = (ROOT / "docs" / "survival.md").read_text(encoding="utf-8")
+    rows = [
+        line.split("|")[1:3] for line in text.splitlines() if re.match(r"\| (lost|ends|waits|inside|fault) \|", line)
+    ]
+    told = {name: fate.strip() for fate, names in rows for name in re.findall(r"`(\w+)`", names)}
+    assert told == FATES
+
+
+@pytest.mark.parametrize("name", [name for name, fate in FATES.items() if fate in (LOST, ENDS)])
+def test_what_is_lost_is_asked_again_and_ends_in_a_line(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("coordinator.server.fleet.attempts.FIRST_PAUSE", 0)
+    kind, attempts = KINDS[name], []
+
+    class Raised(kind):  # type: ignore[valid-type, misc] # constructors differ
+        def __init__(self) -> None:
+            Exception.__init__(self, MEMORY)
+
+        __str__ = Exception.__str__
+
+    Raised.__name__ = name
+
+    def attempt() -> None:
+        attempts.append(1)
+        raise Raised
+
+    with pytest.raises(LostError) as error, retrying.in_a_line():
+        retrying.again(attempt, "devices cannot be reached")
+    line = str(error.value)
+    assert len(attempts) == (8 if FATES[name] == LOST else 1)
+    assert len(line) < 400
+    assert "\n" not in line
+    assert f"({name}: " in line
+    assert line.endswith(", then resume")
+    assert ("lower workers" in line and "6 of 8 GB used" in line) == (name == losses.MEMORY)
+
+
+def test_parts_of_a_sweep_that_are_lost_are_measured_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("coordinator.server.fleet.attempts.FIRST_PAUSE", 0)
+    calls: list[int] = []
+
+    class Task:
+        def __init__(self, most: int) -> None:
+            self.most = most
+
+        def remote(self, argument: int) -> tuple[int, int]:
+            calls.append(argument)
+            return argument, len(calls)
+
+    def got(reference: tuple[int, int]) -> int:
+        argument, number = reference
+        if argument == 1 and number < task.most:
+            raise ray.exceptions.OutOfMemoryError(MEMORY)  # type: ignore[no-untyped-call] # Ray gives it no types
+        return 10 * argument
+
+    task = Task(5)
+    monkeypatch.setattr("scenarios.places.on_ray.ray.remote", lambda **_: lambda _: task)
+    monkeypatch.setattr("scenarios.places.on_ray.ray.wait", lambda flying, **_: (flying[:1], flying[1:]))
+    monkeypatch.setattr("scenarios.places.on_ray.got", got)
+    assert sorted(OnRay(2).each(abs, [0, 1, 2])) == [(0, 0), (1, 10), (2, 20)]
+    assert calls.count(1) > 1
+    task.most = 10**6
+    with pytest.raises(LostError, match=r"part 1 of 3 was lost, 8 times \(OutOfMemoryError: 3 worker"):
+        list(OnRay(2).each(abs, [0, 1, 2]))
+
+
+def test_pins_are_what_is_tested() -> None:
+    pins = (ROOT / "constraints.txt").read_text(encoding="utf-8").split()
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["dependencies"]
+    for name, version in TESTED.items():
+        assert f"{name}=={version}" in pins
+        assert [one.replace("[default]", "") for one in project if one.startswith(name)] == [f"{name}=={version}"]
+
+
+REFUSED = """
+import importlib.metadata, sys
+installed = importlib.metadata.version
+importlib.metadata.version = lambda name: "9.9.9" if name == sys.argv[1] else installed(name)
+from scenarios.cli import main
+try:
+    main(["run", "--users", "100", "--items", "20", "--rated", "5", *sys.argv[2:]])
+finally:
+    used = {"ray": "scenarios.places.lean", "numba": "coordinator.protocol.kernel_cache"}
+    assert used[sys.argv[1]] not in sys.modules
+"""
+
+
+@pytest.mark.parametrize(("name", "flags"), [("ray", []), ("numba", ["--backend", "inprocess"])])
+def test_a_version_that_nobody_has_tried_is_refused_in_a_line(name: str, flags: list[str]) -> None:
+    command = [sys.executable, "-c", REFUSED, name, *flags]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr.startswith(f"blindrec: {name} is 9.9.9, blindrec was tested with {TESTED[name]} and uses what")
+    assert f"=={TESTED[name]}" in ended.stderr
+    assert ended.stderr.count("\n") == 1
