@@ -14,6 +14,7 @@ from coordinator.protocol.coins import derive
 from coordinator.server.server_half import TRUST_CURATOR, UNTIL_LEARNED
 from coordinator.server.statistics.scores import ScoreStatistic
 from scenarios.data.advice_scores import score_advice, what_clusters_follow
+from scenarios.data.datasets import lines_skipped
 from scenarios.data.metrics import clustering_scores
 from scenarios.data.populations import class_shares, cluster_sizes
 from scenarios.given.config import Scenario
@@ -183,6 +184,7 @@ def _real(run: Run, noiseless: Run) -> dict[str, Any]:
     nothing = dict.fromkeys(("accuracy", "exact", "ari", "nmi", "accuracy_predicted"))
     return {
         **nothing,
+        **lines_skipped(run.scenario, split.train),
         "clusters_follow": follows.verdict,
         "popularity_share": follows.popularity,
         "taste_share": follows.taste,
