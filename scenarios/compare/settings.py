@@ -30,6 +30,12 @@ TRUST_MODELS = ("none", "curator", "two-tier", "local")
 """Who is trusted: with everybody's ratings, with noise of a curator, with public people's ratings, nobody."""
 COORDINATOR = "coordinator"
 """A panel beside these, with a metric of its own."""
+EARLIER_NAMES = {
+    "pairs, EASE": "pairs with EASE",
+    "popularity, set": "popularity with set",
+    "lifts, set": "lifts with set",
+}
+"""Rows whose names held commas: a list from Python may still name them so, a text with commas cannot."""
 PUBLIC = ("likes", "counted", "sensed", "neighbours", "rank", "ridge", "curated", "top", "co_liked", "paired")
 """Constants that no file is asked for."""
 
@@ -77,7 +83,7 @@ def _models(told: Any) -> Any:
 
 
 def _names(told: Any) -> Any:
-    return None if told is None else tuple(_parts(told))
+    return None if told is None else tuple(EARLIER_NAMES.get(name, name) for name in _parts(told))
 
 
 def _designs(told: Any) -> Any:

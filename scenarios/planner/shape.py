@@ -80,6 +80,11 @@ def shape_of(
     A plan made from it is for a world of this size and contrast, not for the file itself.
     """
     likes = judge_likes(table, like_from)
+    if likes.all():
+        raise InputError(
+            f"all {table.ratings} ratings are likes, as where what is seen is liked, and tell no two clusters of taste; "
+            "give --like-from, or a file of ratings: blindrec data and compare work with this one"
+        )
     half = np.random.default_rng(int.from_bytes(derive(0, "shape"))).random(table.ratings) < 0.5
     items, overall = table.count, likes.mean() if likes.size else 0.5
     seen = np.bincount(table.items[half], minlength=items)

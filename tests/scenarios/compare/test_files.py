@@ -164,6 +164,12 @@ SWEEPS = {
 }  # fmt: skip
 
 
+@pytest.fixture
+def _reads_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let plans and descriptions end without the forecast of advice, which takes half a minute and reads nothing."""
+    monkeypatch.setattr("scenarios.compare.needs.needs_or_why", lambda *_, **__: ([], "not forecast here"))
+
+
 def called(blindrec: Command, name: str, path: Path, *more: object) -> Ended:
     """Call one of all commands that read a file of ratings, for its JSON."""
     file = (path,) if name in ("compare", "data") else ("--ratings", path)
@@ -177,6 +183,7 @@ def with_times(path: Path, *more: str) -> Path:
     return written(path, "\n".join([*again, *rows, *more]))
 
 
+@pytest.mark.usefixtures("_reads_alone")
 @pytest.mark.parametrize("name", SHORT)
 def test_every_command_reads_the_same_files(name: str, blindrec: Command, tmp_path: Path) -> None:
     """Four columns with times and no line of names, ratings given again, and lines that are bad."""
@@ -227,11 +234,13 @@ def test_the_latest_of_several_ratings_is_that_by_time(blindrec: Command, tmp_pa
     assert digests[0] == digests[1] != digests[2]
 
 
+@pytest.mark.usefixtures("_reads_alone")
 def test_what_is_seen_is_liked_by_every_command(blindrec: Command, tmp_path: Path) -> None:
     path = written(tmp_path / "seen.csv", "".join(f"{user},{item}\n" for user, item, _ in PEOPLE))
-    for name in ("run", "online", "plan", "data", "compare"):
+    for name in ("run", "online", "data", "compare"):
         ended = called(blindrec, name, path, "--columns", "1,2")
         assert not ended.code, ended.err
+    assert "are likes" in refused(blindrec, "plan", "--ratings", path, "--columns", "1,2")
     told = called(blindrec, "run", path, "--columns", "1,2").result
     assert told["evaluated"] == 40
     assert "without ratings" in refused(blindrec, "two-tier", "--ratings", path, "--columns", "1,2")
@@ -278,6 +287,7 @@ def test_bad_lines_of_every_format_are_left_out(tmp_path: Path) -> None:
     assert found.table.skipped == 3
 
 
+@pytest.mark.usefixtures("_reads_alone")
 def test_times_that_nothing_asks_for_are_not_read(blindrec: Command, tmp_path: Path) -> None:
     rows = "".join(f"{user},{item},{rating},soon\n" for user, item, rating in PEOPLE)
     path = written(tmp_path / "x.csv", "user,item,rating,date\n" + rows)
@@ -320,6 +330,7 @@ def test_counts_are_not_said_to_stand_apart(seed: int) -> None:
             assert not stand_apart(np.minimum(counts, 1e9).astype(np.float64))
 
 
+@pytest.mark.usefixtures("_reads_alone")
 def test_warnings_are_printed_where_a_file_is_read(blindrec: Command, tmp_path: Path) -> None:
     rows = [(f"u{user}", f"i{item}", rating + 0.5) for user, item, rating in PEOPLE]
     text = "".join(f"{a},{b},{c}\n" for a, b, c in [*rows, ("u1", "i99", 99.0)])
