@@ -62,8 +62,9 @@ class OnlineScenario(ExperimentScenario):
     epsilon: Exact = Field(
         default=None, description="Naive composition only: privacy of a whole run in nats [what is proved of p-rec]."
     )
-    malicious: Annotated[float, Field(gt=0, lt=1)] | None = Field(
-        default=None, description="Share of the voters that lies, by the coin of each [none]."
+    malicious: Annotated[float, Field(ge=0, lt=1)] | None = Field(
+        default=None,
+        description="Share of the voters that lies, by the coin of each; 0: nobody, told as if some did [none].",
     )
     attack: Literal["halving", "untargeted"] | None = Field(
         default=None,

@@ -20,7 +20,7 @@ from scenarios.data.populations import class_shares, cluster_sizes
 from scenarios.given.config import Scenario
 from scenarios.places.spending import Spent
 from scenarios.run.experiment import Run, own_of
-from scenarios.run.lying_scores import lying_scores
+from scenarios.run.lying_scores import lying_scores, outlook_of
 from scenarios.run.popularity import list_scores
 from scenarios.theory.predictors import predictor
 
@@ -171,10 +171,17 @@ def _known_truth(run: Run) -> dict[str, Any]:
         "exact": scores.exact,
         "ari": scores.ari,
         "nmi": scores.nmi,
-        "accuracy_predicted": None if _unlearned(run) else predict(run.scenario, run.statistic.answered),
+        "accuracy_predicted": _predicted(run),
         "advice_liked": float(liked.mean()) if liked.size else None,
         "random_liked": float(class_shares(run.scenario) @ np.array(run.scenario.like) @ (sizes / sizes.sum())),
     }
+
+
+def _predicted(run: Run) -> float | None:
+    """Return the predicted share of items right, among liars if there are any; None where nothing is predicted."""
+    if run.scenario.malicious:
+        return told.accuracy if (told := outlook_of(run)) else None
+    return None if _unlearned(run) else predict(run.scenario, run.statistic.answered)
 
 
 def _real(run: Run, noiseless: Run) -> dict[str, Any]:

@@ -146,8 +146,10 @@ class TwoTier(ExperimentScenario):
         default=False, description="PMC: devices tell how large their signs are; nothing is private then."
     )
     clip: bool = Field(default=False, description="With own_h: no release counts more than a public user's row.")
-    malicious: Annotated[float, Field(gt=0, lt=1)] | None = Field(
-        default=None, description="Share of the private devices that lies, by the coin of each [none]."
+    malicious: Annotated[float, Field(ge=0, lt=1)] | None = Field(
+        default=None,
+        description="Share of the private devices that lies, by the coin of each; 0: nobody, told as if some did "
+        "[none].",
     )
     attack: Literal["poison-features"] | None = Field(
         default=None, description=f"What liars do: {POISON}, all claim one made-up vector [{POISON}]."
