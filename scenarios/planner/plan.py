@@ -293,7 +293,7 @@ def _failing(world: Scenario, target: Target) -> tuple[float, int]:
     if target.success is not None:
         return round(1 - target.success, 12), 0
     items = world.complete().items or 0
-    return ONE_IN_TWO, 0 if target.accuracy is None else int(items * (1 - target.accuracy))
+    return ONE_IN_TWO, 0 if target.accuracy is None else int(round(items * (1 - target.accuracy), 9))
 
 
 def _bounds(world: Scenario, failure: float, mistakes: int) -> list[dict[str, Any]]:
