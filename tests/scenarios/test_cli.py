@@ -213,8 +213,8 @@ def test_one_person_behind_several_devices_is_warned_of(blindrec: Command, tmp_p
     most = ended.result["copies_max"]
     assert ended.err.splitlines()[0] == (
         f"warning: 5,000 devices are drawn from 25 people, so that one person answers up to {most} times: a person's "
-        f"epsilon is {2 * most}, not 2. Leave --users out for a device each; or take the result as that of so many other "
-        "people, and nobody in the file as protected"
+        f"epsilon is {2 * most}, not 2. Leave --users out for a device each; or take the result as that of so many "
+        "other people, and nobody in the file as protected"
     )
     assert ended.result["person_epsilon"] == 2 * most
     assert "warning" not in blindrec(*flags).err
