@@ -14,7 +14,7 @@ from scenarios.pictures.writing import check_figure, deliver_figure
 from scenarios.report.printing import show_description
 from scenarios.report.records import STDOUT, check_target, deliver
 
-_READ = ("columns", "duplicates", "min_ratings", "like_from", "features")
+_READ = ("columns", "duplicates", "bad_lines", "min_ratings", "like_from", "features")
 
 
 @with_fields({name: Comparison.model_fields[name] for name in _READ})
@@ -29,6 +29,7 @@ def data(
     from scenarios.compare.needs import SPLITS, needs_or_why
     from scenarios.compare.needs_table import show_needs
     from scenarios.compare.worlds import table_of
+    from scenarios.data.datasets import lines_skipped, tell_remarks
     from scenarios.data.rating_split import describe
     from scenarios.given.validation import validated
     from scenarios.planner.shape import learnable_of
@@ -41,10 +42,18 @@ def data(
     described = describe(table, like_from)
     rows = learnable_of(table, like_from)
     recipe, why = needs_or_why(wanted)
-    record = {**described, "learnable": rows, "worth": recipe, "worth_not": why}
+    record = {
+        **described,
+        **lines_skipped(wanted, table),
+        "remarks": table.remarks,
+        "learnable": rows,
+        "worth": recipe,
+        "worth_not": why,
+    }
     deliver(json, record)
     deliver_figure(figure, "data", record)
     if json != STDOUT:
         show_description(Console(), described, f"blindrec data {file.name}")
+        tell_remarks(table, Console())
         show_learnable(Console(), rows)
         show_needs(Console(), recipe, why)

@@ -176,9 +176,10 @@ def plan(
     accuracy: float | None = None,
     users: int | None = None,
     ratings: str | Path | None = None,
-    columns: tuple[str, str, str] | None = None,
+    columns: tuple[str, ...] | None = None,
     like_from: float | None = None,
     duplicates: Literal["last", "first", "mean"] | None = None,
+    bad_lines: Literal["refuse", "skip"] = "refuse",
     features: str | Path | None = None,
     worth: float | None = None,
     design: str | None = None,
@@ -204,8 +205,9 @@ def plan(
         Users there are.
     ratings : path, optional
         Tell what private advice takes among people like this file's, and plan for its shape.
-    columns, like_from, duplicates : optional
-        Names of its user, item and rating columns; the rating from which on it is a like; which one counts of several.
+    columns, like_from, duplicates, bad_lines : optional
+        Names of its user, item and rating columns; the rating from which on it is a like; which one counts of several;
+        whether lines that cannot be read are an error or left out.
     features : path, optional
         Public features of its items, which devices weigh scores by.
     worth : float, optional
@@ -232,6 +234,7 @@ def plan(
         columns=columns,
         like_from=like_from,
         duplicates=duplicates,
+        bad_lines=bad_lines,
         features=_folder(features),
         worth=worth,
         items=items,

@@ -17,17 +17,15 @@ from scenarios.compare.settings import Comparison
 from scenarios.given.config import MOST_USERS as MOST_SIMULATED
 from scenarios.given.config import Scenario
 from scenarios.given.mechanisms import all_settings, shared_settings
-from scenarios.given.values import three_columns
+from scenarios.given.values import names_of_columns
 from scenarios.own.importing import read_settings
 from scenarios.pictures.writing import check_figure, deliver_figure
 from scenarios.places.backends import check_backend, open_session
 from scenarios.report.records import STDOUT, check_target, deliver
 
-WORLD = ("like", "class_shares", "cluster_shares", "columns", "like_from", "duplicates", "features")
+WORLD = ("like", "class_shares", "cluster_shares", "columns", "like_from", "duplicates", "bad_lines", "features")
 """Fields that a plan takes as a run does."""
-OF_FILES = ("duplicates", "features")
-"""Those of them that it takes as a comparison does."""
-_FIELDS = {name: (Comparison if name in OF_FILES else Scenario).model_fields[name] for name in WORLD} | {
+_FIELDS = {name: (Comparison if name == "features" else Scenario).model_fields[name] for name in WORLD} | {
     name: all_settings()[name] for name in shared_settings()
 }
 
@@ -91,7 +89,7 @@ def plan(
         epsilon=epsilon,
         settings=others,
         own=_own(design, setting or ()),
-        **{**world, "columns": three_columns(world["columns"])},
+        **{**world, "columns": names_of_columns(world["columns"]), "bad_lines": world["bad_lines"] or "refuse"},
     )
     made, result = planned(asked)
     console = Console(quiet=json == STDOUT)

@@ -8,7 +8,9 @@ from typing import Any
 from coordinator.protocol.budget import parse_epsilon
 from coordinator.protocol.errors import InputError
 from scenarios.compare.settings import Comparison
+from scenarios.data.datasets import lines_skipped, read_for, tell_remarks
 from scenarios.given.validation import validated
+from scenarios.log import console
 from scenarios.planner.asking import Asked, planned_for
 from scenarios.planner.plan import DesignPlan
 
@@ -30,9 +32,11 @@ def planned(asked: Asked) -> tuple[DesignPlan, dict[str, Any]]:
         return made, result
     from scenarios.compare.needs import SPLITS, WORTH, needs_or_why  # noqa: PLC0415 (other plans need not wait for it)
 
-    names = ("ratings", "columns", "like_from", "duplicates", "features")
+    names = ("ratings", "columns", "like_from", "duplicates", "bad_lines", "features")
     wanted = validated(Comparison, None, {"seeds": SPLITS, **{name: getattr(asked, name) for name in names}})
     several = asked.epsilon is None and asked.users is not None
     epsilons = () if several else (parse_epsilon(1 if asked.epsilon is None else asked.epsilon),)
     rows, why = needs_or_why(wanted, epsilons=epsilons, users=asked.users, worth=asked.worth or WORTH)
-    return made, {**result, "worth": rows, "worth_not": why}
+    table = read_for(asked).table
+    tell_remarks(table, console())
+    return made, {**result, **lines_skipped(asked, table), "remarks": table.remarks, "worth": rows, "worth_not": why}

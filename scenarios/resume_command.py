@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as strict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,6 +21,7 @@ from scenarios.store.chain import drop
 from scenarios.store.files import tables_in
 from scenarios.store.locking import sole
 from scenarios.store.mark import FOLDER, MARK, SWEEP, read_mark
+from scenarios.store.taking import RESULT, read_result
 
 
 def resume(
@@ -94,16 +94,9 @@ def finished(folder: Path) -> dict[str, Any] | None:
     InputError
         If the result cannot be read, or somebody is at work in the folder.
     """
-    path = folder / "result.json"
-    if not path.is_file():
+    if not (folder / RESULT).is_file():
         return None
-    try:
-        result = strict.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        why = getattr(error, "strerror", None) or "it is no JSON"
-        raise InputError(f"{path} cannot be read ({why}); put it back as it was, or run it in a new folder") from None
-    if not isinstance(result, dict):
-        raise InputError(f"{path} holds no result; put it back as it was, or run it in a new folder")
+    result = read_result(folder)
     if (folder / FOLDER / MARK).exists():
         if result.get("policy_error"):
             return None

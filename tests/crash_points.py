@@ -173,14 +173,14 @@ def finish(family: Family, run: list[str], after: str, *, again: bool) -> None:
     """Go on by `resume`, or by the same command, and look at what is left.
 
     Where nothing was kept `resume` must say so in a line, and the same command must begin; where all was over the same
-    command must say so.
+    command must tell its result.
     """
     out, kept = family.out, family.out / "rounds" / "scenario.json"
     over = (out / "result.json").exists() and not kept.exists()
     resume = ["resume", str(out), *(LAYOUT[:-2] if run[0] == "two-tier" else LAYOUT)]
     if over and again:
         ended = forked(command(*run), out)
-        told = (ended.code, ended.err.count("\n")) == (2, 1) and "holds another run; name a new one" in ended.err
+        told = (ended.code, ended.err.count("\n")) == (0, 1) and "is over: this is its result" in ended.err
         family.require(told, f"{after}: {ended.err}")
         again = False
     if not (over or again or kept.exists()):

@@ -20,6 +20,7 @@ from scenarios.store.taking import mark_of, scenario_of
 if TYPE_CHECKING:
     import pandas as pd
 
+    from scenarios.data.datasets import FileSettings
     from scenarios.places.session import Progress, Session
     from scenarios.watch.telling import Telling
 
@@ -156,7 +157,11 @@ class Experiment(ABC, Generic[S]):
         """Refuse what a scenario alone does not show, before a place is opened."""
 
     def warn(self, scenario: S, console: Console) -> None:
-        """Warn of what a run will not find, before its first seed."""
+        """Warn of what a run will not find, and tell what its file of ratings is like, before its first seed."""
+        if getattr(scenario, "ratings", None) is not None:
+            from scenarios.data.datasets import read_for, tell_remarks  # noqa: PLC0415 (`--help` need not wait for them)
+
+            tell_remarks(read_for(cast("FileSettings", scenario)).table, console)
 
     def mark(self, scenario: S, repeat: int) -> Mark:
         """Return what makes a folder this experiment's own."""

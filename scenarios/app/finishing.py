@@ -19,10 +19,10 @@ from scenarios.app.experiment import Ended, Experiment, Running, S
 from scenarios.log import event
 from scenarios.report.columns import mean_of
 from scenarios.report.records import write_result
-from scenarios.store.files import write_bytes
+from scenarios.store.files import tables_in, write_bytes
 from scenarios.store.holding import done_in, require_counts
 from scenarios.store.mark import read_mark
-from scenarios.store.taking import take
+from scenarios.store.taking import RUN_SHA256, over, take
 
 if TYPE_CHECKING:
     from scenarios.places.session import Session
@@ -67,7 +67,8 @@ def finished_run(
     wanted : BaseModel
         Its scenario, with the first seed.
     opening, out
-        See `scenarios.store.holding.done_in`; it goes on after the last that the folder keeps.
+        See `scenarios.store.holding.done_in`; it goes on after the last that the folder keeps. Where the same run is
+        over its result is read, and nobody is asked.
     console : Console
         For progress.
     repeat : int
@@ -94,7 +95,15 @@ def finished_run(
             "it out"
         )
     experiment.check(wanted)
+<<<<<<< HEAD
     require_tested("numba")  # here, because the thread below would say nothing of it and leave half a module
+=======
+    if out is not None and (result := over(out, experiment.mark(wanted, repeat))) is not None:
+        told = f"the run in {out} is over: this is its result, and nobody was asked again"
+        console.print(told, highlight=False, soft_wrap=True, markup=False)
+        yield Finished(result=result, first=Ended(record=result, scenario={}, tables=lambda: tables_in(out)))
+        return
+>>>>>>> contra
     threading.Thread(target=_load, args=(experiment.loads,), daemon=True, name="loading").start()
 
     def work(session: Session) -> Finished:
@@ -150,4 +159,5 @@ def write_folder(out: Path, finished: Finished) -> None:
     for name, table in finished.first.tables().items():
         write_bytes(out / f"{name}.parquet", table.to_parquet(index=False))
     mark = read_mark(out)
-    write_result(out, finished.result, finished.first.scenario, mark.source_sha256 if mark else None)
+    known = {} if mark is None else {"source_sha256": mark.source_sha256, RUN_SHA256: mark.whole}
+    write_result(out, finished.result, finished.first.scenario, **known)

@@ -39,7 +39,7 @@ def grid_of(wanted: Comparison) -> RatingsGrid:
         ratings=wanted.ratings,
         sha256=file_sha256(wanted.ratings, "ratings file"),
         columns=None,
-        like_from=wanted.like_from,
+        like_from=wanted.liked_from,
         clients=wanted.clients,
         rounds=None,
         objects=2,

@@ -99,7 +99,7 @@ class Row:
     Attributes
     ----------
     trust_model, mechanism : str
-        Its name.
+        Its name, without commas: lists of names have these between them.
     order : int
         Its place in tables, within its trust model.
     asks : frozenset of str

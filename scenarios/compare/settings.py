@@ -9,16 +9,33 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from coordinator.protocol.budget import Epsilon, parse_epsilon
 from coordinator.protocol.errors import InputError
-from scenarios.data.formats.recognise import Columns
 from scenarios.given.own_designs import own_designs
-from scenarios.given.settings import FEATURES, LIKE_FROM, OWN, SEED, Seed
-from scenarios.given.values import GivenPath, brief, file_sha256
+from scenarios.given.settings import (
+    BAD_LINES,
+    COLUMNS,
+    DUPLICATES,
+    FEATURES,
+    LIKE_FROM,
+    OWN,
+    SEED,
+    BadLines,
+    Duplicates,
+    Seed,
+    like_bar,
+)
+from scenarios.given.values import GivenColumns, GivenPath, brief, file_sha256
 from scenarios.own.halves import OwnSettings
 
 TRUST_MODELS = ("none", "curator", "two-tier", "local")
 """Who is trusted: with everybody's ratings, with noise of a curator, with public people's ratings, nobody."""
 COORDINATOR = "coordinator"
 """A panel beside these, with a metric of its own."""
+EARLIER_NAMES = {
+    "pairs, EASE": "pairs with EASE",
+    "popularity, set": "popularity with set",
+    "lifts, set": "lifts with set",
+}
+"""Rows whose names held commas: a list from Python may still name them so, a text with commas cannot."""
 PUBLIC = ("likes", "counted", "sensed", "neighbours", "rank", "ridge", "curated", "top", "co_liked", "paired")
 """Constants that no file is asked for."""
 
@@ -65,15 +82,8 @@ def _models(told: Any) -> Any:
     return tuple(name for name in (*TRUST_MODELS, COORDINATOR) if name in names)
 
 
-def _columns(told: Any) -> Any:
-    names = None if told is None else tuple(str(part) for part in _parts(told))
-    if names is not None and not 2 <= len(names) <= 4:
-        raise InputError(f"columns is {brief(told)}; name three, like user,item,rating; two, or four with times")
-    return names
-
-
 def _names(told: Any) -> Any:
-    return None if told is None else tuple(_parts(told))
+    return None if told is None else tuple(EARLIER_NAMES.get(name, name) for name in _parts(told))
 
 
 def _designs(told: Any) -> Any:
@@ -86,14 +96,9 @@ class Comparison(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     ratings: GivenPath = Field(description="The file of ratings.")
-    columns: Annotated[Columns | None, BeforeValidator(_columns)] = Field(
-        default=None,
-        description="Names of the user, item and rating columns, perhaps of times; two where what is seen is liked; "
-        "numbers from 1 where the file has no line of names.",
-    )
-    duplicates: Literal["last", "first", "mean"] | None = Field(
-        default=None, description="Which rating counts of an item that was rated again: last, first or mean [refused]."
-    )
+    columns: GivenColumns = Field(default=None, description=COLUMNS)
+    duplicates: Duplicates | None = Field(default=None, description=DUPLICATES)
+    bad_lines: BadLines = Field(default="refuse", description=BAD_LINES)
     min_ratings: Annotated[int, Field(ge=1)] = Field(
         default=1, description="People with fewer ratings are left out [1]."
     )
@@ -166,12 +171,21 @@ class Comparison(BaseModel):
     @property
     def liked_from(self) -> float | None:
         """The rating from which on an item is liked, or None for above a person's mean; what is seen is liked."""
-        implicit = self.columns is not None and len(self.columns) == 2
-        return 1.0 if implicit and self.like_from is None else self.like_from
+        return like_bar(self.columns, self.like_from)
 
     def content(self) -> dict[str, Any]:
         """Return what every row depends on, as JSON values; not which rows there are."""
-        names = ("like_from", "held_out", "duplicates", "min_ratings", "split_by", "devices", "clients", *PUBLIC)
+        names = (
+            "like_from",
+            "held_out",
+            "duplicates",
+            "bad_lines",
+            "min_ratings",
+            "split_by",
+            "devices",
+            "clients",
+            *PUBLIC,
+        )
         shared = {name: getattr(self, name) for name in names}
         digests = {"ratings_sha256": _digest(self.ratings), "features_sha256": _digest(self.features)}
         columns = None if self.columns is None else list(self.columns)

@@ -20,6 +20,7 @@ from scenarios.compare.settings import COORDINATOR, Comparison
 from scenarios.compare.summary import summarize
 from scenarios.compare.tables import show
 from scenarios.compare.worlds import table_of
+from scenarios.data.datasets import lines_skipped
 from scenarios.given.validation import validated
 from scenarios.sweep.kind import Sweep
 from scenarios.sweep.online_ratings import Measured as Served
@@ -80,7 +81,8 @@ class CompareSweep(Sweep[Key, Unit, Measured]):
         return {
             **told,
             "coordinator": panel_of(self.wanted, served) if served else None,
-            "remarks": [*told["remarks"], *of_rows, *own, *([why] if why else [])],
+            **lines_skipped(self.wanted, table),
+            "remarks": [*table.remarks, *told["remarks"], *of_rows, *own, *([why] if why else [])],
         }
 
     def rows(self, result: Mapping[str, Any], /) -> pd.DataFrame:

@@ -17,7 +17,7 @@ from coordinator.protocol.errors import InputError
 from coordinator.protocol.public_features import PublicFeatures
 from scenarios.compare.settings import Comparison
 from scenarios.compare.splitting import Fold, fold_of
-from scenarios.data.datasets import Dated, RatingTable, read_once, version_of
+from scenarios.data.datasets import Dated, RatingTable, read_for, version_of
 from scenarios.data.item_files import read_told
 
 BLOCK = 1 << 22
@@ -115,9 +115,8 @@ def table_of(wanted: Comparison) -> RatingTable:
 
 
 def _read(wanted: Comparison) -> Dated:
-    return read_once(
-        wanted.ratings, columns=wanted.columns, duplicates=wanted.duplicates, min_ratings=wanted.min_ratings
-    )
+    how = {"times": True} if wanted.split_by == "time" else {}
+    return read_for(wanted, min_ratings=wanted.min_ratings, **how)
 
 
 @lru_cache(maxsize=1)

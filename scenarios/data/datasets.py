@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -19,8 +19,11 @@ from scenarios.data.formats.columns import RatingColumns
 from scenarios.data.formats.opening import open_ratings
 from scenarios.data.formats.readers import read_columns
 from scenarios.data.formats.recognise import Columns
+from scenarios.given.settings import TIMED, BadLines, Duplicates
 
-Duplicates = Literal["last", "first", "mean"]
+if TYPE_CHECKING:
+    from rich.console import Console
+
 _INTEGER = r"^-?[0-9]{1,18}$"
 
 
@@ -36,11 +39,23 @@ class RatingTable(RowTable[Floats]):
         The file's own ids, as str; the position is the user's or item's number.
     source : str
         The format's name.
+    skipped : int
+        Bad lines of the file that were left out.
+    apart : str
+        Which ratings stand apart from all others, as a warning; empty where none do.
     """
 
     user_labels: NDArray[np.object_]
     item_labels: NDArray[np.object_]
     source: str
+    skipped: int = 0
+    apart: str = ""
+
+    @property
+    def remarks(self) -> list[str]:
+        """What whoever reads the file should know, a line each."""
+        skipped = f"bad lines of the file that were left out: {self.skipped:,}"
+        return [*([skipped] if self.skipped else []), *([f"warning: {self.apart}"] if self.apart else [])]
 
     @property
     def ratings(self) -> int:
@@ -77,8 +92,61 @@ class Dated:
     times: Floats | None
 
 
+class FileSettings(Protocol):
+    """Settings of whatever reads a file of ratings."""
+
+    @property
+    def ratings(self) -> Path | None:
+        """The file, if there is one."""
+
+    @property
+    def columns(self) -> Columns | None:
+        """Names of its columns; see `read_ratings`."""
+
+    @property
+    def duplicates(self) -> Duplicates | None:
+        """Which rating counts where an item was rated again."""
+
+    @property
+    def bad_lines(self) -> BadLines:
+        """What becomes of lines that cannot be read."""
+
+
+def read_for(wanted: FileSettings, **how: Any) -> Dated:
+    """Return the ratings of a scenario's file, as it says; the last file is kept (see `read_once`).
+
+    Times are read where something asks for them, so that a file whose times are of no use is read nevertheless.
+    """
+    assert wanted.ratings is not None  # nobody asks otherwise
+    timed = wanted.duplicates is not None or len(wanted.columns or ()) == TIMED
+    return read_once(
+        wanted.ratings,
+        columns=wanted.columns,
+        duplicates=wanted.duplicates,
+        bad_lines=wanted.bad_lines,
+        **{"min_ratings": 1, "times": timed, **how},
+    )
+
+
+def lines_skipped(wanted: FileSettings, table: RatingTable) -> dict[str, int]:
+    """Return how many bad lines were left out, as records have it; nothing where such lines are an error."""
+    return {"lines_skipped": table.skipped} if wanted.ratings is not None and wanted.bad_lines == "skip" else {}
+
+
+def tell_remarks(table: RatingTable, console: Console) -> None:
+    """Print what whoever reads a file should know of it."""
+    for line in table.remarks:
+        console.print(line, highlight=False, soft_wrap=True, markup=False)
+
+
 def read_dated(
-    path: Path, *, columns: Columns | None = None, duplicates: Duplicates | None = None, min_ratings: int = 1
+    path: Path,
+    *,
+    columns: Columns | None = None,
+    duplicates: Duplicates | None = None,
+    bad_lines: BadLines = "refuse",
+    min_ratings: int = 1,
+    times: bool = True,
 ) -> Dated:
     """Read a file of ratings as people have them; see `read_ratings` for formats and errors.
 
@@ -92,20 +160,24 @@ def read_dated(
     duplicates : {"last", "first", "mean"} or None
         Which rating counts where a user rated an item again: by time where the file tells it, else by line. None:
         that is an error.
+    bad_lines : {"refuse", "skip"}
+        Whether lines that cannot be read are an error, which names ten of them, or are left out and counted.
     min_ratings : int
         Users with fewer ratings are left out.
+    times : bool
+        Whether to read when ratings were given, where the file tells.
     """
-    found = read_columns(open_ratings(Path(path)), columns, times=True)
-    table, times = _assemble(found, duplicates)
-    kept = table.degrees >= min_ratings
-    if kept.all():
-        return Dated(table=table, times=times)
-    if not kept.any():
+    found = read_columns(open_ratings(Path(path)), columns, times=times, skip=bad_lines == "skip")
+    table, dates = _assemble(found, duplicates)
+    enough = table.degrees >= min_ratings
+    if enough.all():
+        return Dated(table=table, times=dates)
+    if not enough.any():
         raise InputError(f"no user of {path} has {min_ratings} ratings; lower --min-ratings")
-    rows = table.where(kept[table.owners])
-    starts, labels = starts_of(rows.degrees[kept]), table.user_labels[kept]
+    rows = table.where(enough[table.owners])
+    starts, labels = starts_of(rows.degrees[enough]), table.user_labels[enough]
     few = replace(rows, starts=starts, user_labels=labels)
-    return Dated(table=few, times=None if times is None else times[kept[table.owners]])
+    return Dated(table=few, times=None if dates is None else dates[enough[table.owners]])
 
 
 def read_once(path: Path, **how: Any) -> Dated:
@@ -153,8 +225,8 @@ def read_ratings(path: Path, *, columns: Columns | None = None) -> RatingTable:
     Raises
     ------
     InputError
-        One line that names the file, the line or row, the value and the remedy: the file is missing, a directory,
-        empty, damaged or in no known format; columns are missing or ambiguous; a row has too many or too few
+        One line that names the file, the lines or rows (ten at most), the values and the remedy: the file is missing, a
+        directory, empty, damaged or in no known format; columns are missing or ambiguous; a row has too many or too few
         columns; an id is empty; a rating is no finite number or out of range; a user rated an item twice; a
         Jester line's count disagrees with its ratings; an archive holds no or several files that may be meant.
 
@@ -193,6 +265,8 @@ def _assemble(found: RatingColumns, duplicates: Duplicates | None) -> tuple[Rati
         user_labels=user_labels,
         item_labels=item_labels,
         source=found.source,
+        skipped=found.skipped,
+        apart=found.apart,
     )
     return table, None if found.times is None else found.times[order]
 
@@ -221,5 +295,5 @@ def _duplicated(found: RatingColumns, order: Ints, repeats: Ints) -> InputError:
     return InputError(
         f"user {user!r} rated item {item!r} twice, on {found.place(earlier)} and {found.place(later)}, and "
         f"{repeats.size} ratings in all repeat an earlier pair: keep one rating of each "
-        "(user, item) pair, or let --duplicates choose where a command has it"
+        "(user, item) pair, or let --duplicates choose: last, first or mean"
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 
@@ -15,7 +14,7 @@ from coordinator.protocol.coins import derive
 from coordinator.protocol.errors import InputError
 from coordinator.server.decoding.public_counts import PublicCounts
 from coordinator.server.server_half import GROUPS
-from scenarios.data.datasets import read_ratings
+from scenarios.data.datasets import read_for
 from scenarios.data.item_files import Told, read_told
 from scenarios.data.rating_split import Split, hold_out
 from scenarios.given.config import Scenario
@@ -125,14 +124,14 @@ def block_model(scenario: Scenario) -> Population:
     return Population(scenario=filled, ratings=ratings, truth=truth, split=None, item_labels=labels)
 
 
-def from_file(scenario: Scenario, path: Path) -> Population:
-    """Return a population of the users of the ratings file ``path``.
+def from_file(scenario: Scenario) -> Population:
+    """Return a population of the users of the scenario's ratings file.
 
     More users than the file has are drawn with replacement, fewer without; as many are all of them, in its order. If
     groups of them are asked different things, public coins say in which order.
     """
-    table = read_ratings(path, columns=scenario.columns)
-    split = hold_out(table, per_user=scenario.held_out, like_from=scenario.like_from, seed=scenario.seed)
+    table = read_for(scenario).table
+    split = hold_out(table, per_user=scenario.held_out, like_from=scenario.liked_from, seed=scenario.seed)
     typical = max(1, int(np.median(split.train.degrees)))
     people, counts = np.arange(table.users), None
     if scenario.public:
@@ -194,4 +193,4 @@ def populate(scenario: Scenario) -> Population:
     InputError
         If the ratings file cannot be used, or the scenario contradicts it.
     """
-    return block_model(scenario) if scenario.ratings is None else from_file(scenario, scenario.ratings)
+    return block_model(scenario) if scenario.ratings is None else from_file(scenario)

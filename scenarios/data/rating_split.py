@@ -132,7 +132,7 @@ def describe(table: RatingTable, like_from: float | None = None) -> dict[str, An
         JSON values: ``format``, ``users``, ``items``, ``ratings``, ``density``; ``ratings_per_user`` and
         ``ratings_per_item`` (each ``min``, ``lower_quartile``, ``median``, ``mean``, ``upper_quartile``, ``max``);
         ``rating`` (``min``, ``mean``, ``max``); ``like_from`` (None: each user's own mean), ``likes``,
-        ``share_of_likes`` (of the ratings) and ``users_without_like``.
+        ``share_of_likes`` (of the ratings) and ``users_without_like``; where bad lines were left out, how many.
     """
     likes = judge_likes(table, like_from)
     likes_per_user = np.bincount(table.owners[likes], minlength=table.users)
@@ -141,6 +141,7 @@ def describe(table: RatingTable, like_from: float | None = None) -> dict[str, An
         "users": table.users,
         "items": table.count,
         "ratings": table.ratings,
+        **({"lines_skipped": table.skipped} if table.skipped else {}),
         "density": table.density,
         "ratings_per_user": _spread(table.degrees),
         "ratings_per_item": _spread(table.raters),

@@ -70,8 +70,9 @@ def parse_attack(text: str) -> Attack:
 class AttackSettings(ExperimentScenario):
     """Devices that lie."""
 
-    malicious: Annotated[float, Field(gt=0, lt=1)] | None = Field(
-        default=None, description="Share of the devices that lies, by the coin of each [none]."
+    malicious: Annotated[float, Field(ge=0, lt=1)] | None = Field(
+        default=None,
+        description="Share of the devices that lies, by the coin of each; 0: nobody, told as if some did [none].",
     )
     attack: str | None = Field(default=None, description=f"What liars do: {FORMS} [untargeted].")
     coins_drawn: Literal["after", "before"] | None = Field(

@@ -33,7 +33,18 @@ from scenarios.given.advice_settings import AdviceSettings
 from scenarios.given.attacks import AttackSettings
 from scenarios.given.mechanisms import all_settings, own_settings, server_half
 from scenarios.given.number_lists import Matrix, Row, check_shares
-from scenarios.given.settings import COLUMNS, LIKE_FROM, OWN, SEED, Seed
+from scenarios.given.settings import (
+    BAD_LINES,
+    COLUMNS,
+    DUPLICATES,
+    LIKE_FROM,
+    OWN,
+    SEED,
+    BadLines,
+    Duplicates,
+    Seed,
+    like_bar,
+)
 from scenarios.given.validation import validated
 from scenarios.given.values import Exact, GivenColumns, GivenPath, brief
 from scenarios.own.halves import OwnSettings, half_of_class, settings_in
@@ -109,7 +120,9 @@ class Scenario(AttackSettings, AdviceSettings):
     )
     seed: Seed = Field(default=0, description=SEED)
     ratings: GivenPath | None = Field(default=None, description="A file of real ratings instead of the block model.")
-    columns: GivenColumns | None = Field(default=None, description=COLUMNS)
+    columns: GivenColumns = Field(default=None, description=COLUMNS)
+    duplicates: Duplicates | None = Field(default=None, description=DUPLICATES)
+    bad_lines: BadLines = Field(default="refuse", description=BAD_LINES)
     like_from: float | None = Field(default=None, description=LIKE_FROM)
     held_out: Annotated[int, Field(ge=0)] = Field(default=1, description="Likes held out a user, to score advice [1].")
     dropout: Annotated[float, Field(ge=0, lt=1)] = Field(
@@ -134,6 +147,11 @@ class Scenario(AttackSettings, AdviceSettings):
             delay=self.straggler_delay,
             deadline=math.inf if self.deadline is None else self.deadline,
         )
+
+    @property
+    def liked_from(self) -> float | None:
+        """The rating from which on an item is liked; see `scenarios.given.settings.like_bar`."""
+        return like_bar(self.columns, self.like_from)
 
     @model_validator(mode="before")
     @classmethod
@@ -168,7 +186,7 @@ class Scenario(AttackSettings, AdviceSettings):
             raise ValueError(
                 f"{name} is {getattr(self, name)!r}, but {brief(str(self.ratings))} brings its own; give one of them"
             )
-        about_files = ("columns", "like_from", "held_out", "features", "public")
+        about_files = ("columns", "duplicates", "bad_lines", "like_from", "held_out", "features", "public")
         files = [name for name in about_files if getattr(self, name) != type(self).model_fields[name].default]
         if self.ratings is None and files:
             name = files[0]

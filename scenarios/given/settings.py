@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -10,13 +10,28 @@ from coordinator.protocol.errors import InputError
 from scenarios.given.validation import first_line
 
 SEED = "Everything random follows from it [0]."
-COLUMNS = "Names of the file's user, item and rating columns."
+COLUMNS = (
+    "Names of the file's user, item and rating columns, perhaps of times; two where what is seen is liked; numbers "
+    "from 1 where the file has no line of names."
+)
+DUPLICATES = "Which rating counts of an item that was rated again: last, first or mean [refused]."
+BAD_LINES = "skip: lines that cannot be read are left out and counted; refuse: they are an error [refuse]."
 LIKE_FROM = "Ratings from here on are likes [above own mean]."
 FEATURES = "Public features of items: a CSV with their ids, and columns of words split by '|'."
 OWN = "package.module:Name"
 
+SEEN, TIMED = 2, 4
+"""Numbers of columns where nobody rates, and where the last one has times."""
+
+Duplicates = Literal["last", "first", "mean"]
+BadLines = Literal["refuse", "skip"]
 Seed = Annotated[int, Field(ge=0, lt=1 << 63)]
 """Of a scenario."""
+
+
+def like_bar(columns: tuple[str, ...] | None, like_from: float | None) -> float | None:
+    """Return the rating from which on an item is liked, or None for above a person's mean; what is seen is liked."""
+    return 1.0 if like_from is None and columns is not None and len(columns) == SEEN else like_from
 
 
 class ExperimentScenario(BaseModel):

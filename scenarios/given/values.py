@@ -180,21 +180,22 @@ def _check_numbers(value: Any) -> None:
         raise ValueError(f"it holds a whole number of {value.bit_length()} bits; give at most 63")
 
 
-def three_columns(text: str | None) -> tuple[str, str, str] | None:
-    """Read ``"user,item,rating"``: the names of a file's columns; None for None.
+def names_of_columns(value: Any) -> Any:
+    """Read ``"user,item,rating"``, or a list: the names of a file's columns; None for None.
 
     Raises
     ------
     InputError
-        If it does not name three.
+        If it does not name two, three or four.
     """
-    if text is None:
+    if value is None:
         return None
-    names = tuple(part.strip() for part in text.split(","))
-    if len(names) != 3:
-        raise InputError(f"columns is {brief(text)}; name three, like user,item,rating")
-    user, item, rating = names
-    return user, item, rating
+    names = value.split(",") if isinstance(value, str) else value if isinstance(value, (list, tuple)) else ()
+    if not 2 <= len(names) <= 4 or not all(isinstance(name, (str, int)) for name in names):
+        raise InputError(
+            f"columns is {brief(value)}; name three, like user,item,rating; two where nobody rates, or four with times"
+        )
+    return tuple(str(name).strip() for name in names)
 
 
 def _path(value: Any) -> Any:
@@ -205,9 +206,7 @@ def _path(value: Any) -> Any:
 
 Exact = Annotated[Epsilon, BeforeValidator(lambda value: None if value is None else parse_epsilon(value))]
 """A privacy parameter, read exactly; None for no noise."""
-GivenColumns = Annotated[
-    tuple[str, str, str], BeforeValidator(lambda value: three_columns(value) if isinstance(value, str) else value)
-]
+GivenColumns = Annotated[tuple[str, ...] | None, BeforeValidator(names_of_columns)]
 """Columns of a ratings file among a model's values, as a list or as one text with commas."""
 GivenPath = Annotated[Path, BeforeValidator(_path)]
 """A path among a model's values."""

@@ -10,6 +10,7 @@ COLUMNS = (
     Column(name="guarantee", words="guarantee"),
     Column(name="clients", words="clients"),
     Column(name="rounds", words="rounds T"),
+    Column(name="lines_skipped", words="bad lines of the file left out"),
     Column(name="skipped", words="rounds skipped (client likes nothing)"),
     Column(name="objects", words="objects m"),
     Column(name="voters", words="voters N"),

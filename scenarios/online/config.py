@@ -10,7 +10,18 @@ from pydantic import Field, model_validator
 from coordinator.protocol.ballots import MOST_OBJECTS
 from coordinator.protocol.budget import as_float
 from coordinator.server.online.recommenders import recommender_of, still_names
-from scenarios.given.settings import COLUMNS, LIKE_FROM, SEED, ExperimentScenario, Seed
+from scenarios.given.settings import (
+    BAD_LINES,
+    COLUMNS,
+    DUPLICATES,
+    LIKE_FROM,
+    SEED,
+    BadLines,
+    Duplicates,
+    ExperimentScenario,
+    Seed,
+    like_bar,
+)
 from scenarios.given.values import Exact, GivenColumns, GivenPath, brief
 
 MOST_VOTERS = 10**9
@@ -51,8 +62,9 @@ class OnlineScenario(ExperimentScenario):
     epsilon: Exact = Field(
         default=None, description="Naive composition only: privacy of a whole run in nats [what is proved of p-rec]."
     )
-    malicious: Annotated[float, Field(gt=0, lt=1)] | None = Field(
-        default=None, description="Share of the voters that lies, by the coin of each [none]."
+    malicious: Annotated[float, Field(ge=0, lt=1)] | None = Field(
+        default=None,
+        description="Share of the voters that lies, by the coin of each; 0: nobody, told as if some did [none].",
     )
     attack: Literal["halving", "untargeted"] | None = Field(
         default=None,
@@ -63,9 +75,16 @@ class OnlineScenario(ExperimentScenario):
     ratings: GivenPath | None = Field(
         default=None, description="A file of real ratings: its users vote, and clients are drawn among them."
     )
-    columns: GivenColumns | None = Field(default=None, description=COLUMNS)
+    columns: GivenColumns = Field(default=None, description=COLUMNS)
+    duplicates: Duplicates | None = Field(default=None, description=DUPLICATES)
+    bad_lines: BadLines = Field(default="refuse", description=BAD_LINES)
     like_from: float | None = Field(default=None, description=LIKE_FROM)
     world: GivenPath | None = Field(default=None, description="A TOML file with one client's rounds.")
+
+    @property
+    def liked_from(self) -> float | None:
+        """The rating from which on an item is liked; see `scenarios.given.settings.like_bar`."""
+        return like_bar(self.columns, self.like_from)
 
     @model_validator(mode="before")
     @classmethod
@@ -102,8 +121,8 @@ class OnlineScenario(ExperimentScenario):
         if self.ratings is not None and self.world is not None:
             told = brief(str(self.world))[1:-1], brief(str(self.ratings))[1:-1]
             raise ValueError(f"world is {told[0]}, but {told[1]} brings its own; give one of them")
-        for name, source in (("columns", self.ratings), ("like_from", self.ratings)):
-            if source is None and getattr(self, name) is not None:
+        for name in ("columns", "duplicates", "bad_lines", "like_from") if self.ratings is None else ():
+            if getattr(self, name) != type(self).model_fields[name].default:
                 raise ValueError(f"{name} is {getattr(self, name)!r}, which is about ratings files; give --ratings too")
         for name in self.brought["ratings"] if self.ratings else self.brought["world"] if self.world else ():
             if name in self.model_fields_set and getattr(self, name) is not None:

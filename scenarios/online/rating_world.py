@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 
 from actors.client import Client
@@ -11,7 +9,7 @@ from actors.voters import RatingVoters
 from coordinator.protocol.arrays import Bools, Bools2, Indices2
 from coordinator.protocol.coins import derive
 from coordinator.protocol.errors import InputError
-from scenarios.data.datasets import RatingTable, read_ratings
+from scenarios.data.datasets import RatingTable, read_for
 from scenarios.data.rating_split import judge_likes
 from scenarios.online.config import REFERENCE, OnlineScenario
 from scenarios.online.worlds import ClientWorld, World, all_votes, distances, measured
@@ -20,7 +18,7 @@ LEAST_ROUNDS = 20
 """Clients have at least so many rounds, where their number is not given."""
 
 
-def world_of_ratings(scenario: OnlineScenario, path: Path) -> World:
+def world_of_ratings(scenario: OnlineScenario) -> World:
     """Return the world of a ratings file: clients are drawn among its users, all other users are voters.
 
     A client's rounds are its rated titles in random order, ``objects`` at a time; what it rated highly it likes (above
@@ -32,12 +30,12 @@ def world_of_ratings(scenario: OnlineScenario, path: Path) -> World:
     InputError
         If the file cannot be read, or has too few users with enough rounds.
     """
-    return world_of_table(scenario, read_ratings(path, columns=scenario.columns))
+    return world_of_table(scenario, read_for(scenario).table)
 
 
 def world_of_table(scenario: OnlineScenario, table: RatingTable) -> World:
     """Return the world of ratings that were read already; see `world_of_ratings`."""
-    likes = judge_likes(table, scenario.like_from)
+    likes = judge_likes(table, scenario.liked_from)
     voters = RatingVoters(rows=table.valued(np.asarray(table.values, np.float64)))
     least = scenario.rounds or max(LEAST_ROUNDS, scenario.objects)
     random = np.random.default_rng(int.from_bytes(derive(scenario.seed, "clients")))

@@ -12,6 +12,7 @@ import pandas as pd
 
 from coordinator.protocol.budget import Epsilon, add, as_json
 from coordinator.server.server_half import TRUST_CURATOR
+from scenarios.data.datasets import lines_skipped, read_for
 from scenarios.given.attacks import UNTARGETED
 from scenarios.online.columns import COLUMNS
 from scenarios.online.exact import epsilon_exact
@@ -43,6 +44,7 @@ def record(run: OnlineRun) -> dict[str, Any]:
         "guarantee": NO_GUARANTEE if total is None else GUARANTEE,
         "clients": len(rows),
         **{name: _joined(name, [row[name] for row in rows]) for name in rows[0] if name not in ("client", "seconds")},
+        **({} if run.scenario.ratings is None else lines_skipped(run.scenario, read_for(run.scenario).table)),
         **_lying(run),
         "voter_epsilon": total,
         "voter_loss": _voter_loss(run),

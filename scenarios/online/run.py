@@ -88,7 +88,7 @@ def build_world(scenario: OnlineScenario) -> World:
         If a file cannot be used, or the scenario contradicts it.
     """
     if scenario.ratings is not None:
-        return with_liars(world_of_ratings(scenario, scenario.ratings))
+        return with_liars(world_of_ratings(scenario))
     return with_liars(planted_world(scenario) if scenario.world is None else world_from_file(scenario, scenario.world))
 
 

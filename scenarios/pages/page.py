@@ -94,7 +94,7 @@ class Section:
         return [*time, *own, *digests, *ratings, *versions]
 
 
-_TOLD = frozenset({"command", "ended", "source_sha256", "versions"})
+_TOLD = frozenset({"command", "ended", "run_sha256", "source_sha256", "versions"})
 
 
 def report_of(paths: Sequence[Path]) -> str:

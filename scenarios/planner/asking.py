@@ -9,9 +9,10 @@ from typing import Any
 
 from coordinator.protocol.errors import InputError
 from coordinator.server.server_half import TRUST_LOCAL
-from scenarios.data.datasets import Duplicates, read_once
+from scenarios.data.datasets import read_for
 from scenarios.data.populations import cluster_sizes
 from scenarios.given.config import Scenario, load_scenario
+from scenarios.given.settings import BadLines, Duplicates, like_bar
 from scenarios.given.values import brief
 from scenarios.planner.candidates import any_design
 from scenarios.planner.needs import Target
@@ -20,7 +21,7 @@ from scenarios.planner.shape import NOT_THE_FILE, shape_of
 
 _THEIRS = ("items", "rated", "like", "class_shares", "cluster_shares")
 """Settings that a file of ratings determines."""
-_FILES = ("like_from", "duplicates", "features", "worth")
+_FILES = ("like_from", "duplicates", "bad_lines", "features", "worth")
 """Settings that say something about files of ratings alone."""
 
 
@@ -38,9 +39,10 @@ class Asked:
         A file whose shape to plan for, and how it is read; see `scenarios.data.datasets.read_ratings`.
     items, rated, epsilon, like, class_shares, cluster_shares
         The world, in all forms that `scenarios.given.config.Scenario` takes.
-    duplicates, features, worth
-        Of a file, too: which rating counts where one was given again, public features of items, and the share of plain
-        popularity that advice is to keep; see `scenarios.compare.needs.needs`.
+    duplicates, bad_lines, features, worth
+        Of a file, too: which rating counts where one was given again, what becomes of lines that cannot be read,
+        public features of items, and the share of plain popularity that advice is to keep; see
+        `scenarios.compare.needs.needs`.
     settings : mapping
         Settings that several mechanisms share, by their names; see `scenarios.given.mechanisms.shared_settings`.
     own : dict
@@ -51,9 +53,10 @@ class Asked:
     accuracy: float | None = None
     users: int | None = None
     ratings: Path | None = None
-    columns: tuple[str, str, str] | None = None
+    columns: tuple[str, ...] | None = None
     like_from: float | None = None
     duplicates: Duplicates | None = None
+    bad_lines: BadLines = "refuse"
     features: Path | None = None
     worth: float | None = None
     items: int | None = None
@@ -76,9 +79,9 @@ def planned_for(asked: Asked) -> tuple[DesignPlan, dict[str, Any]]:
     """
     if asked.users is not None and asked.users < 1:
         raise InputError(f"users is {asked.users}; it must be at least 1")
-    told = {"columns": asked.columns and ",".join(asked.columns)}
-    for name, value in (told | {name: getattr(asked, name) for name in _FILES}).items():
-        if asked.ratings is None and value is not None:
+    told = {"columns": asked.columns and ",".join(asked.columns)} | {name: getattr(asked, name) for name in _FILES}
+    for name, value in told.items() if asked.ratings is None else ():
+        if value not in (None, "refuse"):
             raise InputError(f"{name} is {brief(value)}, which is about ratings files; give --ratings too")
     success = 0.95 if asked.success is None and asked.accuracy is None else asked.success
     target = Target(success=success, accuracy=asked.accuracy)
@@ -104,8 +107,8 @@ def _from_file(file: Path, asked: Asked) -> tuple[Scenario, int]:
     for name in _THEIRS:
         if (value := getattr(asked, name)) is not None:
             raise InputError(f"{name} is {value!r}, but {brief(str(file))} brings its own; give one of them")
-    table = read_once(file, columns=asked.columns, duplicates=asked.duplicates, min_ratings=1).table
-    shape = shape_of(table, like_from=asked.like_from, **_world(asked))
+    table = read_for(asked).table
+    shape = shape_of(table, like_from=like_bar(asked.columns, asked.like_from), **_world(asked))
     return shape.world, asked.users or shape.users
 
 

@@ -16,6 +16,7 @@ from scenarios.given.config import Scenario
 from scenarios.planner.candidates import Candidate, candidates, own_candidates
 from scenarios.planner.needs import MOST_USERS, Target, epsilon_needed, users_needed
 from scenarios.planner.simulated import simulated
+from scenarios.report.designs import name_of
 from scenarios.run.experiment import own_of
 from scenarios.theory.bounds import all_bounds, bounds_rows
 from scenarios.theory.predictors import predictor
@@ -23,6 +24,8 @@ from scenarios.theory.sufficient_users import sufficient_users
 
 ADAPTIVE = 4.5
 """What adaptive rounds save at least where they are offered; see docs/adaptive-rounds.md, Measured."""
+ONE_IN_TWO = 0.5
+"""Probability of failure of lower bounds, where only a share of items is to be right."""
 SIMULATED = "simulated"
 """How the note of a row begins whose needs were simulated: a design of one's own that says no precision."""
 TOO_MANY = f"more than 10^{len(str(MOST_USERS)) - 1} users"
@@ -44,6 +47,12 @@ class DesignPlan:
         The design that protects all a device holds and needs the fewest users (or the least epsilon).
     best : dict or None
         Its row.
+    why : str or None
+        Why it is recommended, where another one needs fewer users or a smaller epsilon.
+    failure : float
+        Probability with which a learner may fail that the lower bounds and Theorem 15 are about.
+    mistakes : int
+        Wrong items that still are no failure there.
     sufficient : float or None
         Users that Theorem 15 says are enough for MaxSense.
     target : Target
@@ -58,6 +67,9 @@ class DesignPlan:
     bounds: list[dict[str, Any]]
     recommended: Candidate | None
     best: dict[str, Any] | None
+    why: str | None
+    failure: float
+    mistakes: int
     sufficient: float | None
     target: Target
     world: Scenario
@@ -72,7 +84,10 @@ class DesignPlan:
             "holds_for": in_words(self.world),
             "designs": self.rows,
             "bounds": self.bounds,
+            "failure": self.failure,
+            "mistakes": self.mistakes,
             "recommended": self.best,
+            "recommended_why": self.why,
             "sufficient_users": self.sufficient,
         }
 
@@ -106,13 +121,18 @@ def plan(
     """
     compared = [*own_candidates(world, own), *candidates(world)]
     found = [(one, _row(one, world.epsilon, target, users, inverse=inverse)) for one in compared]
-    best = _recommended(found, "epsilon" if inverse else "users") or (None, None)
+    key = "epsilon" if inverse else "users"
+    best = _recommended(found, key) or (None, None)
+    failure, mistakes = _failing(world, target)
     return DesignPlan(
         rows=[row for _, row in found],
-        bounds=_bounds(_at(world, best[1]), target),
+        bounds=_bounds(_at(world, best[1]), failure, mistakes),
         recommended=best[0],
         best=best[1],
-        sufficient=_sufficient(_at(world, best[1]), target),
+        why=_why(_able(found), best[1], key),
+        failure=failure,
+        mistakes=mistakes,
+        sufficient=_sufficient(_at(world, best[1]), failure),
         target=target,
         world=world,
         users_here=None if inverse else users,
@@ -138,14 +158,32 @@ def _recommended(found: list[tuple[Candidate, dict[str, Any]]], key: str) -> tup
 
     A design of one's own whose guarantee is claimed, not checked, is none of them.
     """
-    safe = [(one, row) for one, row in found if one.protects_all and row.get("channel") != UNCHECKED]
-    able = [(one, row) for one, row in safe if row["users"] and row["epsilon"] is not None]
+    able = _able(found)
     best: tuple[Candidate, dict[str, Any]] | None = None
     for one, row in sorted(able, key=lambda pair: (as_float_or_inf(pair[1][key]), pair[1]["users"])):
         if not one.half.learns_all:
             return (one, row) if best is None or _adaptive(one, row) < best[1]["users"] else best
         best = best or (one, row)
     return best
+
+
+def _able(found: list[tuple[Candidate, dict[str, Any]]]) -> list[tuple[Candidate, dict[str, Any]]]:
+    safe = [(one, row) for one, row in found if one.protects_all and row.get("channel") != UNCHECKED]
+    return [(one, row) for one, row in safe if row["users"] and row["epsilon"] is not None]
+
+
+def _why(able: list[tuple[Candidate, dict[str, Any]]], best: dict[str, Any] | None, key: str) -> str | None:
+    """Say why the design that a plan recommends is better than another one that needs less; None where none does."""
+    if best is None:
+        return None
+    least = min((row for _, row in able), key=lambda row: (as_float_or_inf(row[key]), row["users"]))
+    if as_float_or_inf(least[key]) >= as_float_or_inf(best[key]):
+        return None
+    needs = f"{least['users']:,} users" if key == "users" else f"epsilon {as_float_or_inf(least['epsilon']):.4g}"
+    return (
+        f"{name_of(least)} needs {needs}, and its rounds adapt already; {name_of(best)} is counted in one round, and "
+        f"takes a {ADAPTIVE:g}th of that or less if its rounds adapt (--policy {ELIMINATE})"
+    )
 
 
 def _adaptive(candidate: Candidate, row: Mapping[str, Any]) -> float:
@@ -250,13 +288,18 @@ def _least_epsilon(candidate: Candidate, target: Target, users: int) -> dict[str
     return row
 
 
-def _bounds(world: Scenario, target: Target) -> list[dict[str, Any]]:
+def _failing(world: Scenario, target: Target) -> tuple[float, int]:
+    """Return the probability of failure that bounds are about, `ONE_IN_TWO` where none was asked for; and mistakes."""
+    if target.success is not None:
+        return round(1 - target.success, 12), 0
+    items = world.complete().items or 0
+    return ONE_IN_TWO, 0 if target.accuracy is None else int(round(items * (1 - target.accuracy), 9))
+
+
+def _bounds(world: Scenario, failure: float, mistakes: int) -> list[dict[str, Any]]:
     filled = world.complete()
-    items = filled.items or 0
-    failure = 0.5 if target.success is None else 1 - target.success
-    mistakes = 0 if target.success is not None or target.accuracy is None else int(items * (1 - target.accuracy))
     found = all_bounds(
-        items=items,
+        items=filled.items or 0,
         rated=filled.rated or 0,
         epsilon=as_float(world.epsilon),
         clusters=filled.clusters or 0,
@@ -266,11 +309,10 @@ def _bounds(world: Scenario, target: Target) -> list[dict[str, Any]]:
     return bounds_rows(found)
 
 
-def _sufficient(world: Scenario, target: Target) -> float | None:
+def _sufficient(world: Scenario, failure: float) -> float | None:
     """Return Theorem 15's number of users; None where it says nothing."""
     filled = world.complete()
     items = filled.items or 0
-    failure = 0.5 if target.success is None else 1 - target.success
     try:
         users = sufficient_users(
             items=items,

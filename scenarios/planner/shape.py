@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,7 @@ from coordinator.protocol.coins import derive
 from coordinator.protocol.errors import InputError
 from coordinator.server.decoding.line import kmeans_on_line
 from scenarios.data.datasets import RatingTable
+from scenarios.data.populations import cluster_sizes
 from scenarios.data.rating_split import judge_likes
 from scenarios.given.config import Scenario, load_scenario
 from scenarios.planner.candidates import any_design
@@ -80,6 +82,11 @@ def shape_of(
     A plan made from it is for a world of this size and contrast, not for the file itself.
     """
     likes = judge_likes(table, like_from)
+    if likes.all():
+        raise InputError(
+            f"all {table.ratings} ratings are likes, as where what is seen is liked: they tell no clusters of taste; "
+            "give --like-from, or a file of ratings: blindrec data and compare work with this one"
+        )
     half = np.random.default_rng(int.from_bytes(derive(0, "shape"))).random(table.ratings) < 0.5
     items, overall = table.count, likes.mean() if likes.size else 0.5
     seen = np.bincount(table.items[half], minlength=items)
@@ -112,15 +119,22 @@ def learnable(shape: Shape, target: Target) -> list[dict[str, Any]]:
     list of dict
         ``epsilon, users_here`` (the file's), and of the design that `scenarios.planner.plan.plan` recommends ``design,
         decoder, agreement, questions, users`` (needed for the target) and ``accuracy`` (predicted share of items right
-        with the users here); ``holds_for`` and ``not_for`` say what that is about.
+        with the users here), and what ``one_label`` for all items puts right; ``holds_for`` and ``not_for`` say what
+        that is about. Epsilons are left out where the accuracy is not better than one label by a standard error, as of
+        N items that are right by chance: nothing is learned there.
     """
+    counts = cluster_sizes(shape.world)
+    one_label, items = float(counts.max() / counts.sum()), int(counts.sum())
     names = ("design", "decoder", "agreement", "questions", "users", "accuracy")
     about = {"users_here": shape.users, "holds_for": in_words(shape.world), "not_for": NOT_THE_FILE}
     rows = []
     for epsilon in EPSILONS:
         world = shape.world.model_copy(update={"epsilon": parse_epsilon(epsilon)})
         best = quick_best(world, target, users=shape.users) or {}
-        rows.append({"epsilon": epsilon, **{name: best.get(name) for name in names}, **about})
+        accuracy = best.get("accuracy")
+        if accuracy is None or accuracy > one_label + math.sqrt(accuracy * (1 - accuracy) / items):
+            told = {name: best.get(name) for name in names}
+            rows.append({"epsilon": epsilon, **told, "one_label": one_label, **about})
     return rows
 
 

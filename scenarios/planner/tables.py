@@ -16,6 +16,12 @@ from coordinator.protocol.admitted import UNCHECKED
 from scenarios.planner.needs import MOST_USERS
 from scenarios.planner.plan import SIMULATED, TOO_MANY, DesignPlan, in_words
 from scenarios.report.designs import OPEN, SAFE, name_of, trust_of
+from scenarios.theory.bounds_tables import failing
+
+NOTHING_LEARNABLE = (
+    "too few ratings to say what could be learned: at no epsilon would a block model of the file's shape put more of "
+    "its items right than one label for all of them does"
+)
 
 
 def show_plan(console: Console, made: DesignPlan, title: str, not_for: str | None = None) -> None:
@@ -40,14 +46,16 @@ def show_plan(console: Console, made: DesignPlan, title: str, not_for: str | Non
     told = [f"{row['name']} {row['users']:,.0f}{' (binds)' if row['binds'] else ''}" for row in valid]
     notes = dict.fromkeys(row["note"] for row in made.rows if row["note"] and row["note"] != TOO_MANY)
     lines = [note if note.startswith(SIMULATED) else f"{_short(note)}: {note}" for note in notes]
-    lines = [*lines, f"users that any epsilon-LDP learner needs: {', '.join(told)}", recommendation(made)]
+    allowed = failing(made.failure, made.mistakes)
+    lines = [*lines, f"users that any epsilon-LDP learner needs {allowed}: {', '.join(told)}", recommendation(made)]
     for row in made.rows:
         if row.get("channel") == UNCHECKED:
             lines.insert(-1, f"{UNCHECKED}: that {name_of(row)} protects all a device holds; it is never recommended")
     if made.sufficient:
-        lines.insert(-1, f"enough for MaxSense by Theorem 15: {_count(made.sufficient)} users")
+        told_enough = f"to fail with probability {made.failure:g} at most"
+        lines.insert(-1, f"enough for MaxSense {told_enough}, by Theorem 15: {_count(made.sufficient)} users")
     lines.insert(-1, f"holds for {in_words(made.world)}{'; ' * bool(not_for)}{not_for or ''}")
-    for line in lines:
+    for line in [*lines, *([f"why: {made.why}"] if made.why else [])]:
         console.print(Text(line))
 
 
@@ -86,7 +94,7 @@ def show_check(console: Console, check: Mapping[str, Any]) -> None:
 def show_learnable(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
     """Print what a file's users could let a server learn."""
     if not rows:
-        console.print("too few ratings to say what could be learned")
+        console.print(Text(NOTHING_LEARNABLE))
         return
     table = Table("epsilon", "best design", "right with these users", "users for 99 % right")
     table.columns[3].no_wrap = True

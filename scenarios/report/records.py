@@ -58,17 +58,16 @@ def provenance() -> dict[str, Any]:
     return {"command": _COMMAND.get(), "ended": datetime.now(UTC).isoformat(timespec="seconds")}
 
 
-def write_result(
-    out: Path, result: dict[str, Any], scenario: dict[str, Any] | None = None, source_sha256: str | None = None
-) -> None:
+def write_result(out: Path, result: dict[str, Any], scenario: dict[str, Any] | None = None, **read: str | None) -> None:
     """Write what every finished folder holds beside its tables: the scenario, what made it, and last the result.
 
-    ``versions.json`` has the versions, the command, the time, and the digest of the file that was read, if any.
+    ``versions.json`` has the versions, the command, the time, and what is known besides, ``read``: the digests of the
+    file that was read, if any, and of what makes the same command the same run.
     """
     if scenario is not None:
         write_json(out / "scenario.json", scenario)
-    read = {} if source_sha256 is None else {"source_sha256": source_sha256}
-    write_json(out / "versions.json", {**versions(), **provenance(), **read})
+    known = {name: value for name, value in read.items() if value is not None}
+    write_json(out / "versions.json", {**versions(), **provenance(), **known})
     write_json(out / "result.json", result)
 
 

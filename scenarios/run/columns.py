@@ -27,6 +27,7 @@ COLUMNS = (
     Column(name="items", words="items"),
     Column(name="rated", words="rated items (public)"),
     Column(name="from_the_file", words="public constants taken from the file"),
+    Column(name="lines_skipped", words="bad lines of the file left out"),
     Column(name="clusters", words="clusters"),
     Column(name="unlearned", words="items not learned", average=Average.COUNT),
     Column(name="undecided", words="items not decided", average=Average.COUNT),

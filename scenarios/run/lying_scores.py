@@ -45,7 +45,7 @@ def lying_scores(run: Run) -> dict[str, Any]:
     }
     if run.population.truth is None:
         return told
-    predicted, sway = _outlook(run, plot), sway_of(scenario, plot.makes_up, grinds=plot.grinds)
+    predicted, sway = outlook_of(run), sway_of(scenario, plot.makes_up, grinds=plot.grinds)
     if sway is not None and sway.tips_only and (plot.wishes < 0).any():
         sway = None  # the formula is for items that all should seem liked more
     told |= {
@@ -92,9 +92,11 @@ def _lies(run: Run, plot: Plot) -> float:
     return total
 
 
-def _outlook(run: Run, plot: Plot) -> Outlook | None:
-    """Return what should have come out; None where nothing is predicted."""
-    scenario, answered = run.scenario, run.statistic.answered
+def outlook_of(run: Run) -> Outlook | None:
+    """Return what should have come out among liars; None where nobody lies or nothing is predicted."""
+    plot, scenario, answered = run.plot, run.scenario, run.statistic.answered
+    if plot is None:
+        return None
     sway = sway_of(scenario, plot.makes_up, grinds=plot.grinds)
     if sway is None or sway.tips_only or not answered or scenario.clusters != sway.levels.size:
         return None

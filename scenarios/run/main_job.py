@@ -35,7 +35,8 @@ that was killed or interrupted goes on by blindrec resume FOLDER, or by the same
             import_policy(scenario.policy)
 
     def warn(self, scenario: Scenario, console: Console) -> None:
-        """Warn of clusters that no number of users tells apart."""
+        """Warn of clusters that no number of users tells apart, and of what the file of ratings is like."""
+        super().warn(scenario, console)
         from scenarios.theory.separability import warning  # noqa: PLC0415 (`--help` need not wait for what runs load)
 
         if line := warning(scenario):

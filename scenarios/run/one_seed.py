@@ -12,9 +12,10 @@ from pathlib import Path
 import numpy as np
 
 from actors.ratings import BlockRatings, Ratings
+from coordinator.protocol.budget import as_float
 from coordinator.protocol.coins import derive
 from scenarios.app.experiment import Ended, Running
-from scenarios.data.populations import populate
+from scenarios.data.populations import Population, populate
 from scenarios.given.config import Scenario
 from scenarios.places.in_process import InProcess
 from scenarios.places.session import Session
@@ -33,6 +34,8 @@ def run_seed(scenario: Scenario, running: Running) -> Ended:
         console.print(told, highlight=False, soft_wrap=True)
     if (own := own_of(filled)) and own[1].warning:
         console.print(own[1].warning, highlight=False, soft_wrap=True)
+    if line := person_warning(population):
+        console.print(line, highlight=False, soft_wrap=True)
     journal = None if running.out is None else Journal(running.out, filled.seed)
     if journal:
         journal.check(console)
@@ -58,6 +61,19 @@ def run_seed(scenario: Scenario, running: Running) -> Ended:
         scenario=ran.scenario.again(),
         tables=partial(tables_of, ran),
         failure=ran.outcome.failure,
+    )
+
+
+def person_warning(population: Population) -> str | None:
+    """Return a line that warns where a person of a file stands behind several devices, which answer apart; or None."""
+    epsilon, person = population.scenario.epsilon, population.person_epsilon()
+    if population.copies_max < 2 or epsilon is None or person is None:
+        return None
+    return (
+        f"warning: {population.scenario.users:,} devices are drawn from {population.people:,} people, so that one "
+        f"person answers up to {population.copies_max:,} times: a person's epsilon is {as_float(person):,.6g}, not "
+        f"{as_float(epsilon):g}. Leave --users out for a device each; or take the result as that of so many other "
+        "people, and nobody in the file as protected"
     )
 
 

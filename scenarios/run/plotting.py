@@ -128,6 +128,8 @@ def _shares(population: Population, attack: Attack) -> Floats:
     scenario, labels = population.scenario, population.truth
     items, before = scenario.items or 1, scenario.coins_drawn == BEFORE
     evenly = np.full(items + 1, scenario.malicious or 0.0)
+    if not scenario.malicious:
+        return evenly
     if attack.name == STALL:
         assert labels is not None  # a ratings file has none, and is refused
         return stalling(scenario, labels, attack.number or 1)
@@ -160,7 +162,7 @@ def _paired_size(scenario: Scenario) -> int:
 
 def _came(scenario: Scenario, attack: Attack, course: Course) -> tuple[int, int] | None:
     """Return which devices lie where liars came together; None if they come throughout."""
-    if attack.name not in (EARLY, LATE) or scenario.coins_drawn != BEFORE:
+    if attack.name not in (EARLY, LATE) or scenario.coins_drawn != BEFORE or not scenario.malicious:
         return None
     most = scenario.items or 1
     return together(scenario, course(), largest=most if attack.name == EARLY else attack.number or most)

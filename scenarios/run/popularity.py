@@ -8,6 +8,8 @@ import numpy as np
 
 from coordinator.protocol.arrays import Floats, Ints
 from scenarios.data.liked import liked_share
+from scenarios.given.config import Scenario
+from scenarios.own.halves import OwnSettings
 
 if TYPE_CHECKING:
     from scenarios.run.experiment import Run
@@ -65,6 +67,11 @@ def rank_correlation(scores: Floats, truth: Floats) -> float | None:
     return float(np.corrcoef(found, true)[0, 1]) if np.ptp(found) and np.ptp(true) else None
 
 
+def ranked(scenario: Scenario) -> bool:
+    """Return whether scores rank items by popularity; of one's own mechanism a larger estimate is liked more."""
+    return scenario.half.ranks or isinstance(scenario.settings, OwnSettings)
+
+
 def list_scores(run: Run) -> dict[str, Any]:
     """Return how well a run's list by score is the list by popularity; None where scores rank items by something else.
 
@@ -73,7 +80,7 @@ def list_scores(run: Run) -> dict[str, Any]:
     dict
         ``top_50`` (see `top_share`) and ``rank_correlation`` over all items.
     """
-    if not run.scenario.half.ranks:
+    if not ranked(run.scenario):
         return {"top_50": None, "rank_correlation": None}
     scores, truth = run.outcome.model.score, liked_share(run.population)
     return {"top_50": top_share(scores, truth), "rank_correlation": rank_correlation(scores, truth)}

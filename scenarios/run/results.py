@@ -14,12 +14,13 @@ from coordinator.protocol.coins import derive
 from coordinator.server.server_half import TRUST_CURATOR, UNTIL_LEARNED
 from coordinator.server.statistics.scores import ScoreStatistic
 from scenarios.data.advice_scores import score_advice, what_clusters_follow
+from scenarios.data.datasets import lines_skipped
 from scenarios.data.metrics import clustering_scores
 from scenarios.data.populations import class_shares, cluster_sizes
 from scenarios.given.config import Scenario
 from scenarios.places.spending import Spent
 from scenarios.run.experiment import Run, own_of
-from scenarios.run.lying_scores import lying_scores
+from scenarios.run.lying_scores import lying_scores, outlook_of
 from scenarios.run.popularity import list_scores
 from scenarios.theory.predictors import predictor
 
@@ -170,10 +171,17 @@ def _known_truth(run: Run) -> dict[str, Any]:
         "exact": scores.exact,
         "ari": scores.ari,
         "nmi": scores.nmi,
-        "accuracy_predicted": None if _unlearned(run) else predict(run.scenario, run.statistic.answered),
+        "accuracy_predicted": _predicted(run),
         "advice_liked": float(liked.mean()) if liked.size else None,
         "random_liked": float(class_shares(run.scenario) @ np.array(run.scenario.like) @ (sizes / sizes.sum())),
     }
+
+
+def _predicted(run: Run) -> float | None:
+    """Return the predicted share of items right, among liars if there are any; None where nothing is predicted."""
+    if run.scenario.malicious:
+        return told.accuracy if (told := outlook_of(run)) else None
+    return None if _unlearned(run) else predict(run.scenario, run.statistic.answered)
 
 
 def _real(run: Run, noiseless: Run) -> dict[str, Any]:
@@ -183,6 +191,7 @@ def _real(run: Run, noiseless: Run) -> dict[str, Any]:
     nothing = dict.fromkeys(("accuracy", "exact", "ari", "nmi", "accuracy_predicted"))
     return {
         **nothing,
+        **lines_skipped(run.scenario, split.train),
         "clusters_follow": follows.verdict,
         "popularity_share": follows.popularity,
         "taste_share": follows.taste,

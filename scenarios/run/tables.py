@@ -9,7 +9,7 @@ import numpy as np
 from coordinator.protocol.budget import as_json
 from scenarios.data.liked import liked_share
 from scenarios.run.experiment import Run
-from scenarios.run.popularity import ranks
+from scenarios.run.popularity import ranked, ranks
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,7 +40,7 @@ def items_table(run: Run) -> pd.DataFrame:
         table["doubt"], table["decided"] = posterior.doubt, posterior.decided(1 - run.scenario.confidence)
     if run.population.told is not None and run.population.told.titles is not None:
         table.insert(1, "title", run.population.told.titles.astype(str))
-    if run.scenario.half.ranks:
+    if ranked(run.scenario):
         table["rank"], table["popularity"] = ranks(model.score), liked_share(run.population)
     return table
 

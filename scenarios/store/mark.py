@@ -63,6 +63,11 @@ class Mark:
         """The values that a resumed run must share."""
         return self.kind, self.scenario, self.source_sha256
 
+    @property
+    def whole(self) -> str:
+        """The digest of what makes a finished run the same: its identity, its seeds and its code."""
+        return digest([self.identity, self.repeat, self.code_sha256])
+
     def told(self, count: int, out: Path) -> str:
         """Return how many of its records its folder holds and how to resume, in words."""
         one, several = _KEPT[self.kind]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +18,9 @@ from scenarios.store.files import left_over, try_folder
 from scenarios.store.mark import FOLDER, MARK, PROGRESS, RUN, SWEEP, Mark, read_mark
 
 M = TypeVar("M", bound=BaseModel)
+RESULT = "result.json"
+RUN_SHA256 = "run_sha256"
+"""Where ``versions.json`` of a finished run has `Mark.whole`."""
 
 
 def take(out: Path, wanted: Mark) -> None:
@@ -60,6 +64,43 @@ def take(out: Path, wanted: Mark) -> None:
         _write(replace(held, repeat=wanted.repeat), out)
 
 
+def over(out: Path, wanted: Mark) -> dict[str, Any] | None:
+    """Return the result of a folder in which the same experiment is over; None where it is not, or another one is.
+
+    Raises
+    ------
+    InputError
+        If the result cannot be read.
+    """
+    if (out / FOLDER / MARK).exists() or not (out / RESULT).is_file():
+        return None
+    try:
+        known = json.loads((out / "versions.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return None
+    same = isinstance(known, dict) and known.get(RUN_SHA256) == wanted.whole
+    return read_result(out) if same else None
+
+
+def read_result(out: Path) -> dict[str, Any]:
+    """Return the result of a folder.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read.
+    """
+    path, remedy = out / RESULT, "put it back as it was, or run it in a new folder"
+    try:
+        result = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        why = getattr(error, "strerror", None) or "it is no JSON"
+        raise InputError(f"{path} cannot be read ({why}); {remedy}") from None
+    if not isinstance(result, dict):
+        raise InputError(f"{path} holds no result; {remedy}")
+    return result
+
+
 def _write(mark: Mark, out: Path) -> None:
     try:
         make_folder(out / FOLDER)
@@ -71,7 +112,7 @@ def _write(mark: Mark, out: Path) -> None:
 def used(out: Path) -> bool:
     """Return whether there is a result, an entry of a book, a record or a unit."""
     inside = (one for one in (out / FOLDER).glob("*/**/*") if not left_over(one))
-    return (out / "result.json").exists() or any(one.is_file() for one in inside)
+    return (out / RESULT).exists() or any(one.is_file() for one in inside)
 
 
 def _require_empty(out: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from scenarios.data.datasets import lines_skipped, read_for
 from scenarios.online.config import OnlineScenario
 from scenarios.sweep.kind import Sweep
 from scenarios.sweep.online_ratings import Key as ClientsKey
@@ -58,7 +59,8 @@ class RatingsSweep(Sweep[ClientsKey, OnlineScenario, Served]):
 
     def result(self, units: Mapping[ClientsKey, Served]) -> dict[str, Any]:
         """Return means and paired differences over clients; see `summarize_clients`."""
-        return summarize_clients(self.wanted, units)
+        told = lines_skipped(self.wanted, read_for(self.wanted).table)
+        return {**summarize_clients(self.wanted, units), **told}
 
     def drawn(self, units: Mapping[ClientsKey, Served], result: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
         """Return every service, for what is leaked."""

@@ -10,8 +10,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from coordinator.protocol.errors import InputError
 from coordinator.server.online.recommenders import compared_in, found, recommender_of, still_names
+from scenarios.data.datasets import read_for, tell_remarks
 from scenarios.given.validation import validated
-from scenarios.given.values import file_sha256, three_columns
+from scenarios.given.values import file_sha256, names_of_columns
+from scenarios.log import console
 from scenarios.online.adversaries import halving_world
 from scenarios.online.config import OnlineScenario
 from scenarios.online.privacy_bounds import epsilon_proved
@@ -78,7 +80,7 @@ class Told(BaseModel):
 
 
 _PLANTED: tuple[str, ...] = ("voters", "peers", "diversity", "radius", "axes")
-_OF_FILE: tuple[str, ...] = ("clients", "columns", "like_from")
+_OF_FILE: tuple[str, ...] = ("clients", "columns", "duplicates", "bad_lines", "like_from")
 _SCENARIO: tuple[str, ...] = (
     "rounds",
     "objects",
@@ -88,6 +90,8 @@ _SCENARIO: tuple[str, ...] = (
     "radius",
     "ratings",
     "columns",
+    "duplicates",
+    "bad_lines",
     "like_from",
 )
 
@@ -121,7 +125,9 @@ def _of_file(ratings: Path, values: Mapping[str, Any], told: Told) -> RatingsSwe
     wanted = RatingsGrid(
         ratings=ratings.absolute(),  # tasks of Ray run in another directory
         sha256=file_sha256(ratings, "ratings file"),
-        columns=three_columns(values.get("columns")),
+        columns=names_of_columns(values.get("columns")),
+        duplicates=values.get("duplicates"),
+        bad_lines=values.get("bad_lines") or "refuse",
         like_from=values.get("like_from"),
         clients=CLIENTS if told.clients is None else told.clients,
         rounds=values.get("rounds"),
@@ -129,6 +135,7 @@ def _of_file(ratings: Path, values: Mapping[str, Any], told: Told) -> RatingsSwe
         recommenders=recommenders_of(told.recommenders, compared_in(RATINGS)),
         seeds=told.seeds or 1,
     )
+    tell_remarks(read_for(wanted).table, console())
     check_file(wanted)
     return RatingsSweep(wanted)
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from coordinator.server.online.recommenders import compared_in, recommender_of
+from scenarios.given.settings import BadLines, Duplicates
 from scenarios.given.validation import validated
 from scenarios.online.config import REFERENCE, OnlineScenario
 from scenarios.online.results import client_record
@@ -32,7 +33,7 @@ class RatingsGrid:
 
     Attributes
     ----------
-    ratings, columns, like_from, clients, rounds, objects
+    ratings, columns, duplicates, bad_lines, like_from, clients, rounds, objects
         As in `scenarios.online.config.OnlineScenario`.
     sha256 : str
         Of the file: it is known by its content, not by its name.
@@ -44,7 +45,9 @@ class RatingsGrid:
 
     ratings: Path
     sha256: str
-    columns: tuple[str, str, str] | None
+    columns: tuple[str, ...] | None
+    duplicates: Duplicates | None = None
+    bad_lines: BadLines = "refuse"
     like_from: float | None
     clients: int
     rounds: int | None
@@ -61,13 +64,16 @@ class RatingsGrid:
 
     def scenario(self, recommender: str, seed: int) -> OnlineScenario:
         """Return what is run."""
-        names = ("ratings", "columns", "like_from", "clients", "rounds", "objects")
+        names = ("ratings", "columns", "duplicates", "bad_lines", "like_from", "clients", "rounds", "objects")
         shared = {name: getattr(self, name) for name in names}
         return validated(OnlineScenario, None, {"recommender": recommender, "seed": seed, **shared})
 
     def content(self) -> dict[str, Any]:
         """Return what every unit depends on, as JSON values."""
-        shared = {name: getattr(self, name) for name in ("like_from", "clients", "rounds", "objects")}
+        shared = {
+            name: getattr(self, name)
+            for name in ("like_from", "duplicates", "bad_lines", "clients", "rounds", "objects")
+        }
         columns = None if self.columns is None else list(self.columns)
         return {"sweep": "online ratings", "ratings_sha256": self.sha256, "columns": columns, **shared}
 

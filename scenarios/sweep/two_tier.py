@@ -12,8 +12,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from rich.console import Console
 
 from coordinator.protocol.errors import InputError
+from scenarios.data.datasets import lines_skipped, tell_remarks
 from scenarios.given.validation import validated
-from scenarios.given.values import three_columns
+from scenarios.log import console
 from scenarios.report.attack_tables import show_attack
 from scenarios.report.records import versions
 from scenarios.report.tables import interval, show_table
@@ -52,13 +53,14 @@ class TwoTierSweep(Sweep[Key, Unit, Measured]):
 
     def result(self, units: Mapping[Key, Measured]) -> dict[str, Any]:
         """Return every curve's points, means over seeds with intervals, and what was guessed."""
-        points = points_of(units)
+        points, base = points_of(units), self.wanted.base
         rows = [] if points.empty else _records(summary_of(points))
         attack = [row for one in units.values() for row in one.attack]
         return {
             "trust_model": "two-tier",
             **self.content(),
             "versions": versions(),
+            **({} if base.ratings is None else lines_skipped(base, read_table(base))),
             "summary": rows,
             "attack": attack,
         }
@@ -108,6 +110,8 @@ class Told(BaseModel):
 _SCENARIO: tuple[str, ...] = (
     "ratings",
     "columns",
+    "duplicates",
+    "bad_lines",
     "planted",
     "public",
     "private",
@@ -122,8 +126,7 @@ def read(values: Mapping[str, Any]) -> TwoTierSweep:
     """Check everything that can be checked before a unit runs."""
     told = validated(Told, None, {name: values.get(name) for name in Told.model_fields})
     scenario = {name: values.get(name) for name in _SCENARIO}
-    columns = three_columns(values.get("columns"))
-    base = validated(TwoTier, None, {**scenario, "columns": columns, "mechanism": NONE})
+    base = validated(TwoTier, None, {**scenario, "mechanism": NONE})
     figures = tuple(part.strip() for part in told.figures.split(","))
     for name in figures:
         if name not in FIGURES:
@@ -138,6 +141,7 @@ def read(values: Mapping[str, Any]) -> TwoTierSweep:
         if takes_epsilon(name) != (epsilon is not None):
             raise InputError(f"mechanism is {curve!r}; write {name}:5 if it has an epsilon, {name} if not")
     table = read_table(base)
+    tell_remarks(table, console())
     choosy = [{"mechanism": curve} for curve in curves if needs_scale(curve.partition(":")[0])]
     for update in (choosy or [{}]) if SECOND in figures else [{"private": 0, "public": 2}]:
         world_of(base.model_copy(update=update), table)

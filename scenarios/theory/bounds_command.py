@@ -18,7 +18,7 @@ def bounds(
     rated: Annotated[int, typer.Option(help="Items w that a user rated.")],
     epsilon: Annotated[str, typer.Option(help="Privacy of a user's answer in nats; inf for none.")] = "1",
     clusters: Annotated[int, typer.Option(help="Item clusters.")] = 2,
-    failure: Annotated[float, typer.Option(help="Probability of failure that is allowed.")] = 0.5,
+    failure: Annotated[float, typer.Option(help="Probability of failure that is allowed [0.5].")] = 0.5,
     mistakes: Annotated[int, typer.Option(help="Wrong items that still count as success.")] = 0,
     ours: Annotated[bool, typer.Option(help="Add two bounds that are not in the paper.")] = False,
     json: Json = None,
@@ -45,4 +45,4 @@ def bounds(
     deliver(json, record)
     deliver_figure(figure, "bounds", record)
     if json != STDOUT:
-        show_bounds(Console(), rows)
+        show_bounds(Console(), record)

@@ -9,9 +9,21 @@ from rich.console import Console
 from rich.table import Table
 
 
-def show_bounds(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
+def failing(failure: float, mistakes: int) -> str:
+    """Return in words what lower bounds allow a learner.
+
+    >>> failing(0.5, 0), failing(0.05, 3)
+    ('to fail with probability 0.5 at most', 'to have more than 3 items wrong with probability 0.05 at most')
+    """
+    what = f"have more than {mistakes:,} item{'s' if mistakes > 1 else ''} wrong" if mistakes else "fail"
+    return f"to {what} with probability {failure:g} at most"
+
+
+def show_bounds(console: Console, record: Mapping[str, Any]) -> None:
     """Print lower bounds as a table, the one that binds marked, and below it what each of them holds for."""
-    table = Table("bound", "users", "source", title="users that any epsilon-LDP learner needs", title_justify="left")
+    rows: Sequence[Mapping[str, Any]] = record["bounds"]
+    title = f"users that any epsilon-LDP learner needs\n{failing(record['failure'], record['mistakes'])}"
+    table = Table("bound", "users", "source", title=title, title_justify="left")
     table.columns[1].no_wrap = True
     holds: dict[str, list[str]] = {}
     for row in rows:

@@ -28,6 +28,7 @@ from coordinator.server.moments.pairs import PairMoments
 from coordinator.server.moments.signs import SignMoments
 from coordinator.server.server_half import FIXED, ONE_ROUND, POSTERIOR
 from scenarios.data.block_world import known_world
+from scenarios.data.metrics import clustering_scores
 from scenarios.data.populations import cluster_sizes
 from scenarios.given.config import Scenario
 from scenarios.theory.lying_shifts import Given, parts_shift, sets_shift, sign_shift, values_shift
@@ -230,11 +231,14 @@ class Outlook:
     ----------
     wrong : float
         Items with a wrong label, by the server's own decoder: its levels are fitted to what liars did.
+    accuracy : float
+        Share of items right, where clusters may be called by any names, as a run's own share of items right is.
     rank : float or None
         Mean rank of the items that should seem liked more, from 1; None if there are none.
     """
 
     wrong: float
+    accuracy: float
     rank: float | None
 
 
@@ -258,13 +262,20 @@ def outlook(sway: Sway, scenario: Scenario, *, share: float, labels: Indices, wi
     """
     truth, coins = by_level(scenario)[labels], np.random.default_rng(0)
     deviation, wrong, ranks = float(sway.deviation.mean()) / math.sqrt(users), 0, list[float]()
+    right = list[float]()
     for _ in range(DRAWS):
         values = sway.drawn(share, labels, wishes, users, coins)
-        wrong += int((_decoded(scenario, values, deviation) != truth).sum())
+        decoded = _decoded(scenario, values, deviation)
+        wrong += int((decoded != truth).sum())
+        right.append(clustering_scores(decoded, labels).accuracy)
         rank = np.empty(values.size)
         rank[np.argsort(-values)] = np.arange(values.size) + 1
         ranks.append(float(rank[wishes > 0].mean()) if (wishes > 0).any() else math.nan)
-    return Outlook(wrong=wrong / DRAWS, rank=None if math.isnan(ranks[0]) else float(np.mean(ranks)))
+    return Outlook(
+        wrong=wrong / DRAWS,
+        accuracy=float(np.mean(right)),
+        rank=None if math.isnan(ranks[0]) else float(np.mean(ranks)),
+    )
 
 
 def by_level(scenario: Scenario) -> Ints:

@@ -15,7 +15,17 @@ from coordinator.protocol.second_order_public import A_RELEASE
 from coordinator.server.completion import mechanisms
 from coordinator.server.completion.reading import HALF
 from scenarios.given.attacks import POISON
-from scenarios.given.settings import COLUMNS, SEED, ExperimentScenario, Seed
+from scenarios.given.settings import (
+    BAD_LINES,
+    COLUMNS,
+    DUPLICATES,
+    SEED,
+    SEEN,
+    BadLines,
+    Duplicates,
+    ExperimentScenario,
+    Seed,
+)
 from scenarios.given.values import Exact, GivenColumns, GivenPath, brief
 from scenarios.two_tier.scale import read_scale
 
@@ -94,7 +104,9 @@ class TwoTier(ExperimentScenario):
     brought: ClassVar[dict[str, tuple[str, ...]]] = {"ratings": ()}
 
     ratings: GivenPath | None = Field(default=None, description="A file of ratings: MovieLens, Jester, CSV, Parquet.")
-    columns: GivenColumns | None = Field(default=None, description=COLUMNS)
+    columns: GivenColumns = Field(default=None, description=COLUMNS)
+    duplicates: Duplicates | None = Field(default=None, description=DUPLICATES)
+    bad_lines: BadLines = Field(default="refuse", description=BAD_LINES)
     planted: Annotated[tuple[int, int, int] | None, BeforeValidator(_shape)] = Field(
         default=None, description="users,items,ratings of planted data instead of a file."
     )
@@ -134,8 +146,10 @@ class TwoTier(ExperimentScenario):
         default=False, description="PMC: devices tell how large their signs are; nothing is private then."
     )
     clip: bool = Field(default=False, description="With own_h: no release counts more than a public user's row.")
-    malicious: Annotated[float, Field(gt=0, lt=1)] | None = Field(
-        default=None, description="Share of the private devices that lies, by the coin of each [none]."
+    malicious: Annotated[float, Field(ge=0, lt=1)] | None = Field(
+        default=None,
+        description="Share of the private devices that lies, by the coin of each; 0: nobody, told as if some did "
+        "[none].",
     )
     attack: Literal["poison-features"] | None = Field(
         default=None, description=f"What liars do: {POISON}, all claim one made-up vector [{POISON}]."
@@ -148,8 +162,11 @@ class TwoTier(ExperimentScenario):
             raise InputError(f"mechanism is {brief(self.mechanism)}; choose one of {', '.join(GUARANTEES)}")
         if (self.ratings is None) == (self.planted is None):
             raise InputError("ratings and planted: give one of them, a file or users,items,ratings of planted data")
-        if self.columns is not None and self.ratings is None:
-            raise InputError(f"columns is {self.columns!r}, which is about ratings files; give --ratings too")
+        for name in ("columns", "duplicates", "bad_lines") if self.ratings is None else ():
+            if (value := getattr(self, name)) != type(self).model_fields[name].default:
+                raise InputError(f"{name} is {brief(value)}, which is about ratings files; give --ratings too")
+        if self.columns is not None and len(self.columns) == SEEN:
+            raise InputError(f"columns is {','.join(self.columns)}, without ratings, which a model is for; name three")
         if self.epsilon is not None and not takes_epsilon(self.mechanism):
             raise InputError(f"epsilon is {as_float(self.epsilon):g}, but {self.mechanism} has none; leave it out")
         if "epsilon" in self.model_fields_set and self.epsilon is None:

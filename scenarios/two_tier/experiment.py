@@ -21,7 +21,7 @@ from coordinator.server.completion.course import Course
 from coordinator.server.completion.fitting import Fitting
 from coordinator.server.completion.predicting import baseline_errors, rmse, squared_errors
 from coordinator.server.completion.weighing import Fold
-from scenarios.data.datasets import RatingTable, read_ratings
+from scenarios.data.datasets import RatingTable, lines_skipped, read_for
 from scenarios.given.attacks import POISON
 from scenarios.places.session import Progress, Session, silent
 from scenarios.two_tier.advice import MOST_DEVICES, advice_scores
@@ -69,8 +69,7 @@ def read_table(wanted: TwoTier) -> RatingTable:
         shape = Shape(users=users, items=items, ratings=ratings, fewest=min(FEWEST, max(items // 2, 1)))
         table = planted_ratings(shape, wanted.seed)
     else:
-        assert wanted.ratings is not None  # checked by the config
-        table = read_ratings(wanted.ratings, columns=wanted.columns)
+        table = read_for(wanted).table
     return onto_scale(table, wanted.scale) if wanted.round_ratings and wanted.scale else table
 
 
@@ -186,7 +185,8 @@ def run(
     """
     start = time.perf_counter()
     with peak_memory() as peak:
-        world = world_of(wanted, table or read_table(wanted))
+        table = table or read_table(wanted)
+        world = world_of(wanted, table)
         fitting, tried = settle(world, session)
         plan = plan_of(world, fitting, beside=wanted.mechanism != NONE)
         with watched(plan.server.private) as progress:
@@ -197,6 +197,7 @@ def run(
         told |= {"malicious": wanted.malicious, "attack": POISON, "lies": lies}
     return {
         **told,
+        **lines_skipped(wanted, table),
         "validated": [{"rank": rank, "regularisation": kappa, "rmse": error} for rank, kappa, error in tried],
         "backend": session.name,
         "workers": session.workers,

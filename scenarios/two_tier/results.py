@@ -18,6 +18,7 @@ COLUMNS = (
     Column(name="epsilon", words="epsilon [nats]"),
     Column(name="users", words="users"),
     Column(name="items", words="items"),
+    Column(name="lines_skipped", words="bad lines of the file left out"),
     Column(name="public", words="public users"),
     Column(name="private", words="private devices asked"),
     Column(name="answered", words="answered, once each", average=Average.COUNT),

@@ -203,3 +203,19 @@ def test_help_is_no_error(blindrec: Command) -> None:
         assert (told.code, told.err) == (0, "")
         assert told.out.startswith("Usage: ")
         assert len(told.out.splitlines()) > 5
+
+
+def test_one_person_behind_several_devices_is_warned_of(blindrec: Command, tmp_path: Path) -> None:
+    """With infinite epsilon, or a device each, there is nothing to warn of."""
+    path = write_movielens(tmp_path / "ratings.csv", ROWS)
+    flags = ("run", "--ratings", path, "--rated", 6, "--epsilon", 2, *SMALL[:4], "--json", "-")
+    ended = blindrec(*flags, "--users", 5000)
+    most = ended.result["copies_max"]
+    assert ended.err.splitlines()[0] == (
+        f"warning: 5,000 devices are drawn from 25 people, so that one person answers up to {most} times: a person's "
+        f"epsilon is {2 * most}, not 2. Leave --users out for a device each; or take the result as that of so many "
+        "other people, and nobody in the file as protected"
+    )
+    assert ended.result["person_epsilon"] == 2 * most
+    assert "warning" not in blindrec(*flags).err
+    assert "warning" not in blindrec(*flags, "--users", 5000, "--epsilon", "inf").err

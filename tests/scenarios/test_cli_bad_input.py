@@ -77,7 +77,7 @@ FLAGS: dict[str, list[str]] = {
     "--workers 0": ["workers", "0", "1"],
     "--devices-per-actor 0": ["devices_per_actor", "0", "1"],
     "--repeat 0": ["repeat", "0", "1"],
-    "--columns a,b": ["columns", "'a,b'", "three"],
+    "--columns a": ["columns", "'a'", "three"],
     "--address 127.0.0.1:6379": ["address", "127.0.0.1:6379", "leave one"],
     "--backend spark": ["backend", "'spark'", "ray or inprocess"],
     "--json {tmp}": ["json file", "{tmp}", "name a file"],

@@ -76,6 +76,8 @@ def test_a_file_sets_every_name_of_the_block_model(tmp_path: Path) -> None:
         "deadline": 20.0,
         "ratings": None,
         "columns": None,
+        "duplicates": None,
+        "bad_lines": "refuse",
         "like_from": None,
         "features": None,
         "public": 0,

@@ -16,6 +16,7 @@ from scenarios.places.in_process import InProcess
 from scenarios.run.experiment import Run, run
 from scenarios.run.lying_scores import lying_scores, renamed
 from scenarios.run.plotting import plot_of
+from scenarios.run.results import record
 from scenarios.theory.lying import sway_of, universal_limit
 from scenarios.theory.predictors import predictor
 
@@ -196,3 +197,48 @@ def test_what_no_run_can_do_is_refused(given: dict[str, Any], words: str) -> Non
 def test_wishes_beyond_the_catalogue_or_the_accounts_are_refused(given: dict[str, Any], words: str) -> None:
     with pytest.raises(InputError, match=words):
         plot_of(populate(Scenario(malicious=0.1, **given)), tuple)
+
+
+LIED: list[dict[str, Any]] = [
+    {"design": "sign", "attack": "promote:12"},
+    {"design": "set", "attack": "promote:12"},
+    {"design": "oue"},
+    {"design": "maxsense", "attack": "input:12"},
+    {"design": "sign", "attack": "grind:2", "coins_drawn": "before"},
+    {"design": "sign", "policy": "eliminate", "attack": "late:5", "coins_drawn": "before"},
+    {"design": "sign", "policy": "item-by-item", "attack": "stall:2"},
+    {"design": "anchor", "policy": "anchor"},
+]
+
+
+@pytest.mark.parametrize("lied", LIED, ids=lambda one: "-".join(map(str, one.values())))
+def test_no_liars_are_a_baseline(lied: dict[str, Any]) -> None:
+    """A share of 0 has the releases and the result of a run without the flag, and the columns of a run with liars."""
+    common = {"items": 40, "rated": 10, "epsilon": 2, "users": 20_000}
+    honest = ran(**common, **{name: lied[name] for name in ("design", "policy") if name in lied})
+    nobody, some = (ran(**common, **lied, malicious=share) for share in (0, 0.02))
+    assert nobody.outcome.releases_sha256 == honest.outcome.releases_sha256
+    assert some.outcome.releases_sha256 != honest.outcome.releases_sha256
+    plain, told_nobody, told_some = (record(one) for one in (honest, nobody, some))
+    assert told_nobody.keys() == told_some.keys()
+    for name in ("accuracy", "accuracy_predicted", "answered", "spent_max"):
+        assert told_nobody[name] == plain[name]
+    assert (told_nobody["malicious"], told_nobody["lies"]) == (0, 0)
+
+
+@pytest.mark.parametrize("design", ["sign", "set", "oue", "olh"])
+def test_the_predicted_share_right_is_that_among_liars(design: str) -> None:
+    """Twelve of 40 items are turned round, which an honest prediction of all right does not know."""
+    common = {"design": design, "items": 40, "rated": 10, "epsilon": 3, "users": 60_000, "attack": "promote:12"}
+    tipping = told(malicious=0.01, **common)["tipping_share"]
+    measured = record(ran(malicious=min(2.5 * tipping, 0.9), **common))
+    honest = record(ran(malicious=0, **common))
+    assert honest["accuracy_predicted"] > 0.99
+    assert measured["accuracy"] < 0.8
+    assert measured["accuracy_predicted"] == pytest.approx(measured["accuracy"], abs=0.06)
+
+
+def test_nothing_is_predicted_where_nobody_knows_what_liars_do() -> None:
+    common = {"design": "pairwise", "items": 12, "rated": 6, "epsilon": 3, "users": 20_000}
+    assert record(ran(**common, malicious=0.02))["accuracy_predicted"] is None
+    assert record(ran(**common, malicious=0))["accuracy_predicted"] is not None

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import math
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from coordinator.protocol.admitted import UNCHECKED
 from coordinator.protocol.budget import parse_epsilon
@@ -16,6 +18,7 @@ from scenarios.planner import plan as planning
 from scenarios.planner.candidates import Candidate, candidates
 from scenarios.planner.needs import Target
 from scenarios.planner.plan import TOO_MANY, DesignPlan, in_words, plan, quick_best
+from scenarios.planner.tables import show_plan
 from scenarios.theory.predictors import predictor
 
 SURE = Target(success=0.95, accuracy=None)
@@ -102,6 +105,10 @@ def test_anchor_sensing_is_recommended_where_classes_cancel(monkeypatch: pytest.
     assert plain.best is not None
     assert plain.best["design"] == "sign"  # which adaptive rounds let do with a fifth of what one round needs
     assert plain.best["users"] / 5 < row_of(plain, design="anchor")["users"] < plain.best["users"]
+    assert made.why is None
+    assert plain.why is not None
+    assert f"needs {row_of(plain, design='anchor')['users']:,} users, and its rounds adapt already" in plain.why
+    assert plain.as_json()["recommended_why"] == plain.why
     three = planned(monkeypatch, {"anchor"}, like=((0.9, 0.1, 0.5),)).rows[0]
     assert (three["users"], "predicted for 2 clusters" in three["note"]) == (None, True)
 
@@ -258,3 +265,16 @@ def test_what_a_plan_holds_for_is_said_in_words() -> None:
         assert words in told
     mixed = in_words(Scenario(items=40, rated=6, like=MIRRORED, class_shares=(0.7, 0.3)))
     assert "0.9, 0.1 by 0.7 of the users; 0.1, 0.9 by 0.3 of the users" in mixed
+
+
+def test_at_which_failure_bounds_hold_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    sure, half = (planned(monkeypatch, {"sign"}, target) for target in (SURE, HALF))
+    assert [(made.failure, made.mistakes) for made in (sure, half)] == [(0.05, 0), (0.5, 4)]
+    assert (half.as_json()["failure"], half.as_json()["mistakes"]) == (0.5, 4)
+    for made, words in (
+        (sure, "any epsilon-LDP learner needs to fail with probability 0.05 at most: fano"),
+        (half, "any epsilon-LDP learner needs to have more than 4 items wrong with probability 0.5 at most: fano"),
+    ):
+        written = io.StringIO()
+        show_plan(Console(file=written, width=300), made, "a plan")
+        assert words in written.getvalue()

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.console import Console
 from runs import planted_ratings, write_movielens
 
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.rows import starts_of
 from scenarios.data.datasets import RatingTable, read_ratings
+from scenarios.given.config import Scenario
 from scenarios.planner.needs import Target
 from scenarios.planner.plan import in_words
-from scenarios.planner.shape import EPSILONS, NOT_THE_FILE, learnable, learnable_of, shape_of
+from scenarios.planner.shape import EPSILONS, NOT_THE_FILE, Shape, learnable, learnable_of, shape_of
+from scenarios.planner.tables import show_learnable
 
 TARGET = Target(success=None, accuracy=0.99)
 
@@ -108,3 +112,17 @@ def test_what_could_be_learned(tmp_path: Path) -> None:
     assert needs == sorted(needs, reverse=True)
     assert shares == sorted(shares)
     assert all((need <= 300) == (share >= 0.99) for need, share in zip(needs, shares, strict=True))
+
+
+def test_what_is_no_better_than_one_label_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of a file with .64 of its items in one cluster: .64 at epsilon 1 and .50 at 8 tell nothing, .80 at 2 does."""
+    world = Scenario.model_validate({"items": 100, "rated": 10, "cluster_shares": (0.64, 0.36), "like": ((0.9, 0.1),)})
+    found = {1: 0.64, 2: 0.8, 4: 0.67, 8: 0.5}
+    monkeypatch.setattr(
+        "scenarios.planner.shape.quick_best", lambda of, *_, **__: {"accuracy": found[int(of.epsilon or 0)]}
+    )
+    [row] = learnable(Shape(world=world, users=600), TARGET)
+    assert (row["epsilon"], row["accuracy"], row["one_label"]) == (2, 0.8, 0.64)
+    written = io.StringIO()
+    show_learnable(Console(file=written, width=200), [])
+    assert "than one label for all of them does" in written.getvalue()

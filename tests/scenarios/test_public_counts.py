@@ -62,7 +62,7 @@ def test_the_comparison_weighs_alike(file: Path) -> None:
     liked = world.fold.liked.of(public)
     counts = PublicCounts(counts=liked.raters, sizes=liked.degrees)
     model = SET.answered(world.of(private), replace(asked, users=private.size))
-    row = found()["two-tier: popularity, set"].advise(world, asked)
+    row = found()["two-tier: popularity with set"].advise(world, asked)
     assert row.popularity == pytest.approx(counts.weighed(model, 6).score, rel=1e-12)
 
 

@@ -6,6 +6,7 @@ import json
 import re
 from pathlib import Path
 
+import foreign_mechanisms as foreign
 import numpy as np
 import pandas as pd
 import pytest
@@ -168,3 +169,13 @@ def test_what_is_no_regular_file_stays_what_it_is() -> None:
     check_target("/dev/null")
     write_json(Path("/dev/null"), {"a": 1})
     assert Path("/dev/null").is_char_device()
+
+
+def test_items_of_ones_own_mechanism_are_ranked_as_others_are() -> None:
+    """Its contract says that what has a larger estimate is liked more."""
+    run = here(small(design=foreign.OUE(), users=20_000, epsilon=3))
+    table = items_table(run)
+    assert list(table.columns) == [*COLUMNS, "rank", "popularity"]
+    assert table.sort_values("rank")["score"].is_monotonic_decreasing
+    assert record(run)["rank_correlation"] > 0.5
+    assert record(run)["top_50"] == 1

@@ -19,7 +19,7 @@ from scenarios.given.config import load_scenario
         ("items = 10.5", ["items", "10.5"]),
         ("items = 10\nitems = 11", ["scenario.toml", "no TOML"]),
         ("items: 10", ["scenario.toml", "no TOML"]),
-        ("columns = ['u', 'i']", ["columns", "['u', 'i']"]),
+        ("columns = ['u']", ["columns", "['u']"]),
         ("like = [[0.9, 0.1], 0.5]", ["like", "0.5"]),
         ("epsilon = true", ["epsilon", "True"]),
     ],

@@ -92,7 +92,7 @@ class Counted(Row):
 class Paired(Row):
     """Counts of pairs among the items liked most, with Gaussian noise, and EASE on them: (epsilon, 1e-6)-private."""
 
-    trust_model, mechanism, order = "curator", "pairs, EASE", 20
+    trust_model, mechanism, order = "curator", "pairs with EASE", 20
     asks: ClassVar[frozenset[str]] = frozenset({"epsilon", "scale"})
 
     def advise(self, world: World, asked: Asked) -> Advised:

@@ -112,6 +112,6 @@ ROWS = (
     Public("popularity", 10),
     Public("item kNN", 20, lambda likes, told: neighbours(likes, told.neighbours)),
     Public("EASE", 30, lambda likes, told: ease(likes, told.ridge)),
-    Weighed("popularity, set", 40, lifts=False),
-    Weighed("lifts, set", 50, lifts=True),
+    Weighed("popularity with set", 40, lifts=False),
+    Weighed("lifts with set", 50, lifts=True),
 )

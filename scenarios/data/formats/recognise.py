@@ -61,6 +61,11 @@ class RatingFormat:
     quoted: bool = False
     wide: bool = False
 
+    @property
+    def stated(self) -> bool:
+        """Whether it is known which ratings there can be."""
+        return self.high < _WIDEST
+
 
 def recognise_text(file: RatingFile, columns: Columns | None) -> RatingFormat:
     """Recognise the format of a text file.

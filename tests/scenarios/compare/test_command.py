@@ -14,7 +14,7 @@ from runs import Command, lines_of_units, planted_ratings, refused, write_moviel
 import blindrec as face
 from scenarios.compare import sweep
 from scenarios.compare.rows import found
-from scenarios.compare.settings import TRUST_MODELS
+from scenarios.compare.settings import TRUST_MODELS, Comparison
 from scenarios.compare.tables import show
 
 COLUMNS = {"trust_model", "mechanism", "features", "epsilon", "users", "simulated", "seconds", "public"}
@@ -140,3 +140,20 @@ def test_what_cannot_be_compared_is_told_in_a_line(
     blindrec: Command, ratings: Path, flags: tuple[str, ...], told: str
 ) -> None:
     assert told in refused(blindrec, "compare", ratings, *flags)
+
+
+def test_a_list_of_names_names_each_row(blindrec: Command, ratings: Path) -> None:
+    """No name holds the comma between names: every row can be named, and a name selects that row alone."""
+    assert not [row.mechanism for row in found().values() if "," in row.mechanism]
+    one = ("--epsilon", 1, "--scale", 1, "--seeds", 1, "--public", 0.2, "--json", "-")
+    told = blindrec("compare", ratings, "--mechanisms", "popularity, pairs with EASE,lifts with set", *FEW[:2], *one)
+    assert {(row["trust_model"], row["mechanism"]) for row in told.result["rows"]} == {
+        *((model, "popularity") for model in ("none", "curator", "two-tier")),
+        ("curator", "pairs with EASE"),
+        ("two-tier", "lifts with set"),
+    }
+    known = refused(blindrec, "compare", ratings, "--mechanisms", "popularity,pairs by EASE")
+    assert known.startswith("mechanism 'pairs by EASE' is unknown; choose among EASE, MaxSense, ")
+    assert ", pairs with EASE, " in known
+    earlier = Comparison(ratings=ratings, mechanisms=["pairs, EASE", "popularity, set"])  # type: ignore[arg-type] # read
+    assert earlier.mechanisms == ("pairs with EASE", "popularity with set")

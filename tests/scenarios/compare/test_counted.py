@@ -89,7 +89,7 @@ def test_pairs_are_asked_so_as_well_and_two_tiers_are_not(world: World) -> None:
     assert isinstance(row, Local)
     assert row.scenario_of(world.items, asked).asking().counted_group == 0.05  # type: ignore[attr-defined]
     tiers = [
-        found()["two-tier: popularity, set"].advise(world, replace(asked, wanted=one)).popularity
+        found()["two-tier: popularity with set"].advise(world, replace(asked, wanted=one)).popularity
         for one in (wanted, Comparison(ratings=Path("none.csv"), likes=8))
     ]
     assert tiers[0].tolist() == tiers[1].tolist()

@@ -149,7 +149,7 @@ FLAGS: dict[str, list[str]] = {
     "--devices-per-actor 0": ["devices_per_actor is 0"],
     "--backend spark": ["backend", "'spark'"],
     "--like-from 3": ["like_from", "--ratings"],
-    "--columns a,b": ["columns", "'a,b'", "three"],
+    "--columns a": ["columns", "'a'", "three"],
     "--world {tmp}/none.toml": ["none.toml", "cannot be read"],
     "--ratings {tmp}/none.csv": ["none.csv"],
     "--ratings {tmp}/ratings.csv --world w.toml": ["world is w.toml"],

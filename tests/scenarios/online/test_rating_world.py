@@ -39,7 +39,7 @@ def small_file(folder: Path) -> Path:
 
 def world_of(path: Path, **changes: Any) -> World:
     """The world of a file."""
-    return world_of_ratings(OnlineScenario.model_validate({"ratings": path, **changes}), path)
+    return world_of_ratings(OnlineScenario.model_validate({"ratings": path, **changes}))
 
 
 def client_of(path: Path, **changes: Any) -> ClientWorld:

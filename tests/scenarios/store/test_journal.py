@@ -288,10 +288,21 @@ def test_the_folder_of_another_scenario_is_refused(flags: str, blindrec: Command
     assert tree(tmp_path / "out") == before
 
 
-def test_a_finished_folder_is_refused(blindrec: Command, tmp_path: Path) -> None:
+def test_a_finished_folder_tells_its_result_to_the_same_command_alone(
+    blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     interrupted(tmp_path)
     finished = blindrec(*SAME, "--out", tmp_path)
     assert (finished.code, finished.result["rounds"]) == (0, 4)
     before = tree(tmp_path)
+    again = blindrec(*SAME, "--out", tmp_path, "--workers", 2)
+    assert (again.code, again.out) == (0, finished.out)
+    assert "is over: this is its result, and nobody was asked again" in " ".join(again.err.split())
+    figure = tmp_path.parent / "again.png"
+    assert not blindrec(*SAME, "--out", tmp_path, "--figure", figure).code
+    assert figure.read_bytes().startswith(b"\x89PNG")
+    for flags in (["--seed", "1"], ["--repeat", "2"], ["--epsilon", "2"]):
+        assert "holds another run; name a new one" in refused(blindrec, *SAME, *flags, "--out", tmp_path)
+    monkeypatch.setattr("scenarios.run.claiming.code_digest", lambda _: "0" * 64)  # as if its code had changed
     assert "holds another run; name a new one" in refused(blindrec, *SAME, "--out", tmp_path)
     assert before == tree(tmp_path)

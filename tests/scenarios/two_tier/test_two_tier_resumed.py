@@ -154,7 +154,12 @@ def test_a_finished_folder_tells_its_result_again(blindrec: Command, asked: list
     assert "blindrec resume, pmd, inprocess" in blindrec("resume", tmp_path / "out").out
     assert asked == []
     assert tree(tmp_path / "out") == before
-    assert "holds another run; name a new one" in refused(blindrec, *RUN, "--out", tmp_path / "out")
+    again = blindrec(*RUN, "--out", tmp_path / "out", "--json", "-")
+    assert (again.code, again.out) == (0, told.out)
+    assert "is over: this is its result, and nobody was asked again" in " ".join(again.err.split())
+    assert (asked, tree(tmp_path / "out")) == ([], before)
+    other = refused(blindrec, *RUN, "--seed", 9, "--out", tmp_path / "out")
+    assert "holds another run; name a new one" in other
 
 
 @pytest.mark.parametrize("flags", ["--seed 1", "--rank 2", "--mechanism pmc", "--batch 4"])
