@@ -95,15 +95,12 @@ def finished_run(
             "it out"
         )
     experiment.check(wanted)
-<<<<<<< HEAD
-    require_tested("numba")  # here, because the thread below would say nothing of it and leave half a module
-=======
     if out is not None and (result := over(out, experiment.mark(wanted, repeat))) is not None:
         told = f"the run in {out} is over: this is its result, and nobody was asked again"
         console.print(told, highlight=False, soft_wrap=True, markup=False)
         yield Finished(result=result, first=Ended(record=result, scenario={}, tables=lambda: tables_in(out)))
         return
->>>>>>> contra
+    require_tested("numba")  # here, because the thread below would say nothing of it and leave half a module
     threading.Thread(target=_load, args=(experiment.loads,), daemon=True, name="loading").start()
 
     def work(session: Session) -> Finished:
