@@ -1,4 +1,7 @@
-"""A trusted curator has everybody's ratings, and publishes noisy totals: of likes, and of pairs of items."""
+"""A trusted curator has everybody's ratings, and publishes noisy totals: of likes, and of pairs of items.
+
+Totals of pairs are read by the estimator of local pairs, with the same M and w: what is shrunk is the noise alone.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,12 @@ import numpy as np
 import scipy
 from scipy import sparse
 
-from coordinator.protocol.arrays import Floats, Floats2, Ints
+from coordinator.protocol.arrays import Floats, Floats2, Indices, Ints
 from coordinator.protocol.budget import Epsilon, as_float
-from coordinator.protocol.public_features import LEAST
 from coordinator.server.decoding.curator import DiscreteLaplace
-from scenarios.compare.item_models import of_gram
+from coordinator.server.decoding.pair_model import item_to_item
+from coordinator.server.decoding.threads import one_thread
+from scenarios.compare.item_models import pair_advice, pair_design
 from scenarios.compare.row import Advised, Asked, Row
 from scenarios.compare.worlds import World
 
@@ -49,23 +53,32 @@ def gaussian_noise(epsilon: Epsilon, sensitivity: float, delta: float = DELTA) -
     return sensitivity * math.exp(scipy.optimize.brentq(excess, math.log(1e-3), math.log(1e6)))
 
 
-def kept_likes(world: World, asked: Asked, most: int) -> Any:
-    """Return how often people's likes are counted, a sparse matrix of shape (people x copies, N): ``most`` a person.
+def contributors(world: World, asked: Asked) -> Floats:
+    """Return how many of the people who contribute each person of the file stands for, shape (people,)."""
+    if asked.users == world.people:
+        return np.ones(world.people)
+    return asked.coins.multinomial(asked.users, np.full(world.people, 1 / world.people)).astype(np.float64)
 
-    People are drawn with replacement where more contribute than the file has. A row is a copy of a person whose
-    likes were drawn anew, weighted by the root of how many people it stands for, so that ``X'X`` counts pairs.
+
+def limited_likes(world: World, asked: Asked, people: Floats, most: int, pool: Indices | None = None) -> Any:
+    """Return people's likes among the items of a pool, by default all: a sparse matrix of shape (people x copies, M).
+
+    A person has ``most`` of these at most, drawn at random. A row is a copy of a person whose likes were drawn anew,
+    weighted by the root of how many people it stands for, so that ``X'X`` counts pairs.
     """
-    copies = min(COPIES, asked.users // world.people)
-    many = np.ones(world.people)
-    if asked.users != world.people:
-        many = asked.coins.multinomial(asked.users, np.full(world.people, 1 / world.people)).astype(np.float64)
-    liked, parts = world.fold.liked, []
+    liked, copies, parts = world.fold.liked, min(COPIES, asked.users // world.people), []
+    if pool is not None:
+        place = np.full(world.items, -1, np.int32)
+        place[pool] = np.arange(pool.size)
+        liked = liked.where(place[liked.items] >= 0)
+    columns = liked.items if pool is None else place[liked.items]
     for _ in range(copies):
         order = np.lexsort((asked.coins.random(liked.items.size), liked.owners))
-        place = np.arange(order.size) - np.repeat(liked.starts[:-1], liked.degrees)
-        kept = order[place < most]
-        ones = np.sqrt(many[liked.owners[kept]] / copies)
-        parts.append(sparse.coo_array((ones, (liked.owners[kept], liked.items[kept])), world.matrix.shape).tocsr())
+        rank = np.arange(order.size) - np.repeat(liked.starts[:-1], liked.degrees)
+        among = order[rank < most]
+        roots = np.sqrt(people[liked.owners[among]] / copies)
+        shape = (world.people, world.items if pool is None else pool.size)
+        parts.append(sparse.coo_array((roots, (liked.owners[among], columns[among])), shape).tocsr())
     return sparse.vstack(parts).tocsr()
 
 
@@ -85,7 +98,8 @@ class Counted(Row):
     def advise(self, world: World, asked: Asked) -> Advised:
         """Count at most ``curated`` likes of each person."""
         most = asked.wanted.curated
-        counts, noise = noisy_likes(kept_likes(world, asked, most), asked.epsilon, most, asked.coins)
+        likes = limited_likes(world, asked, contributors(world, asked), most)
+        counts, noise = noisy_likes(likes, asked.epsilon, most, asked.coins)
         return Advised.noisy(counts, noise)
 
 
@@ -97,25 +111,21 @@ class Paired(Row):
 
     def advise(self, world: World, asked: Asked) -> Advised:
         """Choose items with a tenth of epsilon, and count their pairs with the rest."""
-        most, epsilon = asked.wanted.co_liked, asked.epsilon
+        most, epsilon = asked.wanted.curated, asked.epsilon
         choosing, counting = (None, None) if epsilon is None else (epsilon / CHOICE, epsilon * (CHOICE - 1) / CHOICE)
-        likes = kept_likes(world, asked, most)
-        counts, _ = noisy_likes(likes, choosing, most, asked.coins)
-        chosen = np.sort(np.argsort(-counts, kind="stable")[: asked.wanted.top])
-        gram = (likes[:, chosen].T @ likes[:, chosen]).toarray()
-        deviation = gaussian_noise(counting, math.sqrt(most * (most + 1) / 2))
-        gram += symmetric(asked.coins.normal(0, deviation, gram.shape)) if deviation else 0
-        ridge = asked.wanted.ridge * asked.users / world.people + 2 * deviation * math.sqrt(chosen.size)
-        weights = of_gram(gram, ridge)
-        popularity = np.zeros(world.items)
-        popularity[chosen] = np.maximum(np.diag(gram), 0)
+        people, design = contributors(world, asked), pair_design(asked.wanted, world.items)
+        counts, noise = noisy_likes(limited_likes(world, asked, people, most), choosing, most, asked.coins)
+        pool = np.sort(np.argsort(-counts, kind="stable")[: design.top]).astype(np.int32)
+        likes, deviation = limited_likes(world, asked, people, design.kept, pool), pair_noise(counting, design.kept)
+        gram = (likes.T @ likes).toarray() + symmetric(asked.coins.normal(0, deviation, (pool.size, pool.size)))
+        with one_thread():
+            model = item_to_item(pool, np.diag(gram) / asked.users, gram / asked.users, deviation / asked.users)
+        return pair_advice(model, counts, asked.coins.permutation(world.items), noise=noise)
 
-        def scores(own: Any) -> Floats2:
-            found = np.zeros(own.shape)
-            found[:, chosen] = own[:, chosen] @ weights
-            return found
 
-        return Advised(popularity=popularity, floor=LEAST, scorer=scores)
+def pair_noise(epsilon: Epsilon, most: int) -> float:
+    """Return the standard deviation of noise in totals of pairs and of single items, of ``most`` likes of a person."""
+    return gaussian_noise(epsilon, math.sqrt(most * (most + 1) / 2))
 
 
 def symmetric(noise: Floats2) -> Floats2:
