@@ -1,6 +1,8 @@
 """A trusted curator has everybody's ratings, and publishes noisy totals: of likes, and of pairs of items.
 
-Totals of pairs are read by the estimator of local pairs, with the same M and w: what is shrunk is the noise alone.
+Neighbours differ in the ratings of one person, which are replaced by any others, as for devices: how many people there
+are is public. Totals of pairs are read by the estimator of local pairs, with the same M and w: what is shrunk is the
+noise alone.
 """
 
 from __future__ import annotations
@@ -83,14 +85,17 @@ def limited_likes(world: World, asked: Asked, people: Floats, most: int, pool: I
 
 
 def noisy_likes(likes: Any, epsilon: Epsilon, most: int, coins: np.random.Generator) -> tuple[Floats, float]:
-    """Return noisy counts of likes, float64, shape (N,), and the standard deviation of their noise."""
-    noise = DiscreteLaplace(budget=epsilon, sensitivity=most)
+    """Return noisy counts of likes, float64, shape (N,), and the standard deviation of their noise.
+
+    Whose ratings are replaced takes ``most`` likes away and brings as many others.
+    """
+    noise = DiscreteLaplace(budget=epsilon, sensitivity=2 * most)
     counts: Ints = np.rint(likes.power(2).sum(axis=0)).astype(np.int64)
     return (counts + noise.draw(counts.size, coins)).astype(np.float64), math.sqrt(noise.variance)
 
 
 class Counted(Row):
-    """Counts of likes, with discrete Laplace noise: epsilon-private where a person is added or removed."""
+    """Counts of likes, with discrete Laplace noise: epsilon-private where a person's ratings are replaced."""
 
     trust_model, mechanism, order = "curator", "popularity", 10
     asks: ClassVar[frozenset[str]] = frozenset({"epsilon", "scale"})
@@ -124,8 +129,12 @@ class Paired(Row):
 
 
 def pair_noise(epsilon: Epsilon, most: int) -> float:
-    """Return the standard deviation of noise in totals of pairs and of single items, of ``most`` likes of a person."""
-    return gaussian_noise(epsilon, math.sqrt(most * (most + 1) / 2))
+    """Return the standard deviation of noise in totals of pairs and of single items, of ``most`` likes w of a person.
+
+    Of these ``w (w + 1) / 2`` totals each is 1 less and as many others 1 more where a person's ratings are replaced, so
+    that the sensitivity (L2) is ``sqrt(w (w + 1))``.
+    """
+    return gaussian_noise(epsilon, math.sqrt(most * (most + 1)))
 
 
 def symmetric(noise: Floats2) -> Floats2:
