@@ -120,10 +120,14 @@ def of_gram(gram: Floats2, ridge: float) -> Floats2:
     return weights
 
 
+def pair_constants(settings: Comparison, items: int) -> dict[str, int]:
+    """Return of how many items pairs are counted, and how many likes of a person, for curators and devices alike."""
+    return {"pair_items": settings.top, "pair_likes": min(settings.co_liked, settings.top, items)}
+
+
 def pair_design(settings: Comparison, items: int) -> LikedPairs:
-    """Return of which items pairs are counted, and how many likes of a person: one rule for curators and devices."""
-    rated = min(settings.likes, items)
-    return LikedPairs(items=items, rated=rated, pair_items=settings.top, pair_likes=settings.co_liked)
+    """Return what devices are asked about pairs, whose M and w a curator takes, too."""
+    return LikedPairs(items=items, rated=min(settings.likes, items), **pair_constants(settings, items))
 
 
 def pair_advice(

@@ -154,7 +154,7 @@ class Comparison(BaseModel):
     rank: Annotated[int, Field(ge=1)] = Field(default=16, description="Truncated SVD: its rank [16].")
     ridge: Annotated[float, Field(gt=0)] = Field(default=200.0, description="EASE: its ridge [200].")
     curated: Annotated[int, Field(ge=1)] = Field(
-        default=10, description="Public: likes of a person that a curator counts [10]."
+        default=10, description="Public: likes of a person that a curator counts with discrete Laplace noise [10]."
     )
     top: Annotated[int, Field(ge=11, le=MOST_ITEMS)] = Field(
         default=200, description="Public: items M whose pairs are counted, by a curator and locally [200]."
@@ -164,8 +164,8 @@ class Comparison(BaseModel):
     )
     co_liked: Annotated[int, Field(ge=0, le=MOST_LIKES)] = Field(
         default=0,
-        description="Public: likes w of a person whose pairs are counted, by a curator and locally, "
-        "0 for half of --likes, 2 to 20 [0].",
+        description="Public: likes w of a person whose pairs are counted, by a curator and locally, 0 for half of "
+        "--likes, 2 to 20 [0]; a curator's Gaussian counts have as many.",
     )
     paired: Annotated[int, Field(ge=2, le=1024)] = Field(
         default=70, description="Public: items M, the most liked ones, whose pairs' signs devices tell [70]."

@@ -14,7 +14,7 @@ import numpy as np
 import scipy
 from scipy import sparse
 
-from coordinator.protocol.arrays import Floats, Floats2, Indices, Ints
+from coordinator.protocol.arrays import Floats, Floats2, Indices
 from coordinator.protocol.budget import Epsilon, as_float
 from coordinator.server.decoding.curator import DiscreteLaplace
 from coordinator.server.decoding.pair_model import item_to_item
@@ -26,9 +26,9 @@ from scenarios.compare.worlds import World
 COPIES = 4
 """Where a person is drawn more often, so many of its copies choose which likes count."""
 DELTA = 1e-6
-"""Of the curator's pairs, whose noise is Gaussian."""
+"""Of the curator's totals whose noise is Gaussian."""
 CHOICE = 10
-"""One part in so many of epsilon is spent on which items are paired."""
+"""One part in so many of what is spent, in squares of sensitivity over noise, chooses which items are paired."""
 
 
 def gaussian_noise(epsilon: Epsilon, sensitivity: float, delta: float = DELTA) -> float:
@@ -84,14 +84,9 @@ def limited_likes(world: World, asked: Asked, people: Floats, most: int, pool: I
     return sparse.vstack(parts).tocsr()
 
 
-def noisy_likes(likes: Any, epsilon: Epsilon, most: int, coins: np.random.Generator) -> tuple[Floats, float]:
-    """Return noisy counts of likes, float64, shape (N,), and the standard deviation of their noise.
-
-    Whose ratings are replaced takes ``most`` likes away and brings as many others.
-    """
-    noise = DiscreteLaplace(budget=epsilon, sensitivity=2 * most)
-    counts: Ints = np.rint(likes.power(2).sum(axis=0)).astype(np.int64)
-    return (counts + noise.draw(counts.size, coins)).astype(np.float64), math.sqrt(noise.variance)
+def counts_of(likes: Any) -> Floats:
+    """Return how many people like each item, float64, shape (N,)."""
+    return np.asarray(likes.power(2).sum(axis=0), np.float64)
 
 
 class Counted(Row):
@@ -103,9 +98,24 @@ class Counted(Row):
     def advise(self, world: World, asked: Asked) -> Advised:
         """Count at most ``curated`` likes of each person."""
         most = asked.wanted.curated
-        likes = limited_likes(world, asked, contributors(world, asked), most)
-        counts, noise = noisy_likes(likes, asked.epsilon, most, asked.coins)
-        return Advised.noisy(counts, noise)
+        noise = laplace_noise(asked.epsilon, most)
+        counts = np.rint(counts_of(limited_likes(world, asked, contributors(world, asked), most))).astype(np.int64)
+        noisy = (counts + noise.draw(counts.size, asked.coins)).astype(np.float64)
+        return Advised.noisy(noisy, math.sqrt(noise.variance))
+
+
+class GaussianCounted(Row):
+    """Counts of likes with Gaussian noise, as pairs have it: (epsilon, 1e-6)-private."""
+
+    trust_model, mechanism, order = "curator", "popularity (Gaussian)", 15
+    asks: ClassVar[frozenset[str]] = frozenset({"epsilon", "scale"})
+
+    def advise(self, world: World, asked: Asked) -> Advised:
+        """Count as many likes of each person as pairs do."""
+        most = pair_design(asked.wanted, world.items).kept
+        noise = gaussian_noise(asked.epsilon, item_change(most))
+        counts = counts_of(limited_likes(world, asked, contributors(world, asked), most))
+        return Advised.noisy(counts + asked.coins.normal(0, noise, counts.size), noise)
 
 
 class Paired(Row):
@@ -115,26 +125,39 @@ class Paired(Row):
     asks: ClassVar[frozenset[str]] = frozenset({"epsilon", "scale"})
 
     def advise(self, world: World, asked: Asked) -> Advised:
-        """Choose items with a tenth of epsilon, and count their pairs with the rest."""
-        most, epsilon = asked.wanted.curated, asked.epsilon
-        choosing, counting = (None, None) if epsilon is None else (epsilon / CHOICE, epsilon * (CHOICE - 1) / CHOICE)
+        """Choose items with a tenth of what is spent, and count their pairs with the rest."""
         people, design = contributors(world, asked), pair_design(asked.wanted, world.items)
-        counts, noise = noisy_likes(limited_likes(world, asked, people, most), choosing, most, asked.coins)
+        most = design.kept
+        # Gaussian mechanisms compose by sums of (sensitivity / noise)^2, and exactly: Dong, Roth and Su 2022, cor. 3.3
+        unit = gaussian_noise(asked.epsilon, 1.0)
+        noise = unit * item_change(most) * math.sqrt(CHOICE)
+        deviation = unit * pair_change(most) * math.sqrt(CHOICE / (CHOICE - 1))
+        counts = counts_of(limited_likes(world, asked, people, most))
+        counts += asked.coins.normal(0, noise, counts.size)
         pool = np.sort(np.argsort(-counts, kind="stable")[: design.top]).astype(np.int32)
-        likes, deviation = limited_likes(world, asked, people, design.kept, pool), pair_noise(counting, design.kept)
+        likes = limited_likes(world, asked, people, most, pool)
         gram = (likes.T @ likes).toarray() + symmetric(asked.coins.normal(0, deviation, (pool.size, pool.size)))
         with one_thread():
             model = item_to_item(pool, np.diag(gram) / asked.users, gram / asked.users, deviation / asked.users)
         return pair_advice(model, counts, asked.coins.permutation(world.items), noise=noise)
 
 
-def pair_noise(epsilon: Epsilon, most: int) -> float:
-    """Return the standard deviation of noise in totals of pairs and of single items, of ``most`` likes w of a person.
+def laplace_noise(epsilon: Epsilon, most: int) -> DiscreteLaplace:
+    """Return the noise of counts: whose ratings are replaced takes ``most`` likes away and brings as many others."""
+    return DiscreteLaplace(budget=epsilon, sensitivity=2 * most)
 
-    Of these ``w (w + 1) / 2`` totals each is 1 less and as many others 1 more where a person's ratings are replaced, so
-    that the sensitivity (L2) is ``sqrt(w (w + 1))``.
+
+def item_change(most: int) -> float:
+    """Return by how much counts change (L2) where ratings of a person with ``most`` likes are replaced."""
+    return math.sqrt(2 * most)
+
+
+def pair_change(most: int) -> float:
+    """Return by how much totals of pairs and of single items change (L2) where a person's ratings are replaced.
+
+    Of w likes ``w (w + 1) / 2`` totals are 1 less, and as many others 1 more.
     """
-    return gaussian_noise(epsilon, math.sqrt(most * (most + 1)))
+    return math.sqrt(most * (most + 1))
 
 
 def symmetric(noise: Floats2) -> Floats2:
@@ -143,4 +166,4 @@ def symmetric(noise: Floats2) -> Floats2:
     return upper + np.triu(noise, 1).T
 
 
-ROWS = (Counted(), Paired())
+ROWS = (Counted(), GaussianCounted(), Paired())

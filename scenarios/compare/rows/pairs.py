@@ -8,7 +8,7 @@ from typing import Any
 
 from coordinator.protocol.public_features import typical_error
 from scenarios.compare.group_laws import group_counts
-from scenarios.compare.item_models import pair_advice
+from scenarios.compare.item_models import pair_advice, pair_constants
 from scenarios.compare.row import AGGREGATE, DEVICES, Advised, Asked
 from scenarios.compare.rows.local import Local
 from scenarios.compare.settings import Comparison
@@ -30,10 +30,9 @@ class Paired(Local):
         return pair_advice(model.near, model.score, ties, noise=noise, simulated=simulated)
 
 
-def pair_settings(settings: Comparison, _: int) -> Mapping[str, Any]:
-    """Return the M and w that a curator's pairs have, too, or how many devices tell how many items they like."""
-    counted = {"counted_group": settings.counted} if settings.counted else {}
-    return {"pair_items": settings.top, "pair_likes": settings.co_liked, **counted}
+def pair_settings(settings: Comparison, items: int) -> Mapping[str, Any]:
+    """Return the constants that a curator's pairs have, too, and how many devices tell how many items they like."""
+    return pair_constants(settings, items) | ({"counted_group": settings.counted} if settings.counted else {})
 
 
 ROWS = (Paired("pairs", 50, "pairs", group_counts, pair_settings),)

@@ -11,16 +11,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy
 from runs import planted_ratings, write_movielens
-from scipy import sparse
 
 from coordinator.protocol.arrays import Floats2
-from coordinator.server.decoding.curator import DiscreteLaplace
 from coordinator.server.decoding.pair_model import ease
 from scenarios.compare.item_models import pair_design
 from scenarios.compare.row import Asked
 from scenarios.compare.rows import curator, found
-from scenarios.compare.rows.curator import contributors, gaussian_noise, limited_likes, noisy_likes, pair_noise
+from scenarios.compare.rows.curator import contributors, item_change, laplace_noise, limited_likes, pair_change
 from scenarios.compare.rows.local import Local
 from scenarios.compare.settings import Comparison
 from scenarios.compare.worlds import World, world_of
@@ -100,26 +99,48 @@ def test_likes_are_limited_among_the_items_that_count(planted: World) -> None:
 
 
 def test_who_likes_none_of_the_paired_items_gets_what_most_like(planted: World) -> None:
-    told = request(None, planted.people, top=11, curated=30)
+    told = request(None, planted.people, top=16, co_liked=16)
     advised = found()["curator: pairs, EASE"].advise(planted, told)
     assert advised.scorer is not None
     assert advised.order is not None
     scores = advised.scorer(np.zeros((1, planted.items), np.float32))[0]
     ranked = advised.order[np.argsort(-scores[advised.order], kind="stable")]
     popularity = planted.popularity[ranked]
-    assert (np.diff(popularity[11:]) <= 0).all()
-    assert popularity[:11].min() >= popularity[11:].max()
-    assert (np.diff(popularity[:11]) <= 0).all()
+    assert (np.diff(popularity[16:]) <= 0).all()
+    assert popularity[:16].min() >= popularity[16:].max()
+    assert (np.diff(popularity[:16]) <= 0).all()
 
 
 def test_noise_hides_whose_ratings_are_replaced() -> None:
     """All pairs of people who like so many of seven items: noise is that of the two who are farthest apart."""
-    most, epsilon = 3, Fraction(2)
+    most = 3
     sets = [np.array(likes) for likes in product((0, 1), repeat=7) if sum(likes) <= most]
     upper = np.triu_indices(7)
     totals = np.array([np.outer(likes, likes)[upper] for likes in sets])
-    farthest = max(float(np.linalg.norm(one - other)) for one, other in product(totals, totals))
-    assert pair_noise(epsilon, most) == pytest.approx(gaussian_noise(epsilon, farthest))
+    assert pair_change(most) == pytest.approx(
+        max(np.linalg.norm(one - other) for one, other in product(totals, totals))
+    )
+    assert item_change(most) == pytest.approx(max(np.linalg.norm(one - other) for one, other in product(sets, sets)))
     changed = max(int(np.abs(one - other).sum()) for one, other in product(sets, sets))
-    _, deviation = noisy_likes(sparse.csr_array(np.eye(7)), epsilon, most, np.random.default_rng(0))
-    assert deviation == pytest.approx(math.sqrt(DiscreteLaplace(budget=epsilon, sensitivity=changed).variance))
+    assert laplace_noise(Fraction(2), most).epsilon(changed) == 2
+
+
+@pytest.mark.parametrize("name", ["popularity (Gaussian)", "pairs, EASE"])
+def test_both_releases_of_gaussian_noise_spend_no_more_than_is_claimed(
+    planted: World, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The noise that is drawn, release by release, and delta at epsilon by the law of their composition."""
+    spent: list[float] = []
+
+    class Coins(np.random.Generator):
+        def normal(self, loc: float, scale: float, size: Any) -> Any:  # type: ignore[override]
+            spent.append(((pair_change if np.ndim(size) else item_change)(20) / scale) ** 2)
+            return super().normal(loc, scale, size)
+
+    told = request(2, planted.people)
+    monkeypatch.setitem(told.__dict__, "coins", Coins(np.random.PCG64(0)))
+    found()[f"curator: {name}"].advise(planted, told)
+    far = math.sqrt(sum(spent))
+    normal = scipy.stats.norm
+    delta = normal.cdf(far / 2 - 2 / far) - math.exp(2) * normal.cdf(-far / 2 - 2 / far)
+    assert delta == pytest.approx(curator.DELTA, rel=1e-6)
