@@ -160,7 +160,7 @@ class Comparison(BaseModel):
         default=200, description="Public: items M whose pairs are counted, by a curator and locally [200]."
     )
     lift_items: Annotated[int, Field(ge=11)] = Field(
-        default=400, description="Public: items whose pairs public people's lifts tell, the most liked ones [400]."
+        default=800, description="Public: items whose pairs public people's lifts tell, the most liked ones [800]."
     )
     co_liked: Annotated[int, Field(ge=0, le=MOST_LIKES)] = Field(
         default=0,
