@@ -87,8 +87,8 @@ class Weighed(Row):
             return Advised(popularity=popularity, floor=LEAST, people=private)
         pool = np.sort(np.argsort(-popularity, kind="stable")[: asked.wanted.lift_items]).astype(np.int32)
         weights = of_gram(lifted(likes[:, pool], popularity[pool]), asked.wanted.ridge)
-        model = ItemToItem(pool=pool, liked=popularity[pool], weights=weights)
-        advice = pair_advice(model, popularity, asked.coins.permutation(world.items), noise=0.0)
+        lifts = ItemToItem(pool=pool, liked=popularity[pool], weights=weights)
+        advice = pair_advice(lifts, popularity, asked.coins.permutation(world.items), noise=0.0)
         return replace(advice, people=private)
 
 
