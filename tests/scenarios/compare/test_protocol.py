@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from scenarios.compare.settings import Comparison
 from scenarios.compare.splitting import Fold, fold_of
 from scenarios.compare.summary import over_seeds_and_people
 from scenarios.compare.worlds import World, world_of
-from scenarios.data.datasets import read_ratings
+from scenarios.data.datasets import RatingTable, read_ratings
 from scenarios.data.item_files import read_told
 
 
@@ -37,6 +38,10 @@ def table_of(rows: Sequence[Sequence[int]], items: int) -> Held:
     starts = np.cumsum([0, *map(len, rows)])
     flat = np.array([item for row in rows for item in row], np.int32)
     return RowTable(starts=starts, items=flat, values=None, count=items)
+
+
+def vars_of(rows: RowTable[Any]) -> dict[str, Any]:
+    return {name: getattr(rows, name) for name in ("starts", "items", "values", "count")}
 
 
 def world(train: Sequence[Sequence[int]], held: Sequence[Sequence[int]], items: int) -> World:
@@ -74,8 +79,46 @@ def test_a_file_in_which_nobody_has_two_likes_is_refused(tmp_path: Path) -> None
     path = write_movielens(
         tmp_path / "ratings.csv", [(user, item, 5.0 - item) for user in range(3) for item in range(2)]
     )
-    with pytest.raises(InputError, match="none of the 3 people has two likes"):
+    with pytest.raises(InputError, match="of the 3 people none has two likes"):
         fold_of(read_ratings(path), like_from=5, share=0.2, seed=0)
+
+
+@pytest.mark.parametrize("by_time", [False, True])
+def test_training_labels_know_nothing_of_what_is_held_out(by_time: bool) -> None:
+    coins = np.random.default_rng(5)
+    rows = [sorted(coins.choice(30, 12, replace=False).tolist()) for _ in range(60)]
+    table = RatingTable(
+        **vars_of(table_of(rows, 30).valued(coins.integers(1, 11, 720) / 2.0)),
+        user_labels=np.arange(60).astype(object),
+        item_labels=np.arange(30).astype(object),
+        source="made",
+    )
+    times = coins.integers(0, 50, 720).astype(np.float64) if by_time else None
+    fold = fold_of(table, like_from=None, share=0.2, seed=3, times=times)
+    training = np.isin(table.owners * 30 + table.items, fold.train.owners * 30 + fold.train.items)
+    assert 720 - training.sum() == 60 * 2
+    for _ in range(20):
+        other = replace(table, values=np.where(training, table.values, coins.integers(-9, 99, 720)))
+        changed = fold_of(other, like_from=None, share=0.2, seed=3, times=times)
+        for before, after in ((fold.train, changed.train), (fold.liked, changed.liked)):
+            assert before.items.tobytes() == after.items.tobytes()
+            assert before.starts.tobytes() == after.starts.tobytes()
+        assert fold.train.values.tobytes() == changed.train.values.tobytes()
+        # what is held out is judged by the mean of what is not
+        means = [other.values[training & (other.owners == person)].mean() for person in range(60)]
+        above = ~training & (other.values > np.array(means)[other.owners] + 1e-6)
+        assert changed.held.items.tolist() == other.items[above].tolist()
+
+
+def test_a_file_without_a_like_held_out_says_what_to_name() -> None:
+    table = RatingTable(
+        **vars_of(table_of([[0, 1, 2]] * 4, 3).valued(np.ones(12))),
+        user_labels=np.arange(4).astype(object),
+        item_labels=np.arange(3).astype(object),
+        source="made",
+    )
+    with pytest.raises(InputError, match=r"of the 4 people none .* name --like-from"):
+        fold_of(table, like_from=None, share=0.2, seed=0)
 
 
 def test_lists_are_scored_as_by_hand() -> None:
