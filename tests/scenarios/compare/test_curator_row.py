@@ -50,7 +50,7 @@ def request(epsilon: int | None, users: int, **changes: Any) -> Asked:
 
 
 def weights(world: World, request: Asked) -> Floats2:
-    scorer = found()["curator: pairs, EASE"].advise(world, request).scorer
+    scorer = found()["curator: pairs with EASE"].advise(world, request).scorer
     assert scorer is not None
     scores = scorer(np.eye(world.items, dtype=np.float32))
     np.fill_diagonal(scores, 0)
@@ -100,7 +100,7 @@ def test_likes_are_limited_among_the_items_that_count(planted: World) -> None:
 
 def test_who_likes_none_of_the_paired_items_gets_what_most_like(planted: World) -> None:
     told = request(None, planted.people, top=16, co_liked=16)
-    advised = found()["curator: pairs, EASE"].advise(planted, told)
+    advised = found()["curator: pairs with EASE"].advise(planted, told)
     assert advised.scorer is not None
     assert advised.order is not None
     scores = advised.scorer(np.zeros((1, planted.items), np.float32))[0]
@@ -125,7 +125,7 @@ def test_noise_hides_whose_ratings_are_replaced() -> None:
     assert laplace_noise(Fraction(2), most).epsilon(changed) == 2
 
 
-@pytest.mark.parametrize("name", ["popularity (Gaussian)", "pairs, EASE"])
+@pytest.mark.parametrize("name", ["popularity (Gaussian)", "pairs with EASE"])
 def test_both_releases_of_gaussian_noise_spend_no_more_than_is_claimed(
     planted: World, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
