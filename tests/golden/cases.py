@@ -190,9 +190,6 @@ def _online() -> dict[str, Case]:
         "adversary, slow-halving": Case(ADVERSARY + "slow-halving"),
         "adversary, claim-1": Case(ADVERSARY + "claim-1"),
         "adversary, theorem-15": Case(ADVERSARY + "theorem-15"),
-        "adversary, constructive": Case(
-            "adversary constructive --rounds 200 --voters 32 --peers 4 --diversity 1 --radius 1"
-        ),
     }
 
 
