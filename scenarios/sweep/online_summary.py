@@ -10,11 +10,11 @@ import numpy as np
 import pandas as pd
 
 from coordinator.server.online.recommenders import recommender_of
-from scenarios.online.sim_worst_case import epsilon_exact
 from scenarios.online.loss_bounds import loss_bound, loss_lower_bound
 from scenarios.online.loss_worst_case import worst_loss_sim
 from scenarios.online.privacy_bounds import epsilon_proved
 from scenarios.online.privacy_lower_bounds import epsilon_needed, own_lower_bound
+from scenarios.online.sim_worst_case import epsilon_exact
 from scenarios.report.intervals import CONFIDENCE, mean_interval, named, standard_error
 from scenarios.sweep.online_axes import AXES, HALVING, RANDOM, OnlineSetting, same
 from scenarios.sweep.online_settings import OnlineGrid, Point
