@@ -13,7 +13,7 @@ import numpy as np
 
 from actors.coins import Coins
 from actors.keeper import Books
-from actors.lying.devices import liars_among
+from actors.lying.lies import liars_among
 from actors.second_order.cohort import PrivateCohort
 from actors.second_order.crowd import PrivateDevices
 from actors.seeds import LIARS, private_coins

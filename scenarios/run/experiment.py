@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from actors.lying.devices import Plot
+from actors.lying.lies import Plot
 from coordinator.protocol.admitted import Own
 from coordinator.protocol.coins import derive
 from coordinator.server.anchor.learning import learner_for

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from actors.lying.devices import Plot
+from actors.lying.lies import Plot
 from coordinator.protocol.arrays import Indices, Ints
 from scenarios.data.matching import best_matching
 from scenarios.run.popularity import ranks

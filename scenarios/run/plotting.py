@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from actors.lying.devices import ANSWERS, RATINGS, SKETCHES, Plot
+from actors.lying.lies import ANSWERS, RATINGS, SKETCHES, Plot
 from actors.lying.value_lies import lie_about
 from coordinator.protocol.arrays import Floats, Indices
 from coordinator.protocol.coins import derive

@@ -15,7 +15,7 @@ from functools import singledispatch
 import numpy as np
 from scipy.special import ndtr
 
-from actors.lying.devices import ANSWERS
+from actors.lying.lies import ANSWERS
 from coordinator.protocol.arrays import Floats, Indices, Ints
 from coordinator.protocol.budget import as_float
 from coordinator.server.decoding.estimates import Estimates
@@ -136,7 +136,7 @@ def sway_of(scenario: Scenario, makes_up: str = ANSWERS) -> Sway | None:
     scenario : Scenario
         Filled in and settled.
     makes_up : str
-        What liars make up; see `actors.lying.devices`.
+        What liars make up; see `actors.lying.lies.Plot`.
     """
     if scenario.policy not in (ONE_ROUND, FIXED) or scenario.answers_per_device > 1 or scenario.pool_size is not None:
         return None

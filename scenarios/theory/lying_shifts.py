@@ -12,7 +12,7 @@ from functools import lru_cache
 import numpy as np
 import scipy
 
-from actors.lying.devices import ANSWERS, SKETCHES
+from actors.lying.lies import ANSWERS, SKETCHES
 from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.mechanisms.hadamard import ROWS
 from coordinator.protocol.mechanisms.olh import BUCKETS
@@ -37,7 +37,7 @@ class Given:
     rated : int
         Items w that a device rated.
     makes_up : str
-        What liars make up; see `actors.lying.devices`.
+        What liars make up; see `actors.lying.lies.Plot`.
     """
 
     query: Query

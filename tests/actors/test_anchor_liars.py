@@ -13,8 +13,8 @@ import worlds
 from anchored import oracle_coins, pair_query, turned_query
 
 from actors.coins import Coins
-from actors.lying.devices import Plot, made_up
-from actors.lying.lies import Asked
+from actors.lying.devices import made_up
+from actors.lying.lies import Asked, Plot
 from actors.lying.value_lies import lie_about
 from coordinator.protocol.arrays import Indices
 from coordinator.protocol.coins import as_words

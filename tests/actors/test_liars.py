@@ -11,7 +11,8 @@ import pytest
 from statistical import chi_square_fits, rate_fits
 
 from actors.device import Cohort
-from actors.lying.devices import ANSWERS, RATINGS, SKETCHES, Liars, LyingCohort, Plot
+from actors.lying.devices import Liars, LyingCohort
+from actors.lying.lies import ANSWERS, RATINGS, SKETCHES, Plot
 from actors.lying.value_lies import lie_about
 from actors.mechanisms import found
 from actors.ratings import BlockRatings
