@@ -43,7 +43,7 @@ class DeviceHost:
         own: Own | None = None,
     ) -> None:
         admit(own)
-        self._secret, self._holdings = secret, holdings
+        self._secret = secret
         self._firsts = [first for first, _ in bounds]
         self.cohorts = [kind.cohort(holdings, secret, first, stop, keeper) for first, stop in bounds]
 
@@ -106,9 +106,8 @@ def start_host(
     own: Own | None = None,
     *,
     cpus: float,
-    host: type[DeviceHost] = DeviceHost,
 ) -> Any:
-    """Start a ``host`` as a Ray actor. Ray restarts it if its process dies, but does not repeat calls.
+    """Start devices as a Ray actor. Ray restarts it if its process dies, but does not repeat calls.
 
     Parameters
     ----------
@@ -118,13 +117,11 @@ def start_host(
         An object, or a reference to one that all hosts share; the caller must keep the reference as long as hosts live.
     cpus : float
         CPUs that Ray sets aside for it.
-    host : type
-        `DeviceHost`, or a class that does more.
 
     Returns
     -------
     ray.actor.ActorHandle
     """
-    actor: Any = ray.remote(host)
+    actor: Any = ray.remote(DeviceHost)
     options = actor.options(num_cpus=cpus, scheduling_strategy="SPREAD", max_restarts=-1)
     return options.remote(kind, holdings, secret, bounds, keeper, own)

@@ -5,7 +5,7 @@ writes the figures with ``--json FILE``. All ways take turns, pass by pass, so t
 all of them, and the best pass of each counts. Processor time is that of all processes, Ray's own and the driver's among
 them; of a run it is that of its round, from the first question until all answers are added up. What starting and ending
 take is told by itself. In process one thread does both sides' work; on Ray each side has its processes, which send
-messages, or with ``--together`` one process has both.
+messages.
 """
 
 from __future__ import annotations
@@ -26,14 +26,13 @@ from benchmarks.watching import Watched, watch
 from scenarios.given.config import Scenario
 from scenarios.places.cluster import on_ray
 from scenarios.places.in_process import InProcess
-from scenarios.places.on_ray import OnRay
 from scenarios.places.session import Session
 from scenarios.run.experiment import run
 from scenarios.store.round_store import Nowhere
 
 SHAPES = ((1_000, 30), (10_000, 100))
 """Items and rated items of the tables in docs/benchmarks.md."""
-WAYS = ("reference", "numpy", "inprocess", "ray", "together")
+WAYS = ("reference", "numpy", "inprocess", "ray")
 
 
 class Marks(Nowhere):
@@ -88,7 +87,6 @@ def measure(
             "numpy": lambda: repeated(lambda many: numpy_maxsense(many, items, rated), users),
             "inprocess": lambda: ran(scenario, InProcess(1), devices_per_actor),
             "ray": lambda: ran(scenario, cluster, devices_per_actor),
-            "together": lambda: ran(scenario, OnRay(workers, together=True), devices_per_actor),
         }
         best = in_turns({way: calls[way] for way in ways}, passes)
     for one in best.values():
@@ -108,7 +106,7 @@ def table(told: dict[str, Any]) -> str:
         cost = f"{one['processor'] * 1e9:,.0f} | {one['to_reference']:.2f}"
         lines.append(f"| {way} | {cost} | {1 / one['clock']:,.0f} | {memory} |")
     if "numpy" in told:
-        ways = [name for name in ("inprocess", "ray", "together") if name in told]
+        ways = [name for name in ("inprocess", "ray") if name in told]
         times = ", ".join(f"{name} {told['numpy']['processor'] / told[name]['processor']:.1f}" for name in ways)
         lines += ["", f"times the NumPy script's processor time: {times}"] if ways else []
     return "\n".join(lines)

@@ -126,7 +126,7 @@ COMMANDS = (
     Later(
         "fetch",
         "Bring the --out of a job that is over here, whole, with its digest verified.",
-        "scenarios.submission.fetch_command:fetch",
+        "scenarios.submission.job_commands:fetch",
     ),
     Later(
         "stop",

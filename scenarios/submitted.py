@@ -62,13 +62,12 @@ def main(version: str, arguments: list[str]) -> NoReturn:
 
 def _send(result: Path) -> None:
     """Put the result, if there is one, into the log, each line in one piece."""
-    from scenarios.submission.parcel import packed  # noqa: PLC0415 (a Python of another version cannot read it)
+    from scenarios.submission.job_log import send_result  # noqa: PLC0415 (a Python of another version cannot read it)
 
     sys.stdout.flush()
     sys.stderr.flush()
     if result.exists():
-        for line in packed(result.read_bytes()):
-            os.write(1, f"{line}\n".encode())
+        send_result(result.read_bytes(), lambda line: os.write(1, f"{line}\n".encode()))
 
 
 def _refuse(line: str) -> NoReturn:

@@ -59,8 +59,8 @@ def _folder(out: Path, *, json: bool) -> NoReturn:
 
 
 def _job(job: str, address: str, *, json: bool) -> NoReturn:
-    from scenarios.submission import following
-    from scenarios.submission.head import SilentHeadError
+    from scenarios.submission import job_log
+    from scenarios.submission.head import SilentHeadError, ending, exit_code
     from scenarios.watch.showing import as_json, moving
 
     head = head_at(address)
@@ -74,14 +74,14 @@ def _job(job: str, address: str, *, json: bool) -> NoReturn:
                 else:
                     show({"job": job, **standing.rows()}, standing.line())
 
-            log = following.JobLog(lambda _: None, stood)
-            details = following.follow(head, job, log)
+            log = job_log.JobLog(lambda _: None, stood)
+            details = job_log.follow(head, job, log)
     except SilentHeadError as error:
         say(f"{error}; job {job} may go on, the same command watches it again")
         sys.exit(LOST)
     except KeyboardInterrupt:
         say(f"interrupted here, job {job} goes on")
         sys.exit(INTERRUPTED)
-    code = following.exit_code(details)
-    say(following.told(details, job) if code else f"job {job} is over; blindrec status {job} --json - tells its result")
+    code = exit_code(details)
+    say(ending(details, job) if code else f"job {job} is over; blindrec status {job} --json - tells its result")
     sys.exit(code)

@@ -127,7 +127,7 @@ ALLOWED: dict[type, set[str]] = {
     },
     Curator: {"epsilon", "rated", "seed"},
     Layout: {"devices", "workers", "devices_per_actor"},
-    Cohorts: {"bounds", "hosts", "sums"},
+    Cohorts: {"bounds", "hosts"},
     Tally: {"count", "rounds", "planned", "answers", "refused", "epsilon", "undecided"},
 }
 """What the server's side may hold, and the names of its fields; a `Curator` is a server that is trusted."""

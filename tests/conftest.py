@@ -16,7 +16,8 @@
 `own_pages` are pages that build something of one's own,
 `page_subjects` are results of all families, `page_proof` reads a report for where its numbers come from, and
 `chromium` looks at it,
-`exact_information` enumerates a `tiny_model`: no bound on what an answer tells may lie below it.
+`exact_information` enumerates a `tiny_model`: no bound on what an answer tells may lie below it,
+`tiny_worst_case` searches all tiny environments of p-REC.
 """
 
 from __future__ import annotations
@@ -89,6 +90,7 @@ for shared in (
     "liars",
     "contracts",
     "tiny_model",
+    "tiny_worst_case",
     "exact_information",
     "foreign_mechanisms",
     "foreign_bad",

@@ -7,11 +7,11 @@ from typing import Any, ParamSpec, TypeVar, cast
 
 import numba
 
-from coordinator.protocol.kernel_cache import keep_sent_kernels
+from coordinator.protocol.numba_private import borrowing_options
 
 P = ParamSpec("P")
 R = TypeVar("R")
-keep_sent_kernels()
+_BORROWING = borrowing_options()
 
 
 def compiled(function: Callable[P, R]) -> Callable[P, R]:
@@ -50,7 +50,7 @@ def borrowing(function: Callable[P, R]) -> Callable[P, R]:
     callable
         The same function, compiled.
     """
-    return _compile(function, _nrt=False)
+    return _compile(function, **_BORROWING)
 
 
 def inlined(function: Callable[P, R]) -> Callable[P, R]:
@@ -69,9 +69,9 @@ def inlined(function: Callable[P, R]) -> Callable[P, R]:
     callable
         The same function, compiled.
     """
-    return _compile(function, _nrt=False, forceinline=True)
+    return _compile(function, **_BORROWING, forceinline=True)
 
 
 def _compile(function: Callable[P, R], **options: bool) -> Callable[P, R]:
-    settings: dict[str, Any] = {"_nrt": True, "cache": True, "nogil": True, "error_model": "numpy", **options}
+    settings: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", **options}
     return cast("Callable[P, R]", numba.njit(**settings)(function))

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import builtins
-import ctypes
 import threading
 from collections.abc import Callable
 from typing import Any
 
 from coordinator.protocol.errors import BlindrecError
 from coordinator.protocol.own import Mechanism, MechanismError
-
-
-class _StoppedError(BaseException):
-    """Raised inside a call that took too long, so that it does not go on for ever behind everybody's back."""
 
 
 class _Call(threading.Thread):
@@ -70,9 +65,9 @@ def guarded(
     call.join(mechanism.seconds)
     named = where(mechanism, method, round_number)
     if call.is_alive():
-        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(call.ident or 0), ctypes.py_object(_StoppedError))
         raise MechanismError(
-            f"{named}: it did not end within {mechanism.seconds:g} s; make it faster, or set the class's seconds higher"
+            f"{named}: it did not end within {mechanism.seconds:g} s; make it faster, or set the class's seconds "
+            "higher; its thread goes on until its process ends, which on Ray is now"
         )
     if call.error is None:
         return call.result

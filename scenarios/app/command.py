@@ -18,7 +18,6 @@ from scenarios.app.flags import (
     Out,
     Repeat,
     Setting,
-    Together,
     With,
     Workers,
     with_fields,
@@ -31,7 +30,7 @@ from scenarios.places.backends import open_session
 from scenarios.report.printing import report_record
 from scenarios.report.records import check_target
 
-_OWN = frozenset({"setting", "helpers", "together"})
+_OWN = frozenset({"setting", "helpers"})
 
 
 def command_of(experiment: Experiment[Any]) -> Callable[..., None]:
@@ -51,7 +50,6 @@ def command_of(experiment: Experiment[Any]) -> Callable[..., None]:
         address: Address = None,
         workers: Workers = None,
         devices_per_actor: Cohort = None,
-        together: Together = False,
         metrics: Metrics = False,
         repeat: Repeat = 1,
         out: Out = None,
@@ -66,7 +64,7 @@ def command_of(experiment: Experiment[Any]) -> Callable[..., None]:
         with finished_run(
             experiment,
             wanted,
-            open_session(backend, address=address, workers=workers, together=together, metrics=metrics),
+            open_session(backend, address=address, workers=workers, metrics=metrics),
             repeat=repeat,
             devices_per_actor=devices_per_actor,
             console=console(),

@@ -19,10 +19,6 @@ Workers = Annotated[
     typer.Option(help="Blocks of devices, or runs of a sweep, at the same time [all CPUs; fewer for a small run]."),
 ]
 Cohort = Annotated[int | None, typer.Option(help="Devices of a cohort, which is one actor [devices / workers].")]
-Together = Annotated[
-    bool,
-    typer.Option("--together", help="On Ray: processes of devices also add up answers. Same answer, sooner."),
-]
 Metrics = Annotated[
     bool,
     typer.Option("--metrics", help="On Ray: gauges of rounds, answers, refusals and epsilon spent, for Prometheus."),

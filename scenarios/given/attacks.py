@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field
 
@@ -13,26 +13,25 @@ from scenarios.given.settings import ExperimentScenario
 from scenarios.given.values import brief
 
 INPUT, INPUT_LATE, UNTARGETED, PROMOTE = "input", "input-late", "untargeted", "promote"
-EARLY, LATE, STALL, GRIND = "early", "late", "stall", "grind"
+EARLY, LATE = "early", "late"
 POISON = "poison-features"
 HALVING = "halving"
 FEW = 10
 """Items that liars promote who make up ratings, if nothing else is said."""
-_NUMBERED = {PROMOTE: True, LATE: True, STALL: True, GRIND: True, INPUT: False, INPUT_LATE: False}
+_NUMBERED = {PROMOTE: True, LATE: True, INPUT: False, INPUT_LATE: False}
 """Attacks with a number: whether it must be given."""
-ADAPTIVE = (EARLY, LATE, STALL)
+ADAPTIVE = (EARLY, LATE)
 """Attacks on rounds that depend on answers."""
 ON_SIDES = (UNTARGETED, INPUT, INPUT_LATE, EARLY)
 """Attacks that make sense where clusters have no order."""
 WITHOUT_TRUTH = (PROMOTE, INPUT, INPUT_LATE)
 """Attacks that need not know which items are liked more than others; a file of ratings does not tell it."""
-AFTER, BEFORE = "after", "before"
-FORMS = "input:R, input-late:R, untargeted, promote:R, early, late:M, stall:R, grind:R"
+FORMS = "input:R, input-late:R, untargeted, promote:R, early, late:M"
 
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """An attack by name, and its number: of items that are promoted or stalled, or of open items."""
+    """An attack by name, and its number: of items that are promoted, or of open items."""
 
     name: str
     number: int | None = None
@@ -75,11 +74,6 @@ class AttackSettings(ExperimentScenario):
         description="Share of the devices that lies, by the coin of each; 0: nobody, told as if some did [none].",
     )
     attack: str | None = Field(default=None, description=f"What liars do: {FORMS} [untargeted].")
-    coins_drawn: Literal["after", "before"] | None = Field(
-        default=None,
-        description="Public coins and rounds are drawn after devices have registered, or before: then liars choose "
-        "their ids (grind) and rounds (early, late) by them [after].",
-    )
 
     @property
     def plotted(self) -> Attack | None:
@@ -94,9 +88,8 @@ class AttackSettings(ExperimentScenario):
         InputError
             One line that names the value and the remedy.
         """
-        for name in ("attack", "coins_drawn"):
-            if self.malicious is None and getattr(self, name) is not None:
-                raise InputError(f"{name} is {getattr(self, name)!r}, but nobody lies; give --malicious too")
+        if self.malicious is None and self.attack is not None:
+            raise InputError(f"attack is {self.attack!r}, but nobody lies; give --malicious too")
         if (attack := self.plotted) is None:
             return
         if policy == ANCHOR:
@@ -106,16 +99,10 @@ class AttackSettings(ExperimentScenario):
                 f"attack is {attack.name}, which is about rounds of sign sensing that depend on answers; choose "
                 f"--design sign --policy {ELIMINATE}, or {UNTARGETED}"
             )
-        if attack.name == GRIND and design not in ("sign", "maxsense"):
-            raise InputError(f"attack is {GRIND}, but no id is better than another for {design}; choose {PROMOTE}")
         if not knows_truth and attack.name not in WITHOUT_TRUTH:
             raise InputError(
                 f"attack is {attack.name}, whose liars know the items' clusters; a ratings file has none, choose one "
                 f"of {', '.join(WITHOUT_TRUTH)}"
-            )
-        if self.coins_drawn is not None and attack.name not in (EARLY, LATE, GRIND):
-            raise InputError(
-                f"coins_drawn is {self.coins_drawn!r}, which is about {EARLY}, {LATE} and {GRIND}; leave it out"
             )
 
     def _check_sides(self, attack: Attack, design: str, *, knows_truth: bool) -> None:
@@ -129,8 +116,4 @@ class AttackSettings(ExperimentScenario):
             raise InputError(
                 f"malicious is {self.malicious:g}, but liars about {design} know the items' clusters; a ratings file "
                 "has none, leave it out"
-            )
-        if self.coins_drawn is not None:
-            raise InputError(
-                f"coins_drawn is {self.coins_drawn!r}, which was not worked out for {design}; leave it out"
             )

@@ -23,8 +23,8 @@ from coordinator.server.server_half import (
     UNTIL_LEARNED,
 )
 from scenarios import PACKAGES
+from scenarios.own.identity import OURS, modules_of
 from scenarios.own.importing import found_at
-from scenarios.own.sources import OURS, modules_with
 
 if TYPE_CHECKING:
     from coordinator.server.rounds.setting import Setting
@@ -168,7 +168,7 @@ def code_digest(policy: str) -> str:
     code = [*_our_code()]
     if ":" in policy:
         import_policy(policy)
-        code += [text.encode() for _, text in sorted(modules_with(policy.partition(":")[0]).items())]
+        code += [text.encode() for _, text in sorted(modules_of([policy.partition(":")[0]]).items())]
     return hashlib.sha256(b"".join(hashlib.sha256(one).digest() for one in code)).hexdigest()
 
 
@@ -183,4 +183,4 @@ def _our_code() -> tuple[bytes, ...]:
 def packages_of_policy(policy: Policy) -> set[str]:
     """Return the packages that a user's own policy is made of: its module's, and those beside it that this imports."""
     module = type(policy).__module__
-    return {name.partition(".")[0] for name in (module, *modules_with(module))} - OURS - {"__main__"}
+    return {name.partition(".")[0] for name in (module, *modules_of([module]))} - OURS - {"__main__"}

@@ -19,7 +19,6 @@ HELP = """Set an adversary of the p-REC paper against recommenders; print the bo
   slow-halving   loss: every split repeated until the wrong half is out, B log2(N/P)
   claim-1        privacy: P adjacent steps between two clients, which must leak ln T together (p-rec-sim)
   theorem-15     privacy: 2P adjacent steps between two groups of peers, and their random configuration
-  constructive   privacy: the worst environment that we can construct, a lower bound of epsilon
 
 Voters' and client's behaviour is written down in advance; recommendations are drawn, or given, and their likelihood is
 computed with the coordinator's own code.
@@ -31,16 +30,14 @@ computed with the coordinator's own code.
 
 
 def adversary(
-    name: Annotated[str, typer.Argument(help="theorem-6, slow-halving, claim-1, theorem-15 or constructive.")],
+    name: Annotated[str, typer.Argument(help="theorem-6, slow-halving, claim-1 or theorem-15.")],
     recommender: Annotated[str | None, typer.Option(help="Names, by ',' [those the adversary is about].")] = None,
-    rounds: Annotated[int | None, typer.Option(help="Rounds T [1000; theorem-6 500, constructive 10^6].")] = None,
+    rounds: Annotated[int | None, typer.Option(help="Rounds T [1000; theorem-6 500].")] = None,
     objects: Annotated[int | None, typer.Option(help="Objects m of a round [2].")] = None,
-    voters: Annotated[int | None, typer.Option(help="Voters N [256; constructive 640].")] = None,
-    peers: Annotated[int | None, typer.Option(help="Peers P [4; claim-1 10, theorem-15 3, constructive 40].")] = None,
-    diversity: Annotated[int | None, typer.Option(help="D [0; theorem-15 2, constructive 8].")] = None,
-    radius: Annotated[
-        int | None, typer.Option(help="R [theorem-6 32, slow-halving 5, theorem-15 1, else 0 or 8].")
-    ] = None,
+    voters: Annotated[int | None, typer.Option(help="Voters N [256].")] = None,
+    peers: Annotated[int | None, typer.Option(help="Peers P [4; claim-1 10, theorem-15 3].")] = None,
+    diversity: Annotated[int | None, typer.Option(help="D [0; theorem-15 2].")] = None,
+    radius: Annotated[int | None, typer.Option(help="R [theorem-6 32, slow-halving 5, theorem-15 1, else 0].")] = None,
     seed: Annotated[int | None, typer.Option(help="First seed [0].")] = None,
     repeat: Annotated[int, typer.Option(help="Runs of an adversary that is random.")] = 60,
     json: Json = None,

@@ -14,7 +14,6 @@ from scenarios.given.validation import validated
 from scenarios.online.adversaries import halving_world, slow_halving_world
 from scenarios.online.chains import ChainStep, claim_1, theorem_15_chain
 from scenarios.online.config import OnlineScenario
-from scenarios.online.constructive import attack
 from scenarios.online.loss_bounds import loss_bound, loss_lower_bound, slow_halving_loss
 from scenarios.online.privacy_bounds import epsilon_proved
 from scenarios.online.privacy_lower_bounds import epsilon_needed
@@ -114,23 +113,6 @@ def _chain_row(scenario: OnlineScenario, steps: list[ChainStep]) -> Row:
     }
 
 
-def constructed(scenario: OnlineScenario, seeds: int, session: Session) -> Row:  # noqa: ARG001 (like the others)
-    """Return the best environment that we know to construct against one recommender's privacy."""
-    shape = (scenario.rounds or 0, scenario.voters or 0, scenario.peers or 0)
-    limits = (scenario.diversity or 0, scenario.radius or 0)
-    found = attack(scenario.recommender, *shape, *limits)
-    proved = epsilon_proved(scenario.recommender, shape[0], 2, *shape[1:], *limits)
-    scale = shape[2] / math.log(shape[0])
-    return {
-        "recommender": scenario.recommender,
-        "rounds_played": found.played,
-        "epsilon_at_least": found.epsilon,
-        "epsilon_proved": proved,
-        "at_least_times_P_over_lnT": found.epsilon * scale,
-        "proved_over_at_least": None if proved is None else proved / found.epsilon,
-    }
-
-
 def _finite(value: float) -> float | str | None:
     if math.isnan(value):
         return None
@@ -157,11 +139,6 @@ ADVERSARIES: dict[str, tuple[Adversary, dict[str, int], str]] = {
         chain_15,
         {"peers": 3, "diversity": 2, "radius": 1},
         "2P adjacent steps between two groups of peers; and their random configuration's divergence",
-    ),
-    "constructive": (
-        constructed,
-        {"rounds": 10**6, "voters": 640, "peers": 40, "diversity": 8, "radius": 8},
-        "ours: the worst environment that we can construct, a lower bound of epsilon",
     ),
 }
 """By name: the adversary, its own defaults, and a line about it; recommenders declare that they are compared in it."""

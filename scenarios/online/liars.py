@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from actors.lying.voters import LyingVoters
+from actors.lying.crowds import LyingVoters
 from coordinator.protocol.coins import as_words
 from scenarios.given.attacks import HALVING
 from scenarios.online.config import OnlineScenario

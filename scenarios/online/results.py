@@ -15,11 +15,11 @@ from coordinator.server.server_half import TRUST_CURATOR
 from scenarios.data.datasets import lines_skipped, read_for
 from scenarios.given.attacks import UNTARGETED
 from scenarios.online.columns import COLUMNS
-from scenarios.online.exact import epsilon_exact
 from scenarios.online.liars import honest_peers, lies_of
 from scenarios.online.loss_bounds import loss_bound
 from scenarios.online.privacy_lower_bounds import epsilon_needed
 from scenarios.online.run import ClientRun, OnlineRun, cost, privacy_losses
+from scenarios.online.sim_worst_case import epsilon_exact
 from scenarios.report.columns import Average, finite, joined
 
 GUARANTEE = "epsilon-differential privacy of all recommendations to one client, one voter added or removed; the "

@@ -13,11 +13,36 @@ import numpy as np
 from coordinator.protocol.arrays import Floats2
 from coordinator.protocol.compiled import compiled
 from coordinator.protocol.errors import InputError
+from coordinator.server.online.recommender import Promise
+from coordinator.server.online.recommenders import recommender_of
 from coordinator.server.online.weighting import Weighting, chances
 from scenarios.online.conditions import check
 
 MOST_ROUNDS_TRIED = 3e8
 """Ways to vote that one programme tries at most: minutes."""
+MOST_VOTERS = {2: 4000, 3: 300}
+"""Voters up to which the programme ends within seconds, by objects."""
+
+
+def epsilon_exact(
+    recommender: str, *, rounds: int, objects: int, voters: int, peers: int, diversity: int, radius: int
+) -> float | None:
+    """Return a recommender's exact worst-case privacy loss [nats].
+
+    Returns
+    -------
+    float or None
+        None where it is not computed. It is 0 where that is proved, as of `random`; p-rec-sim's comes from a dynamic
+        programme over survivors, where D = R = 0, for 2 or 3 objects and not too many voters: it is exact once there
+        are a few N rounds, and an upper bound otherwise.
+    """
+    named = recommender_of(recommender)
+    promise = Promise(rounds=rounds, objects=objects, diversity=diversity, radius=radius, peers=peers, voters=voters)
+    if named.proved_epsilon is not None and named.proved_epsilon(promise) == 0:
+        return 0.0
+    if "epsilon" not in named.exact or diversity + radius or voters > MOST_VOTERS.get(objects, 0):
+        return None
+    return max(worst_case_sim(voters, peers, rounds, objects, sharp=named.sharp))
 
 
 def worst_case_sim(

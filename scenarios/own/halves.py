@@ -15,9 +15,8 @@ from coordinator.protocol.own import Mechanism
 from coordinator.server.design import World
 from coordinator.server.own import DECODERS, OwnDesign, policies_of
 from coordinator.server.server_half import ServerHalf, Settings
-from scenarios.own.identity import bring, came_by_value, code_of, identity
+from scenarios.own.identity import OURS, bring, came_by_value, code_of, identity, modules_of_class
 from scenarios.own.importing import import_class, made, settings_fields, types_of
-from scenarios.own.sources import OURS, modules_of
 
 
 class OwnSettings(Settings):
@@ -117,7 +116,7 @@ _PACKAGES: set[str] = set()
 
 def packages_of(kind: type[Mechanism], helpers: Iterable[str] = ()) -> set[str]:
     """Return the packages of a class's code, without Python's and blindrec's."""
-    imported = () if came_by_value(kind) else modules_of(kind, helpers)
+    imported = () if came_by_value(kind) else modules_of_class(kind)
     named = [*(one.__module__ for one in kind.__mro__), *helpers, *imported]
     found = {name.partition(".")[0] for name in named}
     return found - sys.stdlib_module_names - OURS - {"__main__"}

@@ -1,32 +1,35 @@
-"""The identity of a mechanism: a digest of its source and its settings, independent of the place of its files."""
+"""The identity of a mechanism: a digest of its source files and its settings, independent of the place of the files."""
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import json
+import linecache
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import fields
 from fractions import Fraction
 from functools import lru_cache
+from pathlib import Path
+from types import FunctionType, ModuleType
 from typing import Any
 
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.own import Mechanism
 from scenarios.own.importing import import_helpers
-from scenarios.own.running import Running
-from scenarios.own.sources import bases, in_file, modules_of, of_package, source_of_class
 
 DIGEST = 16
+OURS = frozenset({"actors", "coordinator", "scenarios", "blindrec"})
+INSTALLED = frozenset({"site-packages", "dist-packages"})
 
 
 def identity(mechanism: Mechanism, helpers: Iterable[str] = ()) -> str:
     """Return thirty-two hexadecimal digits: the digest of a mechanism's source and settings.
 
     The source is that of the modules of its class and of the classes that it derives from, and of all that these
-    import, see `sources.modules_of`; in a notebook, of the class alone, and the modules that it reads. The numbers,
-    texts and arrays of these modules that its methods read count with the values that they have. Import paths and
-    folders do not count.
+    import from their own folder, see `modules_of`; in a notebook, of the class's cell, and the modules that it reads.
+    Import paths and folders do not count.
 
     Parameters
     ----------
@@ -38,7 +41,7 @@ def identity(mechanism: Mechanism, helpers: Iterable[str] = ()) -> str:
     Raises
     ------
     InputError
-        If a class's source does not determine what it does, or a setting has no text form.
+        If a class has no source, or a setting no text form.
     """
     told = [type(mechanism).__name__, settings_of(mechanism), code_of(type(mechanism), tuple(helpers))]
     return hashlib.blake2b(json.dumps(told, sort_keys=True).encode(), digest_size=DIGEST).hexdigest()
@@ -52,42 +55,40 @@ def code_of(kind: type[Mechanism], helpers: tuple[str, ...] = ()) -> str:
 
     The source is read once, because the imported code does not change with its file.
     """
-    if came_by_value(kind) and (found := _BROUGHT.get((kind, helpers))):
-        return found
-    sources, modules, cells = _read(kind, helpers)  # type: ignore[arg-type] # a class can be hashed
-    values = Running(kind, modules, cells).values
-    return _digest("\n".join([*sources, *([_digest("\n".join(values))] if values else [])]))
+    if came_by_value(kind) and (brought := _BROUGHT.get((kind, helpers))):
+        return brought
+    return _read(kind, helpers)  # type: ignore[arg-type] # a class can be hashed
+
+
+def bring(kind: type[Mechanism], helpers: tuple[str, ...], code: str) -> None:
+    """Note the digest of a class that the experimenter's process sent by value, because its source is not here."""
+    _BROUGHT[kind, helpers] = code
 
 
 def came_by_value(kind: type[Mechanism]) -> bool:
     """Whether a class was sent by another process, so that its module need not be here."""
-    found: object = sys.modules.get(kind.__module__)
+    here: object = sys.modules.get(kind.__module__)
     for name in kind.__qualname__.split("."):
-        found = getattr(found, name, None)
-    return found is not kind
+        here = getattr(here, name, None)
+    return here is not kind
 
 
 @lru_cache(maxsize=256)
-def _read(kind: type[Mechanism], helpers: tuple[str, ...]) -> tuple[tuple[str, ...], dict[str, str], tuple[str, ...]]:
-    """Return the digests of a class's sources, the modules that count, and a notebook's cells."""
-    for one in bases(kind):
+def _read(kind: type[Mechanism], helpers: tuple[str, ...]) -> str:
+    for one in _bases(kind):
         if "<locals>" in one.__qualname__:
             raise InputError(
                 f"design {one.__name__} is made in a function, so that its source does not tell what it does; define "
                 "it in a module, and make what the function is given a setting"
             )
     import_helpers(helpers)
-    cells = [source_of_class(one) for one in bases(kind) if not in_file(one)]
-    modules = modules_of(kind, helpers)
-    whole = [text for name in helpers for text in of_package(name)]
-    told = sorted(_digest(text) for text in (*modules.values(), *(one for one, _ in cells)) if text.strip())
-    told += sorted(map(_digest, whole))
-    return tuple(told), modules, tuple(cell for _, cell in cells)
+    cells = [_cell_of(one) for one in _bases(kind) if _loaded_from(one.__module__) is None]
+    texts = sorted(_digest(text) for text in (*modules_of_class(kind).values(), *cells) if text.strip())
+    return _digest("\n".join([*texts, *sorted(_digest(text) for name in helpers for text in _of_package(name))]))
 
 
-def bring(kind: type[Mechanism], helpers: tuple[str, ...], code: str) -> None:
-    """Note the digest of a class that the experimenter's process sent by value, because its source is not here."""
-    _BROUGHT[kind, helpers] = code
+def _digest(source: str) -> str:
+    return hashlib.sha256("\n".join(source.splitlines()).encode()).hexdigest()
 
 
 def settings_of(mechanism: Mechanism) -> dict[str, Any]:
@@ -111,5 +112,110 @@ def _as_json(name: str, value: object) -> Any:
     raise InputError(f"setting {name} is a {type(value).__name__}; give a number, a text, or a tuple of them")
 
 
-def _digest(source: str) -> str:
-    return hashlib.sha256("\n".join(source.splitlines()).encode()).hexdigest()
+def _bases(kind: type) -> tuple[type, ...]:
+    """Return a class and its bases up to `Mechanism`."""
+    return kind.__mro__[: kind.__mro__.index(Mechanism)]
+
+
+def modules_of_class(kind: type[Mechanism]) -> dict[str, str]:
+    """Return the source of every module that a class is made of, by name; see `modules_of`."""
+    return modules_of(
+        [one.__module__ for one in _bases(kind)], [name for one in _bases(kind) for name in _modules_read(one)]
+    )
+
+
+def modules_of(roots: Iterable[str], further: Iterable[str] = ()) -> dict[str, str]:
+    """Return the source of modules, and of all that these import from the folders where they lie, by name.
+
+    Imports inside functions and imports of imports count, too. Python's, blindrec's and installed modules do not,
+    unless they are in the package of one of the ``roots``; those of ``further`` are looked for beside the roots.
+    """
+    files = {name: file for name in roots if (file := _loaded_from(name))}
+    tops = {name.partition(".")[0] for name in files}
+    folders = {_folder_of(name, file) for name, file in files.items()} or {Path.cwd()}
+    waiting, texts = [*files, *further], dict[str, str]()
+    while waiting:
+        name = waiting.pop()
+        if name in texts:
+            continue
+        if file := files.get(name) or _beside(name, folders, tops):
+            texts[name] = file.read_text(encoding="utf-8")
+            waiting += _imported(texts[name], name, name if file.name == "__init__.py" else name.rpartition(".")[0])
+    return texts
+
+
+def _loaded_from(name: str) -> Path | None:
+    """Return the file of an imported module's source; None if there is none, as in a notebook."""
+    file = getattr(sys.modules.get(name), "__file__", None)
+    return Path(file) if file and Path(file).suffix == ".py" and Path(file).is_file() else None
+
+
+def _folder_of(name: str, file: Path) -> Path:
+    """Return the folder from which a module is imported by its whole name."""
+    return file.parents[name.count(".") + (file.name == "__init__.py")]
+
+
+def _beside(name: str, folders: Iterable[Path], tops: set[str]) -> Path | None:
+    top = name.partition(".")[0]
+    for folder in folders:
+        if top in tops or (top not in OURS and not INSTALLED.intersection(folder.parts)):
+            place = folder.joinpath(*name.split("."))
+            for file in (place / "__init__.py", place.with_name(f"{place.name}.py")):
+                if file.is_file():
+                    return file
+    return None
+
+
+@lru_cache(maxsize=256)
+def _imported(text: str, name: str, package: str) -> tuple[str, ...]:
+    """Return the names of all modules that a source may import, beginning with its own packages."""
+    named = [name]
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            named += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            start = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+            base = ".".join([*start, *([node.module] if node.module else [])])
+            named += [base, *(f"{base}.{alias.name}" for alias in node.names)]
+    parts = [one.split(".") for one in named if one]
+    return tuple(dict.fromkeys(".".join(one[:many]) for one in parts for many in range(1, len(one) + 1)))
+
+
+def _cell_of(kind: type) -> str:
+    """Return the cell of a notebook in which a class is defined, which one of its methods tells.
+
+    Raises
+    ------
+    InputError
+        If there is none.
+    """
+    for value in vars(kind).values():
+        code = getattr(getattr(value, "__func__", value), "__code__", None)
+        if code is not None and getattr(value, "__module__", "") == kind.__module__:
+            cell = "".join(linecache.getlines(code.co_filename))
+            if f"class {kind.__name__}" in cell:
+                return cell.strip()
+    raise InputError(
+        f"the source of {kind.__name__} cannot be read, so that nobody could tell whether it changed; put it into a "
+        "file or a notebook's cell"
+    )
+
+
+def _modules_read(kind: type) -> Iterator[str]:
+    """Yield the modules of the globals that the methods of a class in a notebook read."""
+    for function in vars(kind).values() if _loaded_from(kind.__module__) is None else ():
+        for name in function.__code__.co_names if isinstance(function, FunctionType) else ():
+            value = function.__globals__.get(name)
+            module = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
+            if isinstance(module, str) and module != kind.__module__:
+                yield module
+
+
+def _of_package(name: str) -> Iterator[str]:
+    """Yield the source of every module of a helper package."""
+    module = sys.modules[name.partition(".")[0]]
+    files = [file for folder in getattr(module, "__path__", ()) for file in sorted(Path(folder).rglob("*.py"))]
+    if not hasattr(module, "__path__"):
+        files = [file for file in [_loaded_from(module.__name__)] if file]
+    for file in files:
+        yield file.read_text(encoding="utf-8")

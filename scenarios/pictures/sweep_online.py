@@ -29,7 +29,7 @@ _TOLD = {
     BOUND: "proved upper bound",
     EXACT: "exact worst case (dynamic programme)",
     LOWER: "no algorithm below, Theorem 6's adversary",
-    OWN: "epsilon at least that (constructed)",
+    OWN: "epsilon at least that (chain of voters)",
 }
 
 

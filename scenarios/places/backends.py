@@ -21,9 +21,6 @@ class Ray:
         ``host:port`` of a running head; default: inside a Ray job its own cluster, else a new local instance.
     workers : int, optional
         Blocks of devices at the same time; default: as many as a run gains from, at most one for each CPU.
-    together : bool
-        Whether the processes that hold devices also add up what these release to queries: the same answer sooner, for
-        a simulation whose nodes may do both. In one process it is always so.
     metrics : bool
         Whether Ray's metrics tell how far runs have come, to whoever scrapes them.
 
@@ -35,7 +32,6 @@ class Ray:
 
     address: str | None = None
     workers: int | None = None
-    together: bool = False
     metrics: bool = False
 
     def __post_init__(self) -> None:
@@ -66,18 +62,14 @@ def opened(backend: Backend) -> Iterator[Session]:
     elif isinstance(backend, Ray):
         from scenarios.places.cluster import on_ray  # noqa: PLC0415 (importing Ray takes a second that others need not wait)
 
-        with on_ray(
-            address=backend.address, workers=backend.workers, together=backend.together, metrics=backend.metrics
-        ) as session:
+        with on_ray(address=backend.address, workers=backend.workers, metrics=backend.metrics) as session:
             yield session
     else:
         raise InputError(f"backend is {backend!r}; give blindrec.InProcess() or blindrec.Ray()")
 
 
 @contextmanager
-def open_session(
-    backend: str, *, address: str | None, workers: int | None, together: bool = False, metrics: bool = False
-) -> Iterator[Session]:
+def open_session(backend: str, *, address: str | None, workers: int | None, metrics: bool = False) -> Iterator[Session]:
     """Open a backend by its name.
 
     Raises
@@ -90,5 +82,5 @@ def open_session(
         raise InputError(f"address is {address}, but --backend inprocess uses no Ray; leave one of them out")
     if backend == "inprocess" and metrics:
         raise InputError("--metrics are Ray's, but --backend inprocess uses no Ray; leave one of them out")
-    with opened(InProcess(workers) if backend == "inprocess" else Ray(address, workers, together, metrics)) as session:
+    with opened(InProcess(workers) if backend == "inprocess" else Ray(address, workers, metrics)) as session:
         yield session

@@ -34,9 +34,7 @@ _ONE_THREAD = {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1", "OPENBLAS_NUM_T
 
 
 @contextmanager
-def on_ray(
-    *, address: str | None, workers: int | None, together: bool = False, metrics: bool = False
-) -> Iterator[OnRay]:
+def on_ray(*, address: str | None, workers: int | None, metrics: bool = False) -> Iterator[OnRay]:
     """Join the Ray instance at ``address``, or start one that only this machine can reach and end it at exit.
 
     Parameters
@@ -46,8 +44,6 @@ def on_ray(
         local instance.
     workers : int or None
         Device blocks computed at the same time; default: as many of the instance's CPUs as a run gains from.
-    together : bool
-        Whether devices' hosts add up what these release, too; see `scenarios.places.together`.
     metrics : bool
         Whether Ray's metrics tell how far runs have come; a line on standard error tells where they are.
 
@@ -83,7 +79,7 @@ def on_ray(
                     )
                 if metrics:
                     tell_scraped()
-                yield OnRay(workers or cpus, together=together, metrics=metrics, most=workers is None)
+                yield OnRay(workers or cpus, metrics=metrics, most=workers is None)
             except ray.exceptions.RayTaskError as error:
                 if isinstance(error.cause, BlindrecError):
                     raise error.cause from None

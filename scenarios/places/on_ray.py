@@ -11,8 +11,7 @@ from typing import Any
 
 import ray
 
-from actors.device import Raters
-from actors.host import DeviceHost, permit_of, start_host
+from actors.host import permit_of, start_host
 from actors.hosted_keeper import HostedKeeper, start_keeper
 from coordinator.protocol.messages import Query
 from coordinator.server.fleet.aggregator import CPUS, alone
@@ -22,7 +21,6 @@ from coordinator.server.rounds.conductor import Plan
 from scenarios.own.halves import travelling
 from scenarios.places.session import Done, O, Progress, R, T, Work
 from scenarios.places.supervising import POLL, conducted, patient, room_for
-from scenarios.places.together import BothSides
 from scenarios.places.worker_threads import A
 
 MOST_ACTORS = 64
@@ -43,8 +41,6 @@ class OnRay:
     ----------
     workers : int
         Device blocks computed at the same time.
-    together : bool
-        Whether hosts of devices that are asked queries add up the answers, too; see `scenarios.places.together`.
     metrics : bool
         Whether coordinators tell Ray's metrics how far they have come.
     most : bool
@@ -53,8 +49,8 @@ class OnRay:
 
     name = "ray"
 
-    def __init__(self, workers: int, *, together: bool = False, metrics: bool = False, most: bool = False) -> None:
-        self.workers, self.together, self.metrics, self._most = workers, together, metrics, most
+    def __init__(self, workers: int, *, metrics: bool = False, most: bool = False) -> None:
+        self.workers, self.metrics, self._most = workers, metrics, most
 
     def enough(self, plan: Plan[Any, Any], answers: int) -> int:
         """Return the workers of a run; see `scenarios.places.session.Session.enough`.
@@ -72,7 +68,7 @@ class OnRay:
         query = work.plan.rehearsal()  # before anything is started, because it may refuse
         keeper = start_keeper(work.ledger)
         workers = work.layout.workers
-        ensemble = Ensemble(work, keeper, workers, together=self.together)
+        ensemble = Ensemble(work, keeper, workers)
         apart = query is not None and not alone(workers, work.plan.own)
         needs = ensemble.needs + (CPUS * workers if apart else 0.0)
 
@@ -135,11 +131,9 @@ class Ensemble:
         The devices' keeper.
     workers : int
         Device blocks computed at the same time.
-    together : bool
-        As for `OnRay`.
     """
 
-    def __init__(self, work: Work[Any, Any, Any], keeper: HostedKeeper, workers: int, *, together: bool) -> None:
+    def __init__(self, work: Work[Any, Any, Any], keeper: HostedKeeper, workers: int) -> None:
         self.keeper, self._permit, crews = keeper, permit_of(work.secret), work.crews
         self._held = {name: _shared(crew.holdings) for name, crew in crews.items()}  # for restarted hosts
         most = max(MOST_ACTORS, workers)
@@ -147,20 +141,14 @@ class Ensemble:
         self.actors = sum(map(len, groups.values()))
         self._cpus = int(min(1.0, _CPU_SHARE * workers / max(self.actors, 1)) * 1000) / 1000
         own, cpus = work.plan.own, self._cpus
-        sums = {name: together and isinstance(crew.kind, Raters) for name, crew in crews.items()}
         with quiet():
             self.cohorts = {
                 name: Cohorts(
                     bounds=crew.bounds,
                     hosts=[
-                        start_host(
-                            *(crew.kind, self._held[name], work.secret, one, keeper, own),
-                            cpus=cpus,
-                            host=BothSides if sums[name] else DeviceHost,
-                        )
+                        start_host(crew.kind, self._held[name], work.secret, one, keeper, own, cpus=cpus)
                         for one in groups[name]
                     ],
-                    sums=sums[name],
                 )
                 for name, crew in crews.items()
             }

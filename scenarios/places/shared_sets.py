@@ -1,8 +1,7 @@
 """Both sides of a block in one place: the public sensing sets are made once instead of once a side.
 
-The experimenter's own process does this, which holds the devices and the server anyway, and on Ray a node's processes
-of devices do where ``--together`` asks for it. The devices book the query and let out the same release as ever, and the
-sums are those that the server would have made of it.
+The experimenter's own process does this, which holds the devices and the server anyway. The devices book the query and
+let out the same release as ever, and the sums are those that the server would have made of it.
 """
 
 from __future__ import annotations

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 
-from actors.lying.plot import Plot
+from actors.lying.lies import Plot
 from coordinator.protocol.admitted import Own
 from coordinator.protocol.coins import derive
 from coordinator.server.anchor.learning import learner_for
@@ -18,7 +16,7 @@ from coordinator.server.fleet.layout import plan_layout
 from coordinator.server.rounds.learner import Learner
 from coordinator.server.rounds.query_rounds import Outcome
 from coordinator.server.rounds.resuming import require_same
-from coordinator.server.rounds.state import Ask, total
+from coordinator.server.rounds.state import total
 from coordinator.server.server_half import POSTERIOR, TRUST_CURATOR
 from coordinator.server.statistics.statistic import Statistic
 from scenarios.data.block_world import settled
@@ -27,7 +25,6 @@ from scenarios.given.config import Scenario
 from scenarios.given.policies import asked_epsilon, policy_of
 from scenarios.own.admitting import of_run
 from scenarios.own.checking import Checked
-from scenarios.places.in_process import InProcess
 from scenarios.places.session import Progress, Session, silent
 from scenarios.run.job import Job, Ran, run_job
 from scenarios.run.plotting import plot_of
@@ -156,7 +153,7 @@ def run(
     """
     population = settled(population or populate(scenario))
     filled = population.scenario
-    plot = plot_of(population, partial(_honest_course, population, session.workers))
+    plot = plot_of(population)
     users = population.ratings.users
     job = Job(
         ratings=population.ratings,
@@ -187,12 +184,6 @@ def run(
         devices_per_actor=layout.devices_per_actor,
         plot=plot,
     )
-
-
-def _honest_course(population: Population, workers: int) -> Sequence[Ask]:
-    """Return what the same run asks if nobody lies: it is run, in this process."""
-    free = population.scenario.model_copy(update={"malicious": None})
-    return run(free, InProcess(workers), population=population.with_scenario(free)).outcome.state.asked
 
 
 def _advised(population: Population) -> int:

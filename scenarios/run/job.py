@@ -11,8 +11,8 @@ import numpy as np
 
 from actors.absence import PRESENT, Absence
 from actors.device import Raters, Wish
-from actors.lying.cohort import Liars
-from actors.lying.plot import Plot
+from actors.lying.devices import Liars
+from actors.lying.lies import Plot
 from actors.ratings import Ratings
 from coordinator.protocol.arrays import Indices2
 from coordinator.protocol.budget import Epsilon

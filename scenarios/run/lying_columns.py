@@ -7,7 +7,6 @@ from scenarios.report.columns import Average, Column
 LYING = (
     Column(name="malicious", words="share of liars"),
     Column(name="attack", words="attack"),
-    Column(name="coins_drawn", words="coins and rounds drawn, registration"),
     Column(name="lied_about", words="items lied about", average=Average.COUNT),
     Column(name="lies", words="answers that are lies", average=Average.MEAN),
     Column(name="labels_wrong", words="labels wrong, clusters not swapped", average=Average.MEAN),

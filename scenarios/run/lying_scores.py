@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from actors.lying.plot import Plot
+from actors.lying.lies import Plot
 from coordinator.protocol.arrays import Indices, Ints
 from scenarios.data.matching import best_matching
 from scenarios.run.popularity import ranks
@@ -38,14 +38,13 @@ def lying_scores(run: Run) -> dict[str, Any]:
     told: dict[str, Any] = {
         "malicious": scenario.malicious,
         "attack": scenario.attack or "untargeted",
-        "coins_drawn": scenario.coins_drawn or "after",
         "lied_about": int(np.count_nonzero(plot.wishes)),
         "lies": _lies(run, plot),
         "promoted_rank": float(ranks(model.score)[promoted].mean()) if promoted.any() else None,
     }
     if run.population.truth is None:
         return told
-    predicted, sway = outlook_of(run), sway_of(scenario, plot.makes_up, grinds=plot.grinds)
+    predicted, sway = outlook_of(run), sway_of(scenario, plot.makes_up)
     if sway is not None and sway.tips_only and (plot.wishes < 0).any():
         sway = None  # the formula is for items that all should seem liked more
     told |= {
@@ -82,14 +81,9 @@ def renamed(labels: Ints, like: Indices, clusters: int) -> Ints:
 
 def _lies(run: Run, plot: Plot) -> float:
     """Return how many answers should be lies, by the rounds that were asked."""
-    total, grinding = 0.0, run.scenario.malicious if plot.grinds else None
-    for ask, counts in zip(run.outcome.state.asked, run.outcome.state.counts, strict=True):
-        size = plot.wishes.size if ask.query.pool is None else ask.query.pool.size
-        first, stop = (ask.first, ask.stop) if plot.came is None else plot.came
-        reached = max(min(ask.stop, stop) - max(ask.first, first), 0)
-        share = float(plot.shares[size]) if grinding is None else grinding
-        total += share * counts.answered * reached / max(ask.stop - ask.first, 1)
-    return total
+    rounds = zip(run.outcome.state.asked, run.outcome.state.counts, strict=True)
+    sizes = ((plot.wishes.size if ask.query.pool is None else ask.query.pool.size, counts) for ask, counts in rounds)
+    return sum(float(plot.shares[size]) * counts.answered for size, counts in sizes)
 
 
 def outlook_of(run: Run) -> Outlook | None:
@@ -97,7 +91,7 @@ def outlook_of(run: Run) -> Outlook | None:
     plot, scenario, answered = run.plot, run.scenario, run.statistic.answered
     if plot is None:
         return None
-    sway = sway_of(scenario, plot.makes_up, grinds=plot.grinds)
+    sway = sway_of(scenario, plot.makes_up)
     if sway is None or sway.tips_only or not answered or scenario.clusters != sway.levels.size:
         return None
     assert run.population.truth is not None  # looked at by the caller

@@ -2,43 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-
 import numpy as np
 
-from actors.lying.answers import lie_about
-from actors.lying.plot import ANSWERS, RATINGS, SKETCHES, Plot
+from actors.lying.lies import ANSWERS, RATINGS, SKETCHES, Plot
+from actors.lying.value_lies import lie_about
 from coordinator.protocol.arrays import Floats, Indices
 from coordinator.protocol.coins import derive
 from coordinator.protocol.errors import InputError
 from coordinator.server.anchor.sensing import AnchorSensing
 from coordinator.server.mechanisms.sign import SignSensing
-from coordinator.server.rounds.state import Ask
 from coordinator.server.server_half import ANCHOR, ELIMINATE, FIXED, ONE_ROUND
 from scenarios.data.liked import liked_share
 from scenarios.data.populations import Population
-from scenarios.given.attacks import BEFORE, EARLY, FEW, GRIND, INPUT, INPUT_LATE, LATE, STALL, UNTARGETED, Attack
+from scenarios.given.attacks import EARLY, FEW, INPUT, INPUT_LATE, LATE, UNTARGETED, Attack
 from scenarios.given.config import Scenario
-from scenarios.theory.lying import LUCK, sway_of
-from scenarios.theory.lying_rounds import ground, overthrown, stalling, together
+from scenarios.theory.lying import LUCK, overthrown, sway_of
 
 MAKES_UP = {INPUT: RATINGS, INPUT_LATE: SKETCHES}
 """What liars make up in attacks that stick to the local randomizer."""
 
 
-Course = Callable[[], Sequence[Ask]]
-"""Tells what the same run asks if nobody lies."""
-
-
-def plot_of(population: Population, course: Course) -> Plot | None:
+def plot_of(population: Population) -> Plot | None:
     """Return what the liars of a settled population agree on; None if nobody lies.
 
     Parameters
     ----------
     population : Population
         Settled.
-    course : callable
-        Tells what the same run asks if nobody lies; called where liars choose their rounds.
 
     Raises
     ------
@@ -57,8 +47,6 @@ def plot_of(population: Population, course: Course) -> Plot | None:
         ordered=ordered,
         makes_up=MAKES_UP.get(attack.name, ANSWERS),
         rated=scenario.rated or 1,
-        grinds=attack.name == GRIND and scenario.coins_drawn == BEFORE,
-        came=_came(scenario, attack, course),
     )
 
 
@@ -120,27 +108,18 @@ def _number(population: Population, attack: Attack, most: int) -> int:
 
 
 def _shares(population: Population, attack: Attack) -> Floats:
-    """Return the share of liars by the number of items that a query is about.
-
-    Where coins and rounds are drawn before devices register, liars choose the rounds that they come to, and fill them,
-    or ids whose coins suit them. Afterwards they are spread evenly, over rounds and over coins.
-    """
-    scenario, labels = population.scenario, population.truth
-    items, before = scenario.items or 1, scenario.coins_drawn == BEFORE
+    """Return the share of liars by the number of items that a query is about: they are spread evenly over rounds."""
+    scenario = population.scenario
+    items = scenario.items or 1
     evenly = np.full(items + 1, scenario.malicious or 0.0)
     if not scenario.malicious:
         return evenly
-    if attack.name == STALL:
-        assert labels is not None  # a ratings file has none, and is refused
-        return stalling(scenario, labels, attack.number or 1)
-    if attack.name == GRIND and before:
-        return np.full(items + 1, ground(scenario, attack.number or 1))
     if scenario.policy == ANCHOR and attack.name == EARLY:
         return np.where(np.arange(items + 1) == _paired_size(scenario), evenly, 0.0)
     if attack.name in (EARLY, LATE):
         sizes = np.arange(items + 1)
         chosen = sizes >= _first_size(scenario) if attack.name == EARLY else sizes <= (attack.number or items)
-        return np.where(chosen, 1.0 if before else evenly, 0.0)
+        return np.where(chosen, evenly, 0.0)
     return evenly
 
 
@@ -158,11 +137,3 @@ def _paired_size(scenario: Scenario) -> int:
     if many == asking.items:
         raise InputError(f"attack is {EARLY}, but all rounds are about {many} items; choose {UNTARGETED}")
     return many
-
-
-def _came(scenario: Scenario, attack: Attack, course: Course) -> tuple[int, int] | None:
-    """Return which devices lie where liars came together; None if they come throughout."""
-    if attack.name not in (EARLY, LATE) or scenario.coins_drawn != BEFORE or not scenario.malicious:
-        return None
-    most = scenario.items or 1
-    return together(scenario, course(), largest=most if attack.name == EARLY else attack.number or most)

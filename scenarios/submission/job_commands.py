@@ -1,8 +1,9 @@
-"""The command line of submission: `blindrec submit`, `status`, `stop`."""
+"""The command line of submission: `blindrec submit`, `status`, `fetch`, `stop`."""
 
 from __future__ import annotations
 
 import sys
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -11,16 +12,15 @@ import typer
 
 from coordinator.protocol.errors import InputError
 from scenarios.given.endings import say
-from scenarios.places.sending import check_folder, entrypoint, environment, left_out
+from scenarios.places.sending import check_folder, entrypoint, environment, left_out, python
 from scenarios.places.withheld import told
 from scenarios.report.records import STDOUT, check_target
-from scenarios.store.files import write_bytes
-from scenarios.submission.parcel import DamagedError
+from scenarios.store.files import try_folder, write_bytes
 from scenarios.submission.request import check_request
 
 if TYPE_CHECKING:
-    from scenarios.submission.following import JobLog
     from scenarios.submission.head import Head
+    from scenarios.submission.job_log import JobLog
     from scenarios.watch.standing import Standing
 
 SUBMIT_HELP = """Run a command of blindrec on a Ray cluster, as a job: `submit run ...`, `submit sweep ...` and so on.
@@ -40,6 +40,8 @@ Address = Annotated[
 Json = Annotated[str | None, typer.Option(help="File for the JSON result, or - for standard output.")]
 Job = Annotated[str, typer.Argument(metavar="ID", help="What submit printed.")]
 AT = "http://127.0.0.1:8265"
+_SHARE = 0.001
+"""Of a node's own resource, which keeps the job that sends a folder on that node."""
 
 
 def submit(
@@ -96,7 +98,7 @@ def status(
     details = head.details(job)
     if json is not None and not details.status.is_terminal():
         raise InputError(f"job {job} is {details.status}; its result is there when it is over, or use --follow")
-    from scenarios.submission.following import JobLog
+    from scenarios.submission.job_log import JobLog
 
     stood: list[Standing] = []
     log = JobLog(lambda _: None, stood.append)
@@ -117,6 +119,52 @@ def stop(job: Job, address: Address = AT) -> None:
     sys.stdout.write(f"job {job} {line}\n")
 
 
+def fetch(
+    job: Job,
+    out: Annotated[Path | None, typer.Option(help="New folder of this machine [the cluster's folder's name].")] = None,
+    address: Address = AT,
+) -> None:
+    """Bring the --out of a job that is over here, whole, with its digest verified.
+
+    A job that was stopped has kept its rounds there: blindrec resume goes on with them here. Nothing is overwritten.
+    """
+    head = head_at(address)
+    details = head.details(job)
+    there = (details.metadata or {}).get("out")
+    if not there:
+        raise InputError(f"job {job} has no --out to fetch; blindrec status {job} --json FILE fetches its result")
+    if not details.status.is_terminal():
+        raise InputError(f"job {job} is {details.status}; fetch {there} when it is over, blindrec watch {job} waits")
+    place = out or Path(Path(there).name)
+    if place.exists() and (not place.is_dir() or any(place.iterdir())):
+        raise InputError(f"{place} is there already; name a new folder as --out")
+    _bring(head, there, node_of(details), place)
+
+
+def _bring(head: Head, there: str, node: str, place: Path) -> None:
+    """Let a small job on a node send a folder by its log."""
+    from scenarios.submission import job_log
+    from scenarios.submission.head import exit_code
+
+    try_folder(place)
+    with tempfile.TemporaryFile(dir=place) as held, tempfile.TemporaryDirectory() as nothing:
+        received, said = job_log.Received(held), list[str]()
+        sending = head.submit(
+            python("scenarios.submission.job_log", there),
+            environment(Path(nothing)),
+            {"blindrec": f"fetch {there}"},
+            {f"node:{node}": _SHARE} if node else None,
+        )
+        details = job_log.follow(head, sending, job_log.JobLog(said.append, received=received))
+        if code := exit_code(details):
+            why = "".join(said).strip().splitlines()[-1:] or [f"exit code {code}"]
+            raise InputError(f"{there} cannot be sent: {why[0]}")
+        digest, (files, size) = received.check(), received.unpack(place)
+    sys.stdout.write(
+        f"{files:,} files, {size:,} bytes, of {there} are in {place}; SHA-256 {digest[:16]}... of all is verified\n"
+    )
+
+
 def head_at(address: str) -> Head:
     """Return the head at an address; see `scenarios.submission.head.Head`."""
     from scenarios.submission.head import Head
@@ -126,27 +174,27 @@ def head_at(address: str) -> Head:
 
 def _follow(head: Head, job: str, json: str | None) -> NoReturn:
     """Show a job's log, fetch its result, and end as it ended."""
-    from scenarios.submission import following
-    from scenarios.submission.head import SilentHeadError
+    from scenarios.submission import job_log
+    from scenarios.submission.head import SilentHeadError, ending, exit_code
 
     again = f"blindrec status {job} --follow --address {head.address}"
     stream = sys.stderr if json == STDOUT else sys.stdout
-    log = following.JobLog(lambda text: (stream.write(text), stream.flush()))
+    log = job_log.JobLog(lambda text: (stream.write(text), stream.flush()))
     try:
-        details = following.follow(head, job, log)
+        details = job_log.follow(head, job, log)
     except KeyboardInterrupt:
         say(f"interrupted here, job {job} goes on; `{again}` follows it, `blindrec stop {job}` ends it")
         sys.exit(INTERRUPTED)
     except SilentHeadError as error:
         say(f"{error}; job {job} may go on, `{again}` follows it")
         sys.exit(LOST)
-    code = following.exit_code(details)
+    code = exit_code(details)
     if code:
-        say(following.told(details, job))
-    if json is not None and (code == 0 or log.parcel.any):
+        say(ending(details, job))
+    if json is not None and (code == 0 or log.received.any):
         try:
             _deliver(log, job, json)
-        except (DamagedError, OSError) as error:
+        except (job_log.DamagedError, OSError) as error:
             say(f"{error}; job {job} is over, `blindrec status {job} --json FILE` fetches its result again")
             sys.exit(LOST)
     if out := (details.metadata or {}).get("out"):
@@ -162,7 +210,7 @@ def _deliver(log: JobLog, job: str, json: str) -> None:
     InputError
         If the job left none.
     """
-    content = log.parcel.content()
+    content = log.received.content()
     if content is None:
         raise InputError(f"job {job} left no result in its log; `ray job logs {job}` tells why")
     if json == STDOUT:

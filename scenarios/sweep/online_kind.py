@@ -43,7 +43,7 @@ Worlds are random environments. Theorem 6's lower bound holds against its advers
 axes rounds and radius {", ".join(_HALVED[:-1])} and {_HALVED[-1]} meet that one, too, where N/P is a power of two.
 Beside the loss stand the proved bound (L) and p-REC_sim's exact worst case; beside the exact privacy loss of runs
 stand epsilon as proved, exactly for p-rec-sim (dynamic programme; an upper bound where T < N), and what it is at
-least, by a constructed environment (m = 2) or p-REC's own chain of adjacent voters.
+least, by p-REC's own chain of adjacent voters.
 
 Recommenders are chosen an axis each; --recommenders names those for all axes where they apply. A round costs about 25
 microseconds: the default is 9,360 runs, about 5 minutes on 2 idle cores. Axes take values:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,12 +10,11 @@ import numpy as np
 import pandas as pd
 
 from coordinator.server.online.recommenders import recommender_of
-from scenarios.online.constructive import attack
-from scenarios.online.exact import epsilon_exact
 from scenarios.online.loss_bounds import loss_bound, loss_lower_bound
 from scenarios.online.loss_worst_case import worst_loss_sim
 from scenarios.online.privacy_bounds import epsilon_proved
 from scenarios.online.privacy_lower_bounds import epsilon_needed, own_lower_bound
+from scenarios.online.sim_worst_case import epsilon_exact
 from scenarios.report.intervals import CONFIDENCE, mean_interval, named, standard_error
 from scenarios.sweep.online_axes import AXES, HALVING, RANDOM, OnlineSetting, same
 from scenarios.sweep.online_settings import OnlineGrid, Point
@@ -40,9 +38,9 @@ def summarize(wanted: OnlineGrid, units: Mapping[Key, Measured]) -> dict[str, An
     ``loss`` is the mean over seeds, ``loss_se`` its standard error, ``low`` and ``high`` Student's interval.
     ``loss_bound`` is (L) or what is sharper, ``loss_exact`` the worst case over all worlds, ``loss_lower_bound`` what
     the adversary of Theorem 6 costs any algorithm. ``epsilon_exact`` is exact from N rounds on and an upper bound
-    before (``exact_is_bound``); ``epsilon_lower`` is the most that a constructed environment leaks, or p-REC's own
-    chain of voters; ``epsilon_needed`` is what any algorithm needs whose loss is at most ``loss_bound`` (Theorems 7 and
-    15). ``privacy_loss`` is the mean over runs, with ``privacy_loss_most``; ``peers_alive`` the mean,
+    before (``exact_is_bound``); ``epsilon_lower`` is what p-REC's own chain of voters leaks at least;
+    ``epsilon_needed`` is what any algorithm needs whose loss is at most ``loss_bound`` (Theorems 7 and 15).
+    ``privacy_loss`` is the mean over runs, with ``privacy_loss_most``; ``peers_alive`` the mean,
     ``peers_kicked`` the sum.
     """
     rows = [_row(point, _of(units, point)) for point in wanted.points]
@@ -110,18 +108,10 @@ def _worst_loss(recommender: str, setting: OnlineSetting) -> float | None:
     return worst_loss_sim(setting.voters, setting.peers, setting.rounds, sharp=mine.sharp)
 
 
-@functools.cache
 def _lower(recommender: str, setting: OnlineSetting) -> float | None:
-    """Return what epsilon is at least where D + R > 0: by p-REC's own chain, or a worse environment if it is found."""
-    both = setting.diversity + setting.radius
-    if not recommender_of(recommender).bounded or not 0 < both <= setting.rounds:
-        return None
-    chain = own_lower_bound(**setting.shape()) if setting.voters >= 2 * setting.peers else None
-    if setting.objects > 2:
-        return chain
-    shape = setting.shape()
-    del shape["objects"]
-    return max(chain or 0.0, attack(recommender, **shape).epsilon)
+    """Return what epsilon is at least where D + R > 0, by p-REC's own chain."""
+    chained = 0 < setting.diversity + setting.radius <= setting.rounds and setting.voters >= 2 * setting.peers
+    return own_lower_bound(**setting.shape()) if chained and recommender_of(recommender).bounded else None
 
 
 def told(value: float) -> float | str | None:

@@ -16,7 +16,7 @@ _COLUMNS += ("leaks", "most", "peers alive", "kicked")
 _REMARKS = (
     "bound (L): proved for any world; Thm 6: no algorithm expects less against Theorem 6's adversary (rows with *)",
     "epsilon: proved; exact: worst case of p-rec-sim by dynamic programme, <= where T < N: an upper bound",
-    "at least: what epsilon is at least, by a constructed environment, or a chain of adjacent voters",
+    "at least: what epsilon is at least, by a chain of adjacent voters",
     "leaks: exact privacy loss of a run, mean and largest over seeds [nats]; kicked: peers, all seeds together",
 )
 

@@ -15,22 +15,26 @@ from functools import singledispatch
 import numpy as np
 from scipy.special import ndtr
 
-from actors.lying.plot import ANSWERS
+from actors.lying.lies import ANSWERS
 from coordinator.protocol.arrays import Floats, Indices, Ints
 from coordinator.protocol.budget import as_float
 from coordinator.server.decoding.estimates import Estimates
 from coordinator.server.decoding.line import kmeans_on_line
 from coordinator.server.decoding.posterior import believe
+from coordinator.server.design import PoolDesign
 from coordinator.server.frequency import FrequencyHalf
 from coordinator.server.moments.blocks import SketchMoments
 from coordinator.server.moments.frequencies import FrequencyMoments
 from coordinator.server.moments.pairs import PairMoments
 from coordinator.server.moments.signs import SignMoments
+from coordinator.server.rounds.beliefs import most_moved
+from coordinator.server.rounds.state import ServerState
 from coordinator.server.server_half import FIXED, ONE_ROUND, POSTERIOR
 from scenarios.data.block_world import known_world
 from scenarios.data.metrics import clustering_scores
 from scenarios.data.populations import cluster_sizes
 from scenarios.given.config import Scenario
+from scenarios.given.policies import policy_of, setting_of
 from scenarios.theory.lying_shifts import Given, parts_shift, sets_shift, sign_shift, values_shift
 
 DRAWS = 8
@@ -125,7 +129,7 @@ def _tried(most: int) -> list[int]:
     return found
 
 
-def sway_of(scenario: Scenario, makes_up: str = ANSWERS, *, grinds: bool = False) -> Sway | None:
+def sway_of(scenario: Scenario, makes_up: str = ANSWERS) -> Sway | None:
     """Return what liars can do to a round of a filled-in block-model scenario; None where no formula is known.
 
     Parameters
@@ -133,9 +137,7 @@ def sway_of(scenario: Scenario, makes_up: str = ANSWERS, *, grinds: bool = False
     scenario : Scenario
         Filled in and settled.
     makes_up : str
-        What liars make up; see `actors.lying.plot`.
-    grinds : bool
-        Whether they chose ids whose coins suit them.
+        What liars make up; see `actors.lying.lies.Plot`.
     """
     if scenario.policy not in (ONE_ROUND, FIXED) or scenario.answers_per_device > 1 or scenario.pool_size is not None:
         return None
@@ -144,7 +146,7 @@ def sway_of(scenario: Scenario, makes_up: str = ANSWERS, *, grinds: bool = False
     query = scenario.half.design(scenario.settings, world).query(
         round_number=0, public_seed=bytes(16), epsilon=scenario.epsilon
     )
-    return _sway(moments, scenario, Given(query=query, rated=world.rated, makes_up=makes_up, grinds=grinds))
+    return _sway(moments, scenario, Given(query=query, rated=world.rated, makes_up=makes_up))
 
 
 def universal_limit(scenario: Scenario) -> float:
@@ -180,12 +182,10 @@ def _signs(moments: SignMoments, scenario: Scenario, given: Given) -> Sway:
 def _sets(moments: SketchMoments, scenario: Scenario, given: Given) -> Sway:
     decoder = "centred" if scenario.decoder == POSTERIOR else scenario.decoder
     shift = sets_shift if given.query.design == "maxsense" else parts_shift
-    # a set that holds all promoted items with certainty, not with probability p, and an answer 1 in place of the rate
-    ground = (1 - moments.answer_rate) * (1 - moments.sensing) / moments.sensing
     return Sway(
         levels=moments.effect,
         deviation=np.full(moments.effect.size, moments.estimate_deviation(1, decoder)),
-        shift=lambda promoted: ground if given.grinds else shift(given, promoted),
+        shift=lambda promoted: shift(given, promoted),
     )
 
 
@@ -293,3 +293,39 @@ def _decoded(scenario: Scenario, values: Floats, deviation: float) -> Indices:
     information = np.full(values.size, deviation**-2)
     told = Estimates(weighted=values * information, information=information)
     return believe(told, clusters=clusters, failure=1 - scenario.confidence).cluster
+
+
+def overthrown(scenario: Scenario, sway: Sway, labels: Indices, *, promoted: int) -> float:
+    """Return how many labels are decided wrongly after the first round about all items, in the mean over draws.
+
+    The server fits its levels to the estimates. While these are noisy, an item that liars push far enough is likelier
+    to be a cluster of its own than the others are to be of two levels: they become one cluster, are all decided, and
+    the run is over. Source: ours.
+
+    Parameters
+    ----------
+    scenario : Scenario
+        Filled in, with rounds that depend on answers.
+    sway : Sway
+        What liars do to one round about all items.
+    labels : ndarray of int32, shape (N,)
+        True clusters, numbered as in ``like``.
+    promoted : int
+        Less liked items that liars promote.
+    """
+    setting, users = setting_of(scenario), scenario.users or 1
+    ask, design = policy_of(scenario).next_query(ServerState(devices=users)), setting.design
+    if ask is None or scenario.clusters != sway.levels.size or not isinstance(design, PoolDesign):
+        return 0.0
+    truth, coins, asked = by_level(scenario)[labels], np.random.default_rng(0), ask.stop - ask.first
+    rates = design.rates(ask.query)
+    wishes = np.zeros(labels.size, np.int32)
+    wishes[np.flatnonzero(truth == truth.max())[:promoted]] = 1
+    wrong = 0
+    for _ in range(DRAWS):
+        drawn = sway.drawn(scenario.malicious or 0.0, labels, wishes, asked, coins)
+        told = Estimates(weighted=drawn / sway.deviation[labels] * np.sqrt(rates) * asked, information=rates * asked)
+        found = believe(told, clusters=setting.clusters, failure=setting.failure)
+        found = found.withstanding(setting.assume_malicious * most_moved(rates) * asked)
+        wrong += int(((found.cluster != truth) & found.decided(setting.failure)).sum())
+    return wrong / DRAWS

@@ -12,7 +12,7 @@ from functools import lru_cache
 import numpy as np
 import scipy
 
-from actors.lying.plot import ANSWERS, SKETCHES
+from actors.lying.lies import ANSWERS, SKETCHES
 from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.mechanisms.hadamard import ROWS
 from coordinator.protocol.mechanisms.olh import BUCKETS
@@ -37,15 +37,12 @@ class Given:
     rated : int
         Items w that a device rated.
     makes_up : str
-        What liars make up; see `actors.lying.plot`.
-    grinds : bool
-        Whether they chose ids whose coins suit them.
+        What liars make up; see `actors.lying.lies.Plot`.
     """
 
     query: Query
     rated: int
     makes_up: str
-    grinds: bool = False
 
     def reach(self, promoted: int) -> float:
         """Return the share of the promoted items that one liar claims to like: all, or as many as it may have rated."""
@@ -60,8 +57,6 @@ def sign_shift(given: Given, promoted: int) -> float:
     With pools of all items ``C(r - 1, floor((r - 1) / 2)) / 2^(r - 1)``: .246 for 10 items.
     """
     query = given.query
-    if given.grinds:
-        return 1.0
     vectors, kept, epsilon = int(query.parameters["vectors"]), int(query.parameters["kept"]), query.epsilon
     if given.makes_up == ANSWERS:
         kept, epsilon = 1, None

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from actors.lying.poison import Poison, Poisoners
+from actors.lying.crowds import Poison, Poisoners
 from actors.second_order.consent import Consent
 from actors.second_order.crowd import DEVICES_A_COHORT, PrivateDevices
 from coordinator.protocol.features import ItemFeatures

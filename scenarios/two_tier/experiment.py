@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from actors.lying.poison import Poison, poisoned
+from actors.lying.crowds import Poison, poisoned
 from coordinator.protocol.budget import as_json
 from coordinator.protocol.coins import as_words, derive
 from coordinator.protocol.errors import InputError

@@ -13,10 +13,9 @@ import worlds
 from anchored import oracle_coins, pair_query, turned_query
 
 from actors.coins import Coins
-from actors.lying.answers import lie_about
-from actors.lying.lie import Asked
-from actors.lying.plot import Plot
-from actors.lying.profiles import made_up
+from actors.lying.devices import made_up
+from actors.lying.lies import Asked, Plot
+from actors.lying.value_lies import lie_about
 from coordinator.protocol.arrays import Indices
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.messages import Query

@@ -11,9 +11,9 @@ import pytest
 from statistical import chi_square_fits, rate_fits
 
 from actors.device import Cohort
-from actors.lying.answers import lie_about
-from actors.lying.cohort import Liars, LyingCohort
-from actors.lying.plot import ANSWERS, RATINGS, SKETCHES, Plot
+from actors.lying.devices import Liars, LyingCohort
+from actors.lying.lies import ANSWERS, RATINGS, SKETCHES, Plot
+from actors.lying.value_lies import lie_about
 from actors.mechanisms import found
 from actors.ratings import BlockRatings
 from coordinator.protocol.coins import derive
@@ -108,33 +108,12 @@ def test_liars_lie_only_in_queries_about_as_many_items_as_they_agreed_on() -> No
     assert plot.liars(some, coins).size == 40
 
 
-@pytest.mark.parametrize(("first", "stop"), [(0, 90), (50, 130), (90, 90), (120, 400)])
-def test_liars_who_came_together_are_the_same_in_every_block(first: int, stop: int) -> None:
-    query, ratings = asked_of("sign")
-    honest = cohort_of(None, ratings)
-
-    def lying(plot: Plot, one: int, other: int) -> list[int]:
-        return [one + int(place) for place in plot.liars(query, honest._coins(query, one, other))]
-
-    throughout, together = plot_of(0.3), plot_of(0.3, came=(first, stop))
-    wanted = [device for device in lying(throughout, 0, 200) if first <= device < stop]
-    assert lying(together, 0, 200) == wanted
-    assert [device for one in range(0, 200, 40) for device in lying(together, one, one + 40)] == wanted
-
-
 def test_a_plot_that_fits_nothing_is_refused() -> None:
     wishes = plot_of().wishes
     with pytest.raises(InputError, match="shares of liars"):
         Plot(shares=np.ones(3), wishes=wishes, truth=wishes)
     with pytest.raises(InputError, match="choose answers, sketches or ratings"):
         plot_of(makes_up="nothing")
-
-
-def test_whoever_chose_its_id_is_silent_where_the_coins_do_not_suit() -> None:
-    """Three promoted items: a quarter of the sign vectors agree on them."""
-    query, ratings = asked_of("sign")
-    release = cohort_of(plot_of(1.0, grinds=True), ratings).answer(query, 0, DEVICES)
-    assert 0.15 < release.answered_mask().mean() < 0.35
 
 
 @pytest.mark.parametrize("makes_up", [ANSWERS, SKETCHES])

@@ -118,7 +118,7 @@ from scenarios.cli import main
 try:
     main(["run", "--users", "100", "--items", "20", "--rated", "5", *sys.argv[2:]])
 finally:
-    used = {"ray": "scenarios.places.lean", "numba": "coordinator.protocol.kernel_cache"}
+    used = {"ray": "scenarios.places.lean", "numba": "numba"}
     assert used[sys.argv[1]] not in sys.modules
 """
 

@@ -155,8 +155,7 @@ def _liars() -> dict[str, Case]:
     return {
         "liars, maxsense": Case(RUN + "--malicious 0.1 --attack promote:3", on_ray=True),
         "liars, set, input-late": Case(RUN + "--design set --epsilon 3 --malicious 0.2 --attack input-late:2"),
-        "liars, sign, eliminate": Case(adapts + "late:5 --coins-drawn before --pool-size 8 --assume-malicious 0.01"),
-        "liars, sign, stall": Case(adapts + "stall:2"),
+        "liars, sign, eliminate": Case(adapts + "late:5 --pool-size 8 --assume-malicious 0.01"),
         "liars, file, input": Case(FILE + "--design oue --users 1000 --epsilon 3 --malicious 0.1 --attack input:2"),
     }
 
@@ -190,9 +189,6 @@ def _online() -> dict[str, Case]:
         "adversary, slow-halving": Case(ADVERSARY + "slow-halving"),
         "adversary, claim-1": Case(ADVERSARY + "claim-1"),
         "adversary, theorem-15": Case(ADVERSARY + "theorem-15"),
-        "adversary, constructive": Case(
-            "adversary constructive --rounds 200 --voters 32 --peers 4 --diversity 1 --radius 1"
-        ),
     }
 
 

@@ -59,7 +59,6 @@ def test_a_file_sets_every_name_of_the_block_model(tmp_path: Path) -> None:
         "verify": None,
         "malicious": 0.02,
         "attack": "promote:5",
-        "coins_drawn": None,
         "items": 60,
         "rated": 6,
         "users": 700,

@@ -99,20 +99,13 @@ def test_liars_tell_how_many_items_they_like_and_promote_theirs_in_later_groups(
     assert lying_scores(lied)["promoted_rank"] < 5
 
 
-def test_liars_who_know_the_rounds_fill_the_last_and_are_as_many_as_otherwise() -> None:
-    """As planned, with centred ratings as well: until they come the run is the honest one to the bit."""
-    honest, lied = ran(**ADAPTIVE), ran(**ADAPTIVE, malicious=0.01, attack="late:6", coins_drawn="before")
+def test_late_liars_lie_in_rounds_about_few_items_only_and_the_run_is_the_honest_one_until_then() -> None:
+    honest, lied = ran(**ADAPTIVE), ran(**ADAPTIVE, malicious=0.3, attack="late:6")
     same = [ask for ask in honest.outcome.state.asked if ask.query.pool is None or ask.query.pool.size > 6]
-    assert lied.plot is not None
-    assert lied.plot.came is not None
-    first, stop = lied.plot.came
-    assert first == same[-1].stop
     assert lied.outcome.state.asked[: len(same)] == tuple(same)
-    assert stop - first == round(0.01 * honest.statistic.asked)
-    assert lying_scores(lied)["lies"] == min(stop, lied.outcome.state.asked[-1].stop) - first
-    spread = ran(**ADAPTIVE, malicious=0.01, attack="late:6").plot
-    assert spread is not None
-    assert (spread.shares[6], spread.shares[7], spread.came) == (0.01, 0, None)
+    few = [ask for ask in lied.outcome.state.asked if ask.query.pool is not None and ask.query.pool.size <= 6]
+    assert few
+    assert lying_scores(lied)["lies"] == pytest.approx(0.3 * sum(ask.stop - ask.first for ask in few))
 
 
 @pytest.mark.parametrize(("signs", "many"), [("plain", 7), ("centred", 5)])
@@ -120,7 +113,7 @@ def test_untargeted_liars_move_as_many_items_as_get_wrong_before_others_are_deci
     """With 1,000 items, 30 rated and a share of .01, as devices say (docs/lying.md)."""
     common: dict[str, Any] = {"design": "sign", "policy": "eliminate", "users": 10**6, "malicious": 0.01}
     population = populate(Scenario(items=1000, rated=30, signs=signs, **common))
-    plot = plot_of(population, tuple)
+    plot = plot_of(population)
     assert plot is not None
     assert np.count_nonzero(plot.wishes) == many
 
@@ -132,18 +125,6 @@ def test_one_item_pushed_far_in_the_first_round_makes_all_others_one_cluster_unl
     assert (found["lied_about"], found["labels_wrong"], found["decided_wrong"]) == (1, 501, 501)
     pooled = told(**common, users=200_000, attack="promote:1", pool_size=100)
     assert pooled["decided_wrong"] <= 1
-
-
-def test_whoever_grinds_ids_has_the_share_of_the_answers_that_was_said_and_full_effect() -> None:
-    common = {"design": "sign", "items": 40, "rated": 8, "users": 60_000, "malicious": 0.02, "attack": "grind:5"}
-    before, after = (ran(**common, coins_drawn=when) for when in ("before", "after"))
-    assert before.plot is not None
-    accounts = before.plot.shares[-1]
-    answered = before.statistic.answered / before.statistic.asked
-    assert answered == pytest.approx(1 - accounts * (1 - 1 / 16), abs=0.01)
-    assert accounts / 16 / answered == pytest.approx(0.02, abs=1e-3)
-    ranks = [lying_scores(one)["promoted_rank"] for one in (before, after)]
-    assert ranks[0] < ranks[1]
 
 
 @pytest.mark.parametrize("design", ["anchor", "pairwise"])
@@ -175,9 +156,8 @@ def test_no_mechanism_goes_beyond_the_universal_limit() -> None:
         ({"malicious": 0.1, "attack": "promote:x"}, "whole number from 1 on"),
         ({"malicious": 0.1, "attack": "bribe"}, "choose one of input:R"),
         ({"malicious": 0.1, "attack": "poison-features"}, "item features of two tiers"),
-        ({"malicious": 0.1, "attack": "stall:3"}, "choose --design sign --policy eliminate"),
-        ({"malicious": 0.1, "attack": "grind:3", "design": "oue"}, "no id is better than another for oue"),
-        ({"malicious": 0.1, "attack": "promote:3", "coins_drawn": "before"}, "leave it out"),
+        ({"malicious": 0.1, "attack": "stall:3"}, "choose one of input:R"),
+        ({"malicious": 0.1, "attack": "late:3"}, "choose --design sign --policy eliminate"),
         ({"pool_size": 5}, "pool_size is 5"),
         ({"assume_malicious": 0.1}, "assume_malicious is 0.1"),
     ],
@@ -187,16 +167,9 @@ def test_what_no_run_can_do_is_refused(given: dict[str, Any], words: str) -> Non
         Scenario(**given)
 
 
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [
-        ({"attack": "promote:300"}, "only 100 items are liked less"),
-        ({"attack": "grind:20", "design": "sign", "coins_drawn": "before"}, "name fewer items"),
-    ],
-)
-def test_wishes_beyond_the_catalogue_or_the_accounts_are_refused(given: dict[str, Any], words: str) -> None:
-    with pytest.raises(InputError, match=words):
-        plot_of(populate(Scenario(malicious=0.1, **given)), tuple)
+def test_wishes_beyond_the_catalogue_are_refused() -> None:
+    with pytest.raises(InputError, match="only 100 items are liked less"):
+        plot_of(populate(Scenario(malicious=0.1, attack="promote:300")))
 
 
 LIED: list[dict[str, Any]] = [
@@ -204,9 +177,7 @@ LIED: list[dict[str, Any]] = [
     {"design": "set", "attack": "promote:12"},
     {"design": "oue"},
     {"design": "maxsense", "attack": "input:12"},
-    {"design": "sign", "attack": "grind:2", "coins_drawn": "before"},
-    {"design": "sign", "policy": "eliminate", "attack": "late:5", "coins_drawn": "before"},
-    {"design": "sign", "policy": "item-by-item", "attack": "stall:2"},
+    {"design": "sign", "policy": "eliminate", "attack": "late:5"},
     {"design": "anchor", "policy": "anchor"},
 ]
 

@@ -11,8 +11,8 @@ import pytest
 import scipy
 from statistical import FALSE_ALARM
 
-from actors.lying.cohort import Liars
-from actors.lying.plot import ANSWERS, RATINGS, SKETCHES, Plot
+from actors.lying.devices import Liars
+from actors.lying.lies import ANSWERS, RATINGS, SKETCHES, Plot
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.coins import derive
 from coordinator.server.aggregation import aggregate

@@ -20,7 +20,7 @@ CROSSED: dict[str, Any] = {"design": "anchor", "items": 60, "rated": 20, "like":
 
 
 def plotted(**given: Any) -> Any:
-    return plot_of(settled(populate(Scenario(**CROSSED, users=1000, **given))), tuple)
+    return plot_of(settled(populate(Scenario(**CROSSED, users=1000, **given))))
 
 
 @pytest.mark.parametrize(("attack", "many"), [("untargeted", 10), ("input:7", 7), ("input-late:30", 30), ("early", 30)])
@@ -39,11 +39,8 @@ def test_items_of_both_clusters_should_change_sides_though_all_are_liked_equally
     ("given", "words"),
     [
         ({"attack": "promote:3"}, "no cluster of anchor is the more liked one; choose untargeted"),
-        ({"attack": "grind:3"}, "not worked out for anchor; choose one of untargeted"),
         ({"attack": "late:3"}, "not worked out for anchor; choose one of untargeted"),
-        ({"attack": "stall:3"}, "not worked out for anchor; choose one of untargeted"),
         ({"attack": "input:31"}, "only 30 items can change sides"),
-        ({"attack": "early", "coins_drawn": "before"}, "not worked out for anchor; leave it out"),
         ({"attack": "early", "pool_items": 60}, "all rounds are about 60 items"),
     ],
 )

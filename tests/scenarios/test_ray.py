@@ -148,28 +148,6 @@ def test_more_cohorts_than_actors_and_one_worker(
     assert same(crowded, watched.run)
 
 
-def test_hosts_that_add_up_bring_the_same_run(ray_session: OnRay, watched: Watched) -> None:
-    """With ``--together`` hosts of devices sum up what these release; sums, releases and what is spent are the same."""
-    hosts: set[str] = set()
-
-    def progress(_: Tally) -> None:
-        hosts.update(line for line in below(psutil.Process()).values() if line.startswith("ray::BothSides"))
-
-    joined = run(SCENARIO, OnRay(2, together=True), progress=progress)
-    assert hosts
-    assert same(joined, watched.run)
-    assert joined.ran.spent == watched.run.ran.spent
-    missing = SCENARIO.model_copy(update={"users": 3000, "dropout": 0.2})
-    assert same(run(missing, OnRay(2, together=True)), run(missing, ray_session))
-
-
-def test_other_mechanisms_go_message_by_message_in_such_hosts(ray_session: OnRay) -> None:
-    scenario = small(users=2000, design="sign", policy="fixed", rounds=2, answers_per_device=2)
-    apart, joined = (run(scenario, place) for place in (ray_session, OnRay(2, together=True)))
-    assert joined.outcome.releases_sha256 == apart.outcome.releases_sha256
-    assert np.array_equal(joined.outcome.model.score, apart.outcome.model.score)
-
-
 def asked_again(second: Callable[[], Query]) -> Job:
     """A job of twenty devices whose server asks once as usual and then what ``second`` says, in its own process."""
     scenario = small(users=20)

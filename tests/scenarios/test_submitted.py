@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from scenarios.submission.parcel import MARK, Parcel
+from scenarios.submission.job_log import MARK, Received
 from scenarios.submitted import main
 from scenarios.watch.job_log import MARK as STANDING
 
@@ -49,11 +49,11 @@ def test_data_that_is_not_there_is_refused(capfd: pytest.CaptureFixture[str]) ->
 def test_the_result_is_in_the_log_behind_the_table(capfd: pytest.CaptureFixture[str]) -> None:
     code, out, err = run(VERSION, SMALL, capfd)
     assert (code or 0, err) == (0, "")
-    parcel = Parcel()
-    shown = [parcel.take(line) for line in out.splitlines() if not line.startswith(STANDING)]
+    received = Received()
+    shown = [received.take(line) for line in out.splitlines() if not line.startswith(STANDING)]
     assert shown[0].startswith("blindrec run, maxsense, inprocess")
     assert MARK in out.splitlines()[-1]
-    assert json.loads(parcel.content() or b"")["users"] == 500
+    assert json.loads(received.content() or b"")["users"] == 500
 
 
 def test_a_refused_command_leaves_no_result(capfd: pytest.CaptureFixture[str]) -> None:

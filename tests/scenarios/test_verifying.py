@@ -51,9 +51,9 @@ def test_verification_comes_last_and_changes_nothing_before() -> None:
     assert "disputed" not in record(plain)
 
 
-def test_liars_who_came_together_are_found_out() -> None:
-    """All who lie come to the last rounds before verification; labels that they turned round are disputed."""
-    lies: dict[str, Any] = {"malicious": 0.05, "attack": "late:12", "coins_drawn": "before", "seed": 3}
+def test_labels_are_disputed_that_late_liars_turned_round_who_are_not_among_the_fresh_devices() -> None:
+    """They lie in rounds about at most nine items; pools that verify are of ten."""
+    lies: dict[str, Any] = {"malicious": 0.3, "attack": "late:9", "seed": 3}
     plain, again = record(ran(**lies)), record(ran(**lies, verify=10))
     assert plain["decided_wrong"] > 2
     assert plain["labels_wrong"] == again["labels_wrong"]

@@ -20,13 +20,10 @@ class Cohorts:
         The cohorts, ``[first, stop)`` each, ascending.
     hosts : list of object
         Cohort k belongs to host k modulo their number, so that neighbouring cohorts are asked at the same time.
-    sums : bool
-        Whether hosts that answer queries add the answers up themselves: ``answer`` returns a statistic and a release.
     """
 
     bounds: list[tuple[int, int]]
     hosts: list[Any]
-    sums: bool = False
 
     def blocks(self, first: int, stop: int) -> list[Block]:
         """Return a block for each cohort that has some of the devices ``first`` to ``stop - 1``."""

@@ -1,4 +1,4 @@
-"""Rounds of queries on Ray: an aggregator adds up every block's release on the node where it is stored, or its host.
+"""Rounds of queries on Ray: an aggregator adds up every block's release on the node where it is stored.
 
 With one worker the coordinator's own process does it, while the worker is at the next block.
 """
@@ -49,8 +49,8 @@ class Querying:
 
     def __init__(self, cohorts: Cohorts, layout: Layout, own: Own | None, *, more: Count, retried: Count) -> None:
         self._cohorts, self._layout, self._more, self._retried = cohorts, layout, more, retried
-        self._here = Aggregator() if alone(layout.workers, own) and not cohorts.sums else None
-        self._pool = [] if self._here else start_aggregators(1 if cohorts.sums else layout.workers, own)
+        self._here = Aggregator() if alone(layout.workers, own) else None
+        self._pool = [] if self._here else start_aggregators(layout.workers, own)
         self._free: deque[Any] = deque()
         self._answers = 0
 
@@ -86,13 +86,9 @@ class Querying:
                 answer = block.host.ask.remote(query, block.first, block.stop)
                 return Flight(question, answer, answer)
             aggregator = self._free.popleft()
-            if self._cohorts.sums:
-                statistic, sealed = block.host.answer.options(num_returns=2).remote(query, block.first, block.stop)
-                answer = sealed
-            else:
-                answer = block.host.ask.remote(query, block.first, block.stop)
-                adding_up = aggregator.aggregate.options(num_returns=2)
-                statistic, sealed = adding_up.remote(query, answer, block.first, block.stop)
+            answer = block.host.ask.remote(query, block.first, block.stop)
+            adding_up = aggregator.aggregate.options(num_returns=2)
+            statistic, sealed = adding_up.remote(query, answer, block.first, block.stop)
             sent[sealed] = aggregator, statistic
             return Flight(question, answer, sealed)
 

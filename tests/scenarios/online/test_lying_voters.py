@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from actors.lying.voters import LyingVoters
+from actors.lying.crowds import LyingVoters
 from coordinator.protocol.ballots import Ballot
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.errors import InputError

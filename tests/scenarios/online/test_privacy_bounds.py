@@ -37,7 +37,7 @@ def test_theorem_p_for_more_objects(d: int, r: int, m: int, peers: int) -> None:
 
 
 def test_knowing_the_voters_sharpens_it() -> None:
-    """P = 40, N = 640, T = 10^6, D = R = 8: what the spec's constructive adversary is compared with."""
+    """P = 40, N = 640, T = 10^6, D = R = 8, and three objects."""
     for name, plain, refined in (("p-rec", 528, 511.5), ("p-rec-lean", 336, 327.5)):
         unit = math.log(10**6) / 40
         assert theorem_p(name, 10**6, 2, 40, 8, 8) == pytest.approx(plain * unit)

@@ -8,12 +8,11 @@ import math
 from collections.abc import Iterator
 
 import pytest
+from tiny_worst_case import Tiny, worst_case_tiny
 
-from coordinator.protocol.errors import InputError
 from coordinator.server.online.recommenders import found
 from coordinator.server.online.rules import Rule
 from scenarios.online.privacy_bounds import epsilon_proved
-from scenarios.online.tiny_worst_case import Tiny, worst_case_tiny
 
 
 @functools.cache
@@ -135,12 +134,3 @@ def test_worst_cases_keep_their_order_and_their_bounds(
         assert bound is not None
         assert found[name] <= 0.5 * bound
     assert found["p-rec-lean"] <= found["p-rec"] <= found["p-rec-wide"]
-
-
-def test_what_is_not_searched() -> None:
-    with pytest.raises(InputError, match="recommender is 'dsybil'"):
-        worst_case_tiny(Tiny(recommender="dsybil", voters=2, peers=1, played=3))
-    with pytest.raises(InputError, match="40 voters, 9 rounds of 2 objects, diversity 1, radius 1: up to"):
-        worst_case_tiny(Tiny(recommender="p-rec", voters=40, peers=1, played=9, diversity=1, radius=1))
-    with pytest.raises(InputError, match="fewer than peers"):
-        worst_case_tiny(Tiny(recommender="p-rec", voters=1, peers=2, played=3))

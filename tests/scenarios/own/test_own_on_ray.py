@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -125,6 +126,12 @@ def test_a_run_that_was_interrupted_goes_on(ray_session: OnRay) -> None:
 @pytest.mark.parametrize("kind", [bad.NeverEnds])
 def test_what_goes_wrong_there_is_told_as_here(ray_session: OnRay, kind: type[bad.Raises]) -> None:
     far, near = there(ray_session, job(kind(late=2), rounds=4, workers=1)), here(job(kind(late=2), rounds=4))
+    until = time.monotonic() + 10
+    while (left := [line for line in below(psutil.Process()).values() if line.startswith("ray::DeviceHost")]) and (
+        time.monotonic() < until
+    ):
+        time.sleep(0.1)
+    assert not left, "its process is ended, and the thread with it"
     assert far.failure == near.failure
     assert str(far.failure).startswith(f"mechanism {kind.__name__}, method sketch, round 2: ")
     assert far.releases_sha256 == near.releases_sha256

@@ -24,7 +24,7 @@ from scenarios.pictures.writing import ENDINGS, rendered
 CASES = (
     *("maxsense", "maxsense, two seeds", "sign, eliminate, centred", "file, set", "pairs, epsilon inf"),
     *("online, p-rec", "online, clients and a budget", "online, file", "two-tier, pmc", "two-tier, privunit"),
-    *("plan", "bounds", "data", "adversary, slow-halving", "adversary, theorem-15", "adversary, constructive"),
+    *("plan", "bounds", "data", "adversary, slow-halving", "adversary, theorem-15"),
     *("sweep, adaptive", "sweep, adaptive, moments", "sweep, online", "sweep, online, file", "sweep, two-tier"),
 )
 """Of the golden results: of each family some that look different."""

@@ -16,7 +16,15 @@ import ray
 from runs import Command, refused
 
 from scenarios.submission import head
-from scenarios.submission.parcel import packed
+from scenarios.submission.job_log import send_result
+
+
+def packed(content: bytes) -> list[str]:
+    """What a job writes into its log for a result."""
+    lines: list[str] = []
+    send_result(content, lines.append)
+    return lines
+
 
 BOUNDS = ["bounds", "--items", "1000", "--rated", "30"]
 VERSION, METADATA = "/api/version", "/api/v0/cluster_metadata"
@@ -182,7 +190,7 @@ def test_a_result_that_is_damaged_or_has_no_place_can_be_fetched_again(
     job["/api/jobs/job1/logs"] = (200, {"logs": packed(b"{}")[0][:-6] + "\n"})
     said = blindrec(*follow, "-")
     assert (said.code, said.out) == (3, "")
-    assert said.err.startswith("blindrec: the job's result is damaged in its log (")
+    assert said.err.startswith("blindrec: the job's log lacks a part of what was sent; ")
 
 
 def test_the_result_of_a_job_that_is_not_over(service: Service, job: Answers, blindrec: Command) -> None:

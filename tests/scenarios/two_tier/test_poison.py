@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tiers import SECRET, WILLING, features, private, query, rated
 
-from actors.lying.poison import LOUD, Poison, Poisoners, poisoned
+from actors.lying.crowds import LOUD, Poison, Poisoners, poisoned
 from actors.second_order.crowd import PrivateDevices
 from coordinator.protocol.arrays import Floats2
 from coordinator.protocol.coins import as_words

@@ -45,7 +45,7 @@ def _built(weighting: Callable[[int, int], Weighting]) -> Callable[[Promise], Re
 
 _PLAIN = _built(_weighting)
 _EPSILON = ("epsilon-rounds", "epsilon-peers")
-_ADVERSARIES = ("theorem-6", "slow-halving", "theorem-15", "constructive")
+_ADVERSARIES = ("theorem-6", "slow-halving", "theorem-15")
 
 RECOMMENDERS = (
     NamedRecommender(

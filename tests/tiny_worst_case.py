@@ -15,14 +15,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from coordinator.protocol.errors import InputError
 from coordinator.server.online.recommender import Promise, Recommender
 from coordinator.server.online.recommenders import recommender_of
 from coordinator.server.online.rules import Rule
-from scenarios.online.conditions import check
-
-MOST_MOVES = 1e8
-"""Moves that one search is allowed by a generous count: minutes."""
 
 Group = tuple[tuple[int, int, int], int]
 """(D-strikes, R-strikes, distance) and how many voters have them. Distance: votes for disliked objects; -1: any."""
@@ -71,41 +66,14 @@ class Tiny:
 
 
 def worst_case_tiny(tiny: Tiny) -> tuple[float, float]:
-    """Return the largest log-likelihood ratios of any recommended sequence when one voter is added.
-
-    Parameters
-    ----------
-    tiny : Tiny
-        The environment.
-
-    Returns
-    -------
-    (float, float)
-        The most that the sequence can become likelier, and less likely [nats]; epsilon is the larger. Exact.
-
-    Raises
-    ------
-    InputError
-        For recommenders that do not weigh votes, numbers that cannot be, or sizes that would not end.
-
-    Examples
-    --------
-    >>> tiny = Tiny(recommender="p-rec", voters=2, peers=1, played=4, diversity=1)
-    >>> [round(epsilon, 8) for epsilon in worst_case_tiny(tiny)]
-    [2.90467271, 3.78593708]
-    """
-    check(tiny.weighed, tiny.objects, tiny.voters, tiny.peers, tiny.diversity, tiny.radius)
+    """Return the most that any recommended sequence can become likelier, and less likely, by one voter more [nats]."""
     named = recommender_of(tiny.recommender)
     promise = Promise(
         rounds=tiny.weighed, objects=tiny.objects, diversity=tiny.diversity, radius=tiny.radius, peers=tiny.peers
     )
-    if named.weighting is None:
-        raise InputError(f"recommender is {tiny.recommender!r}: the exact worst case is of recommendation by weight")
-    rule = named.limits(tiny.diversity, tiny.radius)
-    _refuse_large(tiny, rule)
     search = _Search(
         recommender=named.build(promise),
-        rule=rule,
+        rule=named.limits(tiny.diversity, tiny.radius),
         objects=tiny.objects,
         diversity=tiny.diversity,
         radius=tiny.radius,
@@ -197,21 +165,3 @@ def _survives(rule: Rule, a: int, b: int) -> bool:
 
 def _canonical(groups: Counter[tuple[int, int, int]]) -> tuple[Group, ...]:
     return tuple(sorted((+groups).items()))
-
-
-def _refuse_large(tiny: Tiny, rule: Rule) -> None:
-    """Refuse what would not end, by a generous count of states and of moves from each."""
-    most_a, most_b = min(rule.diversity_strikes, tiny.played), min(rule.radius_strikes, tiny.played)
-    both = min(rule.strikes, tiny.played)
-    alive = sum(min(most_a, both - b) + 1 for b in range(min(most_b, both) + 1))
-    bound = alive * (min(tiny.radius, tiny.played) + 1)
-    others = tiny.voters - tiny.peers
-    states = tiny.played * (min(tiny.diversity, tiny.played) + 1) * alive
-    states *= math.comb(bound + tiny.peers - 1, tiny.peers) * math.comb(alive + others, others)
-    moves = states * (2**tiny.objects - 1) * tiny.objects ** (tiny.voters + 1)
-    if moves > MOST_MOVES:
-        raise InputError(
-            f"{tiny.voters} voters, {tiny.played} rounds of {tiny.objects} objects, diversity {tiny.diversity}, radius "
-            f"{tiny.radius}: up to {moves:.1e} moves, more than {MOST_MOVES:.0e}; give fewer of each, or take the "
-            "constructive adversary"
-        )

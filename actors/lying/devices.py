@@ -1,4 +1,4 @@
-"""A block of devices some of which lie; the others answer what they would have answered without them."""
+"""Devices that lie: what ratings they make up, and a block of them that answers."""
 
 from __future__ import annotations
 
@@ -10,15 +10,57 @@ import numpy as np
 from actors.coins import Coins
 from actors.device import Cohort, Raters, Said, say
 from actors.keeper import Books
-from actors.lying.answers import lie_about
-from actors.lying.lie import Asked, Lie
-from actors.lying.plot import RATINGS, SKETCHES, Plot
-from actors.lying.profiles import made_up
-from actors.lying.rows import put_rows, rows_of
+from actors.lying.lies import RATINGS, SKETCHES, Asked, Lie, Plot, put_rows, rows_of
+from actors.lying.value_lies import lie_about
 from actors.mechanisms import half_of
 from actors.ratings import Ratings, StoredRatings
 from coordinator.protocol.arrays import Indices2, Ints
 from coordinator.protocol.messages import Query
+from coordinator.protocol.rows import RowTable
+
+PROFILES = 8192
+"""Different made-up users; further liars claim what one of them does."""
+
+
+def made_up(plot: Plot, devices: int, *, rated_public: bool = False) -> StoredRatings:
+    """Return what every device would claim if it lied.
+
+    A made-up user rated as many items as others did: as many of the wished ones as there are room for, in turn, each
+    as wished, and for the rest other items, in turn, which it dislikes, so that they do not hide what it likes. Where
+    clusters have no order half of its ratings at most are of wished items, and it likes the first cluster of the
+    others: what it says of an item counts only beside what it says of these.
+
+    Parameters
+    ----------
+    plot : Plot
+        The wishes, and how many items are rated.
+    devices : int
+        Devices of the population.
+    rated_public : bool
+        Whether it is public which items a device rated.
+    """
+    wished, others = (np.flatnonzero(plot.wishes != 0), np.flatnonzero(plot.wishes == 0))
+    coins = np.random.default_rng(0)
+    some = min(plot.rated if plot.ordered else -(-plot.rated // 2), wished.size)
+    liked = (plot.wishes if plot.ordered else plot.claims) > 0
+    items = np.concatenate(
+        [_in_turn(coins.permutation(wished), some), _in_turn(coins.permutation(others), plot.rated - some)], axis=1
+    )
+    items.sort(axis=1)
+    starts = np.arange(len(items) + 1, dtype=np.int64) * items.shape[1]
+    rows = RowTable(starts=starts, items=items.ravel(), values=liked[items.ravel()], count=plot.wishes.size)
+    user = (np.arange(devices) % PROFILES).astype(np.int32)
+    return StoredRatings(rows=rows, user=user, rated_public=rated_public)
+
+
+def _in_turn(items: Ints, each: int) -> Indices2:
+    """Return ``each`` items, or all where there are fewer, for each made-up user; all items equally often."""
+    each = min(each, items.size)
+    if not each:
+        return np.empty((PROFILES, 0), np.int32)
+    turns = np.arange(PROFILES)[:, None] * each + np.arange(each)
+    found: Indices2 = items[turns % items.size].astype(np.int32)
+    return found
 
 
 class LyingCohort(Cohort):
@@ -64,13 +106,10 @@ class LyingCohort(Cohort):
     def _of_answers(self, lie: Lie, asked: Asked) -> Said:
         """Return what is said where liars choose what they release."""
         said = say(asked.query, self._ratings, asked.coins)
-        asked, able = _about(asked, said.pairs), said.able
+        asked = _about(asked, said.pairs)
         honest = rows_of(said.bits, asked.query.bits, asked.which)
         put_rows(said.bits, asked.which, lie.answers(asked, honest))
-        if self.plot.grinds:
-            able = np.ones(asked.coins.devices, np.bool_) if able is None else able
-            able[asked.which] &= lie.suits(asked)
-        return Said(said.bits, able, said.pairs)
+        return said
 
 
 def _about(asked: Asked, pairs: Indices2 | None) -> Asked:

@@ -1,0 +1,475 @@
+"""What liars agreed on, what all lies have in common, and the worst answers about sets, signs, pairs and items.
+
+The experimenter tells liars their plot with the population; the server never learns it.
+
+A lie is a class for each kind of sketch. In anchor sensing clusters have no order: a wish says to which side of the
+others an item should seem to belong.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+from numba import int64, uint8, uint64
+
+from actors.coins import Coins
+from actors.mechanisms import pairwise
+from actors.seeds import LIARS, private_coins
+from coordinator.protocol.arrays import (
+    Bits,
+    Bits2,
+    Bools,
+    Counts,
+    Floats,
+    Floats2,
+    Indices,
+    Indices2,
+    Ints,
+    Ints2,
+    Words,
+    Words2,
+)
+from coordinator.protocol.bit_tricks import ones
+from coordinator.protocol.checked import require_array, require_range, require_whole
+from coordinator.protocol.coins import round_key
+from coordinator.protocol.compiled import compiled
+from coordinator.protocol.errors import InputError
+from coordinator.protocol.hashing import draw
+from coordinator.protocol.item_queries import item_queries
+from coordinator.protocol.mechanisms.anchor import GUESS, LEVELS, SENSED
+from coordinator.protocol.messages import Query
+from coordinator.protocol.pairs import random_pairs
+from coordinator.protocol.partition import random_order
+from coordinator.protocol.sensing import SensingTable, sensing_of
+from coordinator.protocol.sensing_sets import sense
+from coordinator.protocol.signs import to_bits
+from coordinator.protocol.streams import device_streams
+from coordinator.protocol.turned import sensed_planes, word_coins
+from coordinator.protocol.uniform import below
+
+ANSWERS, SKETCHES, RATINGS = "answers", "sketches", "ratings"
+"""What a liar makes up: its answer; or its sketch once it knows the query; or its ratings before any query."""
+_COINS = 1 << 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plot:
+    """What liars agreed on.
+
+    Attributes
+    ----------
+    shares : ndarray of float64, shape (N + 1,)
+        Share of the devices that lies in a query about M items, at place M; 0 to 1.
+    wishes : ndarray of int32, shape (N,)
+        1 for items that should seem liked more than they are, -1 for those that should seem liked less, 0 for others.
+    truth : ndarray of int32, shape (N,)
+        1 for items that are liked more than usual, else -1. The spec lets liars know it, which is an upper bound.
+    ordered : bool
+        Whether a cluster is liked more than the other. If none is, 1 and -1 are sides: a truth of 1 means the first
+        cluster, and a wish that an item should seem to be of it.
+    makes_up : str
+        `ANSWERS`, `SKETCHES` or `RATINGS`. Only the first gets around the local randomizer.
+    rated : int
+        How many items a liar claims to have rated, where it makes up its ratings.
+
+    Raises
+    ------
+    InputError
+        If the arrays do not fit each other.
+    """
+
+    shares: Floats = field(repr=False)
+    wishes: Indices = field(repr=False)
+    truth: Indices = field(repr=False)
+    ordered: bool = True
+    makes_up: str = ANSWERS
+    rated: int = 1
+
+    def __post_init__(self) -> None:
+        require_array("wishes of liars", self.wishes, np.int32, [None])
+        require_range("wishes of liars", self.wishes, -1, 1)
+        require_array("truth of liars", self.truth, np.int32, self.wishes.shape)
+        require_array("shares of liars", self.shares, np.float64, [self.wishes.size + 1])
+        require_range("shares of liars", self.shares, 0.0, 1.0)
+        require_whole("rated items of a liar", self.rated, 1, self.wishes.size)
+        if self.makes_up not in (ANSWERS, SKETCHES, RATINGS):
+            raise InputError(f"liars make up {self.makes_up!r}; choose {ANSWERS}, {SKETCHES} or {RATINGS}")
+
+    @property
+    def claims(self) -> Indices:
+        """What liars say of every item, 1 or -1: their wish, and the truth where they have none."""
+        return np.where(self.wishes == 0, self.truth, self.wishes)
+
+    def liars(self, query: Query, coins: Coins) -> Ints:
+        """Return which devices of a block lie, ascending places in it.
+
+        A device has one coin for all queries, so that those who lie at a share also lie at every larger one.
+        """
+        share = float(self.shares[query.items if query.pool is None else query.pool.size])
+        return liars_among(coins, share)
+
+
+def liars_among(coins: Coins, share: float) -> Ints:
+    """Return which devices of a block lie, ascending places in it, by a coin of each, the same in all queries."""
+    if share == 0:
+        return np.empty(0, np.int64)
+    mine = private_coins(coins.master, coins.first, coins.devices, LIARS, np.zeros(2, np.uint64), 0)
+    return np.flatnonzero(mine <= np.uint64(min(int(share * _COINS), _COINS - 1)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A query, as the liars of a block of devices meet it.
+
+    Attributes
+    ----------
+    query : Query
+        Public.
+    plot : Plot
+        What liars agreed on.
+    coins : Coins
+        Of the whole block.
+    which : ndarray of int64, shape (n,)
+        Places of the liars in it, ascending.
+    pairs : ndarray of int32, shape (n, 2), or None
+        Public pairs that the liars' answers are about, where they follow from public ratings.
+    """
+
+    query: Query
+    plot: Plot
+    coins: Coins = field(repr=False)
+    which: Ints = field(repr=False)
+    pairs: Indices2 | None = field(default=None, repr=False)
+
+    @property
+    def key(self) -> Words:
+        """The round's public key."""
+        return round_key(self.query.public_seed, self.query.round)
+
+    @property
+    def streams(self) -> Words:
+        """The liars' public streams, uint64, shape (n,)."""
+        found: Words = device_streams(self.key, self.coins.first, self.coins.devices)[self.which]
+        return found
+
+    @property
+    def choices(self) -> Words:
+        """The liars' private streams for picks among answers that are equally bad, uint64, shape (n,)."""
+        found: Words = self.coins.choices()[self.which]
+        return found
+
+    @property
+    def wishes(self) -> Indices:
+        """The wishes for the items that are asked about, by their places in the pool; int32, shape (M,)."""
+        return self.plot.wishes if self.query.pool is None else self.plot.wishes[self.query.pool]
+
+
+class Lie:
+    """What liars do with one kind of query, or several.
+
+    Attributes
+    ----------
+    names : tuple of str
+        The designs of these queries.
+    both_ways : bool
+        Whether it is as easy to make items seem liked less as to make them seem liked more.
+    sketched : bool
+        Whether `sketches` is defined. If not, liars who stick to the local randomizer make up their ratings.
+    """
+
+    names: tuple[str, ...]
+    both_ways: ClassVar[bool] = False
+    sketched: ClassVar[bool] = True
+
+    def answers(self, asked: Asked, honest: Bits2) -> Bits2:
+        """Return the worst answers, uint8, shape (n, query.bits).
+
+        Parameters
+        ----------
+        asked : Asked
+            The query and the liars.
+        honest : ndarray of uint8, shape (n, query.bits)
+            What they would have released; they keep it where the answer moves none of their items.
+        """
+        raise NotImplementedError
+
+    def sketches(self, asked: Asked, honest: Bits2 | Indices2) -> Bits2 | Indices2:
+        """Return the worst sketches, which the local randomizer then treats as honest ones.
+
+        ``honest`` holds what they would have sketched, shape (n, k).
+        """
+        raise NotImplementedError
+
+
+class BitLie(Lie):
+    """The sketch is the answer: bits, which the device flips, or not."""
+
+    def sketches(self, asked: Asked, honest: Bits2 | Indices2) -> Bits2:
+        """Return the same bits; the device then flips them."""
+        return self.answers(asked, honest.view(np.uint8))
+
+
+def as_bits(numbers: Ints | Indices, width: int) -> Bits2:
+    """Return whole numbers as bits, most significant first, uint8, shape (n, width)."""
+    return ((numbers[:, None].astype(np.int64) >> np.arange(width)[::-1]) & 1).astype(np.uint8)
+
+
+@compiled
+def picks(streams: Words, many: int, found: Ints) -> None:
+    """Write a uniform whole number below ``many`` for each stream, int64."""
+    for k in range(streams.size):
+        found[k] = int64(below(streams[k], 0, many))
+
+
+def largest(scores: Ints2 | Floats2, streams: Words) -> Ints:
+    """Return for each stream the place of the largest score in its row, int64; each of several alike is as likely.
+
+    Parameters
+    ----------
+    scores : ndarray, shape (n, places)
+    streams : ndarray of uint64, shape (n,)
+    """
+    best = scores == scores.max(axis=1, keepdims=True)
+    ties, rank, drawn = best.sum(axis=1), np.empty(len(scores), np.int64), np.empty(len(scores), np.int64)
+    for many in np.unique(ties).tolist():
+        picks(streams, many, drawn)
+        rank[ties == many] = drawn[ties == many]
+    found: Ints = (best.cumsum(axis=1) > rank[:, None]).argmax(axis=1)
+    return found
+
+
+def rows_of(packed: Bits, width: int, which: Ints) -> Bits2:
+    """Return the bits of devices ``which`` of a block, uint8 of 0 and 1, shape (n, width)."""
+    rows = np.empty((which.size, width), np.uint8)
+    _take(packed, which, rows)
+    return rows
+
+
+@compiled
+def _take(packed: Bits, which: Ints, rows: Bits2) -> None:
+    width = rows.shape[1]
+    for k in range(which.size):
+        for bit in range(width):
+            at = which[k] * width + bit
+            rows[k, bit] = (packed[at >> 3] >> (7 - (at & 7))) & 1
+
+
+@compiled
+def put_rows(packed: Bits, which: Ints, rows: Bits2) -> None:
+    """Write the bits of devices ``which`` into a block's packed bits, most significant first."""
+    width = rows.shape[1]
+    for k in range(which.size):
+        for bit in range(width):
+            at = which[k] * width + bit
+            mask = uint8(128) >> uint8(at & 7)
+            packed[at >> 3] = (packed[at >> 3] | mask) if rows[k, bit] else (packed[at >> 3] & ~mask)
+
+
+@compiled
+def _held(streams: Words, table: SensingTable, wishes: Indices, totals: Ints) -> None:
+    """Write the sum of the wishes for what each device senses.
+
+    ``wishes`` is int32, shape (table.items + 1,): 0 for the place behind all items, which is none.
+    """
+    sensed, seen = np.empty(table.room, np.uint32), np.full(table.items + 1, -1, np.int64)
+    for k in range(streams.size):
+        totals[k] = 0
+        for place in sensed[: sense(streams[k], table, sensed)]:
+            if seen[place] != k:
+                seen[place] = k
+                totals[k] += wishes[place]
+
+
+@compiled
+def _held_by_parts(streams: Words, size: int, wishes: Indices, scratch: Counts, totals: Ints2) -> None:
+    """Write the sum of the wishes for each set of each device's partition, int64, shape (devices, sets)."""
+    order, swaps = np.arange(wishes.size).astype(np.uint32), np.empty_like(scratch)
+    for k in range(streams.size):
+        random_order(streams[k], order, swaps, scratch)
+        for question in range(totals.shape[1]):
+            totals[k, question] = 0
+            for item in scratch[question * size : (question + 1) * size]:
+                totals[k, question] += wishes[item]
+
+
+class SensedSets(BitLie):
+    """With r promoted items that are sensed with probability p: 1 if at least ``floor(r p) + 1`` of them are."""
+
+    names = ("maxsense",)
+
+    def answers(self, asked: Asked, honest: Bits2) -> Bits2:  # noqa: ARG002 (every answer moves all items)
+        """Return 1 where the sensed items are wished for more than on average."""
+        totals, mean = np.empty(asked.which.size, np.int64), asked.query.parameters["sensing"] * int(asked.wishes.sum())
+        _held(asked.streams, sensing_of(asked.query), np.append(asked.wishes, np.int32(0)), totals)
+        return (totals > mean).astype(np.uint8)[:, None]
+
+
+class PartitionedSets(BitLie):
+    """The same for every set of the partition."""
+
+    names = ("multi-maxsense",)
+
+    def answers(self, asked: Asked, honest: Bits2) -> Bits2:
+        """Return 1 for each set that is wished for more than sets are on average."""
+        query, size = asked.query, int(asked.query.parameters["set_size"])
+        totals = np.empty(honest.shape, np.int64)
+        scratch = np.empty(min(query.items, size * query.questions), np.uint32)
+        _held_by_parts(asked.streams, size, asked.wishes, scratch, totals)
+        return (totals * query.items > _sizes(query, size) * int(asked.wishes.sum())).astype(np.uint8)
+
+
+def _sizes(query: Query, size: int) -> Ints:
+    """Return the number of items of each set; the last one of a partition may be smaller."""
+    ends = np.minimum((np.arange(query.questions) + 1) * size, query.items)
+    return np.diff(ends, prepend=0)
+
+
+def mask(wished: Bools) -> Words:
+    """Return which places of a pool are wished for, as words of 64 places each, the first place the lowest bit."""
+    words = np.zeros(-(-wished.size // 64), np.uint64)
+    places = np.flatnonzero(wished)
+    np.bitwise_or.at(words, places >> 6, np.uint64(1) << (places & 63).astype(np.uint64))
+    return words
+
+
+@compiled
+def agreements(streams: Words, up: Words, down: Words, sums: Indices2) -> None:
+    """Write by how much the wishes agree with each sign vector more than they disagree, int32, (devices, vectors)."""
+    wished = 0
+    for word in range(up.size):
+        wished += ones(up[word]) + ones(down[word])
+    for k in range(streams.size):
+        for vector in range(sums.shape[1]):
+            agree = 0
+            for word in range(up.size):
+                signs = draw(streams[k], uint64(vector * up.size + word))
+                agree += ones(signs & up[word]) + ones(~signs & down[word])
+            sums[k, vector] = 2 * agree - wished
+
+
+@compiled
+def _best(sums: Indices2, streams: Words, positive: Bools, vector: Ints) -> None:
+    """Write the signed vector of the largest sum; of equal ones, and of the signs of 0, any."""
+    many = sums.shape[1]
+    for k in range(len(sums)):
+        start, largest = below(streams[k], 0, many), -1
+        for step in range(many):
+            place = (start + step) % many
+            if abs(sums[k, place]) > largest:
+                largest, vector[k] = abs(sums[k, place]), place
+        total = sums[k, vector[k]]
+        positive[k] = total > 0 or (total == 0 and draw(streams[k], uint64(1)) >> uint64(63) == 1)
+
+
+class SummedSigns(Lie, ABC):
+    """The liar answers as if the wished items were all that it has an opinion of, and flips nothing."""
+
+    both_ways = True
+
+    @abstractmethod
+    def _sums(self, asked: Asked) -> Indices2:
+        """Return by how much the wishes agree with each sign vector more than they disagree, (liars, vectors)."""
+
+    def answers(self, asked: Asked, honest: Bits2) -> Bits2:  # noqa: ARG002 (every answer moves all items)
+        """Return the best signed vectors as bits."""
+        sums = self._sums(asked)
+        positive, vector = np.empty(len(sums), np.bool_), np.empty(len(sums), np.int64)
+        _best(sums, asked.choices, positive, vector)
+        return to_bits(positive, vector, sums.shape[1])
+
+
+class SignedSums(SummedSigns):
+    """Sign sensing itself."""
+
+    names = ("sign",)
+
+    def _sums(self, asked: Asked) -> Indices2:
+        sums = np.empty((asked.which.size, int(asked.query.parameters["vectors"])), np.int32)
+        agreements(asked.streams, mask(asked.wishes > 0), mask(asked.wishes < 0), sums)
+        return sums
+
+    def sketches(self, asked: Asked, honest: Bits2 | Indices2) -> Indices2:  # noqa: ARG002 (as above)
+        """Return the sums; the device then names a vector as it would among sums of its ratings."""
+        return self._sums(asked)
+
+
+@compiled
+def _sensed_agreements(streams: Words, planes: Words2, up: Words, down: Words, sums: Indices2) -> None:
+    """Write by how much the wishes for sensed items agree with their signs more than they disagree, (devices, 1)."""
+    for k in range(streams.size):
+        agree = wished = 0
+        for word in range(up.size):
+            signs, sensed = word_coins(streams[k], word, planes)
+            agree += ones(signs & sensed & up[word]) + ones(~signs & sensed & down[word])
+            wished += ones(sensed & (up[word] | down[word]))
+        sums[k, 0] = 2 * agree - wished
+
+
+class PairedSigns(BitLie, SummedSigns):
+    """Pairs of which one item has a wish: they are claimed to agree where they do not. Other pairs move no item."""
+
+    names = ("pair-signs",)
+
+    def _sums(self, asked: Asked) -> Indices2:
+        pool, sums = asked.query.pool, np.empty((asked.which.size, 1), np.int32)
+        assert pool is not None  # these queries have one
+        low, high = np.triu_indices(pool.size, 1)
+        claims, moved = asked.plot.claims[pool], asked.wishes != 0
+        wishes = np.where(moved[low] != moved[high], claims[low] * claims[high], 0)
+        agreements(asked.streams, mask(wishes > 0), mask(wishes < 0), sums)
+        return sums
+
+
+class TurnedSigns(BitLie, SummedSigns):
+    """Wished items that the liar's coins let it sense are claimed to be rated as the first class rates their side.
+
+    Which side that is, the query's own numbers tell: liars read off them what the learner believes of the first class.
+    """
+
+    names = ("anchor",)
+
+    def _sums(self, asked: Asked) -> Indices2:
+        told, sums = asked.query.arrays, np.empty((asked.which.size, 1), np.int32)
+        taste = told[GUESS][1].astype(np.int64) - told[GUESS][0]
+        wishes = asked.wishes if taste @ asked.plot.truth >= 0 else -asked.wishes
+        planes = sensed_planes(told[SENSED], int(asked.query.parameters[LEVELS]))
+        _sensed_agreements(asked.streams, planes, mask(wishes > 0), mask(wishes < 0), sums)
+        return sums
+
+
+class JudgedPairs(BitLie):
+    """Two items agree if they should seem to be of one cluster; of items without a wish the truth is taken."""
+
+    names = tuple(name for half in pairwise.DEVICE for name in half.names)
+    both_ways = True
+
+    def answers(self, asked: Asked, honest: Bits2) -> Bits2:
+        """Return 1 where both items are claimed to be alike."""
+        pairs = self._pairs(asked)
+        claims, wished = asked.plot.claims[pairs], asked.plot.wishes[pairs] != 0
+        lies = (claims[:, 0] == claims[:, 1]).astype(np.uint8)
+        return np.where(wished.any(axis=1), lies, honest[:, 0])[:, None]
+
+    @staticmethod
+    def _pairs(asked: Asked) -> Indices2:
+        if asked.pairs is not None:
+            return asked.pairs
+        pairs = random_pairs(asked.key, asked.coins.first, asked.coins.devices, asked.query.items)
+        return np.stack(pairs, axis=1)[asked.which]
+
+
+class JudgedItems(BitLie):
+    """An item that should seem liked more is said to be liked, and not to be disliked."""
+
+    names = ("item-query",)
+    both_ways = True
+
+    def answers(self, asked: Asked, honest: Bits2) -> Bits2:
+        """Return 1 where the question fits the wish."""
+        assert asked.query.pool is not None
+        items, values = item_queries(asked.key, asked.coins.first, asked.coins.devices, asked.query.pool)
+        wish = asked.plot.wishes[items[asked.which]]
+        return np.where(wish == 0, honest[:, 0], (wish > 0) == values[asked.which]).astype(np.uint8)[:, None]
