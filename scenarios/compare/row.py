@@ -104,6 +104,8 @@ class Row:
         Its place in tables, within its trust model.
     asks : frozenset of str
         What it depends on among ``epsilon``, ``scale`` (of people) and ``public`` (their share).
+    delta : float or None
+        Of a guarantee that fails with this probability; None where it never does, or where there is none.
     featured : bool
         Whether it is also shown with public features.
     """
@@ -112,6 +114,7 @@ class Row:
     mechanism: str
     order: int
     asks: ClassVar[frozenset[str]] = frozenset()
+    delta: ClassVar[float | None] = None
     featured: ClassVar[bool] = True
 
     def advise(self, world: World, asked: Asked) -> Advised:

@@ -21,6 +21,9 @@ COPIES = 4
 """Where a person is drawn more often, so many of its copies choose which likes count."""
 DELTA = 1e-6
 """Of the curator's pairs, whose noise is Gaussian."""
+REPLACED = 2
+"""How many more counts differ where a person's ratings are replaced by others than where it is added or removed: those
+that it had and those that it has. All rows of a comparison are about that, as local ones can be about nothing else."""
 CHOICE = 10
 """One part in so many of epsilon is spent on which items are paired."""
 
@@ -70,14 +73,14 @@ def kept_likes(world: World, asked: Asked, most: int) -> Any:
 
 
 def noisy_likes(likes: Any, epsilon: Epsilon, most: int, coins: np.random.Generator) -> tuple[Floats, float]:
-    """Return noisy counts of likes, float64, shape (N,), and the standard deviation of their noise."""
-    noise = DiscreteLaplace(budget=epsilon, sensitivity=most)
+    """Return counts of at most so many likes a person with noise, float64, shape (N,), and its standard deviation."""
+    noise = DiscreteLaplace(budget=epsilon, sensitivity=REPLACED * most)
     counts: Ints = np.rint(likes.power(2).sum(axis=0)).astype(np.int64)
     return (counts + noise.draw(counts.size, coins)).astype(np.float64), math.sqrt(noise.variance)
 
 
 class Counted(Row):
-    """Counts of likes, with discrete Laplace noise: epsilon-private where a person is added or removed."""
+    """Counts of likes, with discrete Laplace noise: epsilon-private where a person's ratings are replaced."""
 
     trust_model, mechanism, order = "curator", "popularity", 10
     asks: ClassVar[frozenset[str]] = frozenset({"epsilon", "scale"})
@@ -92,7 +95,7 @@ class Counted(Row):
 class Paired(Row):
     """Counts of pairs among the items liked most, with Gaussian noise, and EASE on them: (epsilon, 1e-6)-private."""
 
-    trust_model, mechanism, order = "curator", "pairs, EASE", 20
+    trust_model, mechanism, order, delta = "curator", "pairs, EASE", 20, DELTA
     asks: ClassVar[frozenset[str]] = frozenset({"epsilon", "scale"})
 
     def advise(self, world: World, asked: Asked) -> Advised:
@@ -103,7 +106,7 @@ class Paired(Row):
         counts, _ = noisy_likes(likes, choosing, most, asked.coins)
         chosen = np.sort(np.argsort(-counts, kind="stable")[: asked.wanted.top])
         gram = (likes[:, chosen].T @ likes[:, chosen]).toarray()
-        deviation = gaussian_noise(counting, math.sqrt(most * (most + 1) / 2))
+        deviation = gaussian_noise(counting, math.sqrt(REPLACED * most * (most + 1) / 2))
         gram += symmetric(asked.coins.normal(0, deviation, gram.shape)) if deviation else 0
         ridge = asked.wanted.ridge * asked.users / world.people + 2 * deviation * math.sqrt(chosen.size)
         weights = of_gram(gram, ridge)

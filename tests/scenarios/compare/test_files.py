@@ -15,7 +15,7 @@ from scenarios.compare.worlds import table_of, world_of
 from scenarios.data.datasets import Dated, read_dated
 
 TWICE = "user,item,rating,timestamp\na,x,1,30\nb,x,3,10\na,x,5,10\na,x,3,20\na,y,2,5\n"
-FEW = ("--seeds", 1, "--epsilon", 2, "--scale", 1, "--mechanisms", "popularity,set", "--trust-models", "none,local")
+FEW = ("--seeds", 3, "--epsilon", 2, "--scale", 1, "--mechanisms", "popularity,set", "--trust-models", "none,local")
 
 
 def written(path: Path, text: str) -> Path:
