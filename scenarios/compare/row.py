@@ -53,6 +53,15 @@ class Asked:
         told = f"comparison {self.epsilon} {self.users} {self.public}"
         return np.random.default_rng(int.from_bytes(derive(self.seed, told)))
 
+    def ranked(self, values: Floats) -> Ints:
+        """Return the places of values, the largest first, and equal ones in a random order that rows share.
+
+        Not in that of their numbers: a file's is no accident, as old items have small ones and are known to many.
+        """
+        order = np.random.default_rng(int.from_bytes(derive(self.seed, "equal items"))).permutation(values.size)
+        places: Ints = order[np.argsort(-values[order], kind="stable")]
+        return places
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advised:

@@ -104,7 +104,7 @@ class Paired(Row):
         choosing, counting = (None, None) if epsilon is None else (epsilon / CHOICE, epsilon * (CHOICE - 1) / CHOICE)
         likes = kept_likes(world, asked, most)
         counts, _ = noisy_likes(likes, choosing, most, asked.coins)
-        chosen = np.sort(np.argsort(-counts, kind="stable")[: asked.wanted.top])
+        chosen = np.sort(asked.ranked(counts)[: asked.wanted.top])
         gram = (likes[:, chosen].T @ likes[:, chosen]).toarray()
         deviation = gaussian_noise(counting, math.sqrt(REPLACED * most * (most + 1) / 2))
         gram += symmetric(asked.coins.normal(0, deviation, gram.shape)) if deviation else 0

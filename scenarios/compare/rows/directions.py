@@ -45,7 +45,9 @@ class Directions(Row):
 
     def advise(self, world: World, asked: Asked) -> Advised:
         """Let devices answer, or draw the sums of their answers; devices apply directions to their own ratings."""
-        return self.advised(world, asked, self.learned(world, asked))
+        # Equal rates, as where few people answered, would come by number, as the file has its items.
+        model = self.learned(world, asked)
+        return replace(self.advised(world, asked, model), order=asked.ranked(model.score).astype(np.int32))
 
     def advised(self, world: World, asked: Asked, model: Model) -> Advised:
         """Return how devices rank items by a model, as `actors.featured.recommend_featured` does."""

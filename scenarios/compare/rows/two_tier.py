@@ -84,7 +84,7 @@ class Weighed(Row):
         popularity, _ = of_public.posterior(model.score, model.error, asked.wanted.likes)
         if not self.lifts:
             return Advised(popularity=popularity, floor=LEAST, people=private)
-        chosen = np.sort(np.argsort(-popularity, kind="stable")[: asked.wanted.top])
+        chosen = np.sort(asked.ranked(popularity)[: asked.wanted.top])
         weights = of_gram(lifted(likes[:, chosen], popularity[chosen]), asked.wanted.ridge)
 
         def scores(own: Any) -> Floats2:
