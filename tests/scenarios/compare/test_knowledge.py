@@ -19,7 +19,7 @@ from scenarios.compare.scoring import score
 from scenarios.compare.settings import COORDINATOR, PUBLIC_RATES, Comparison
 from scenarios.compare.worlds import World, world_of
 
-SEEDS, PEOPLE, ITEMS, NOTHING = 30, 60, 120, Fraction(1, 1000)
+SEEDS, PEOPLE, ITEMS, NOTHING = 30, 60, 300, Fraction(1, 1000)
 ASKING = [row for row in found().values() if row.asks == {"epsilon", "scale"}]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -14,11 +15,13 @@ import scipy
 from runs import planted_ratings, write_movielens
 from scipy import sparse
 
+from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.rows import Held, RowTable
 from scenarios.compare import item_models
 from scenarios.compare.crossing import over_seeds_and_people
 from scenarios.compare.row import Advised, Asked
+from scenarios.compare.rows import curator, found
 from scenarios.compare.rows.curator import gaussian_noise
 from scenarios.compare.scoring import TOP, score
 from scenarios.compare.settings import Comparison
@@ -145,6 +148,38 @@ def test_gaussian_noise_is_just_enough(epsilon: Fraction) -> None:
         )
         assert bool(lost <= 1e-6) is private
     assert gaussian_noise(None, 5.0) == 0
+
+
+@pytest.mark.parametrize("mechanism", ["popularity", "pairs, EASE"])
+def test_a_curator_hides_whose_ratings_were_replaced(mechanism: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both totals differ by what the noise is calibrated to, where one person likes other items than before."""
+    wanted = Comparison(ratings=Path("none.csv"), curated=4, co_liked=4, top=40)
+    likes = [[0, 1, 2, 3], [0, 1, 2, 3], [30, 31, 32, 33]]
+    before, after = (world([likes[0], one], [[39], [39]], items=40) for one in likes[1:])
+    row = found()[f"curator: {mechanism}"]
+    asks = Asked(wanted=wanted, epsilon=Fraction(1), users=2, public=0, seed=0)
+    kept = [curator.kept_likes(of, replace(asks), 4).toarray() for of in (before, after)]
+    counts, grams = [one.sum(axis=0) for one in kept], [one.T @ one for one in kept]
+    upper = np.triu_indices(40)
+    of_counts, of_pairs = np.abs(counts[0] - counts[1]).sum(), np.linalg.norm((grams[0] - grams[1])[upper])
+    asked_for = list[tuple[str, float]]()
+    laplace, gaussian = curator.DiscreteLaplace, curator.gaussian_noise
+
+    def counted(**told: Any) -> object:
+        asked_for.append(("counts", told["sensitivity"]))
+        return laplace(**told)
+
+    def paired(epsilon: Epsilon, sensitivity: float, *more: float) -> float:
+        asked_for.append(("pairs", sensitivity))
+        return gaussian(epsilon, sensitivity, *more)
+
+    monkeypatch.setattr(curator, "DiscreteLaplace", counted)
+    monkeypatch.setattr(curator, "gaussian_noise", paired)
+    row.advise(before, asks)
+    told = dict(asked_for)
+    assert told["counts"] == of_counts == 8
+    if mechanism != "popularity":
+        assert told["pairs"] == pytest.approx(of_pairs)
 
 
 def test_features_are_words_and_decades_of_the_catalogue(tmp_path: Path) -> None:
