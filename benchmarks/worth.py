@@ -122,6 +122,11 @@ def _interval(row: Record) -> str:
     return f"{_worth(row['ndcg'])} [{_worth(row['ndcg_low'])}, {_worth(row['ndcg_high'])}]"
 
 
+def _in_words(row: Record) -> str:
+    told = needed(row)
+    return {">": "more than", "<": "fewer than"}.get(told[0], told[0]) + told[1:]
+
+
 def _epsilon(value: Any) -> str:
     return value if isinstance(value, str) else f"{value:g}"
 
@@ -258,7 +263,7 @@ class Tables:
         users = [row["users"] for row in self._of("local")]
         many, most = max(one for one in users if one <= 1000 * self.people), max(users)
         (sets, more_sets), (pairs, more_pairs) = (
-            [needed(self._people("local", name, epsilon)) for epsilon in (low, high)] for name in SHOWN
+            [_in_words(self._people("local", name, epsilon)) for epsilon in (low, high)] for name in SHOWN
         )
         share = max(row["public"] for row in self._of("two-tier"))
         tier, plain = self._row("two-tier", "EASE", public=share), self._row("none", "popularity")
@@ -285,7 +290,8 @@ class Tables:
     def _fewer(self, epsilon: Any) -> str:
         """Say how many times fewer people a curator's noisy counts take than the set mechanism."""
         ours, other = self._people("local", "set", epsilon), self._people("curator", "popularity", epsilon)
-        told = f"A curator that publishes noisy counts of likes takes {needed(other)} at epsilon {_epsilon(epsilon)}"
+        people = _in_words(other)
+        told = f"A curator that publishes noisy counts of likes takes {people} people at epsilon {_epsilon(epsilon)}"
         if ours["users"] is None or ours["at_most"] or other["users"] is None or other["at_most"]:
             return f"{told}."
         ratio, between = ours["users"] / other["users"], ""

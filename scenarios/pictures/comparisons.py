@@ -104,7 +104,7 @@ def draw_worth(result: Mapping[str, Any], points: pd.DataFrame, figure: Figure) 
     beside(figure.axes[-1], named)
     legend(figure)
     told = f"{result['people_in_file']:,} people, {result['items']:,} items"
-    figure.suptitle(f"{result['ratings']}: {told}; the best mechanism of each trust model, afterwards")
+    figure.suptitle(f"{result['ratings']}: {told}; the best mechanism of each trust model, chosen afterwards")
 
 
 def _plain(label: str) -> str:
