@@ -46,18 +46,7 @@ FILES: dict[str, dict[str, Any]] = {
 QUICK = {"epsilon": "1,4", "scale": "1,100,1000", "seeds": 3, "devices": 0}
 SLOW = ("trace norm", "PMC", "PMD")
 """Rows that take most of the time; `--quick` leaves them out."""
-KEPT = (
-    "trust_model",
-    "mechanism",
-    "features",
-    "epsilon",
-    "users",
-    "public",
-    "simulated",
-    "neighbours",
-    "delta",
-    "seeds",
-)
+KEPT = ("trust_model", "mechanism", "features", "epsilon", "users", "public", "simulated", "compared", "delta", "seeds")
 KEPT += ("ndcg", "ndcg_low", "ndcg_high", "hit_rate", "recall", "coverage")
 SHOWN = ("set", "pairs")
 """Local rows of README's table, beside all of the curator's."""
@@ -153,7 +142,7 @@ class Tables:
 
     def __init__(self, record: Record) -> None:
         self.record, self.people = record, int(record["people_in_file"])
-        self.rows = [row for row in record["rows"] if row["trust_model"] != "public-rates"]
+        self.rows = [row for row in record["rows"] if row["compared"]]
         self.featured = any(row["features"] for row in self.rows)
 
     def _cell(self, plain: Record, write: Any = _worth) -> str:

@@ -41,9 +41,9 @@ def summarize(wanted: Comparison, units: Mapping[Key, Measured], table: RatingTa
     dict
         ``rows``: each with trust_model, mechanism, features, epsilon (None: there is none), users, public (share of
         people whose ratings are), simulated, hit_rate, ndcg and recall with their intervals, over_popularity (NDCG
-        less plain popularity's, seed by seed), neighbours and delta of the guarantee (None: there is none), coverage,
-        seeds, people and seconds; ``people``: how many reach 95 % of plain popularity; the file, its split and the
-        public constants.
+        less plain popularity's, seed by seed), coverage, seeds, people, seconds, neighbours and delta of the guarantee
+        (None: there is none), and compared: whether it may be a best row. ``people``: how many reach 95 % of plain
+        popularity; the file, its split and the public constants.
     """
     grouped: dict[tuple[Any, ...], list[tuple[Key, Measured, Scored]]] = defaultdict(list)
     for key, unit in units.items():
@@ -85,6 +85,7 @@ def _promised(key: Key, deltas: Mapping[tuple[str, str], float | None]) -> dict[
     """Return the neighbours and the delta of a row's guarantee, None for each where it has none."""
     private = key.epsilon not in {"", "inf"}
     return {
+        "compared": key.trust_model != PUBLIC_RATES,
         "neighbours": NEIGHBOURS if private else None,
         "delta": deltas.get((key.trust_model, key.mechanism)) if private else None,
     }

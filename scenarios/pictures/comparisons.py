@@ -9,7 +9,6 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
-from scenarios.compare.settings import PUBLIC_RATES
 from scenarios.pictures import sweep_clients
 from scenarios.pictures.drawing import POINTS, beside, finished, legend, lines, panels
 from scenarios.pictures.picture import Picture
@@ -32,7 +31,7 @@ def pictures(record: Mapping[str, Any], tables: Mapping[str, pd.DataFrame]) -> I
 def points_of(result: Mapping[str, Any]) -> pd.DataFrame:
     """Return the points of the figure: of each trust model the best row at every number of people who contribute.
 
-    Rows that take totals of everybody's ratings for public are none of these.
+    Rows that know more than their trust model's others, and say that they are not compared, are none of these.
 
     Returns
     -------
@@ -43,7 +42,7 @@ def points_of(result: Mapping[str, Any]) -> pd.DataFrame:
     best: dict[tuple[Any, ...], Mapping[str, Any]] = {}
     for row in result["rows"]:
         level = row["trust_model"] == "none"
-        if row["trust_model"] == PUBLIC_RATES:
+        if not row.get("compared", True):
             continue
         if level and (row["mechanism"] == "chance" or (row["features"] and row["mechanism"] != "popularity")):
             continue

@@ -47,7 +47,7 @@ def told_of_comparison(subject: Subject) -> Told:
     models = list(dict.fromkeys(str(row.value["trust_model"]) for row in rows))
     by_model = [grid_of(f"Trust model {name}", _where(rows, name), (*_COMPARED, "coverage")) for name in models]
     needed = _rows(record, "people")
-    compared = [row for row in rows if row.value["trust_model"] != PUBLIC_RATES]
+    compared = [row for row in rows if row.value.get("compared", True)]
     private = [row for row in compared if row.get("epsilon") is not None]
     best = max(private or compared, key=lambda row: row.value["ndcg"], default=None)
     known = [
