@@ -46,7 +46,18 @@ FILES: dict[str, dict[str, Any]] = {
 QUICK = {"epsilon": "1,4", "scale": "1,100,1000", "seeds": 3, "devices": 0}
 SLOW = ("trace norm", "PMC", "PMD")
 """Rows that take most of the time; `--quick` leaves them out."""
-KEPT = ("trust_model", "mechanism", "features", "epsilon", "users", "public", "simulated", "compared", "delta", "seeds")
+KEPT: tuple[str, ...] = (
+    "trust_model",
+    "mechanism",
+    "features",
+    "epsilon",
+    "users",
+    "public",
+    "simulated",
+    "compared",
+    "delta",
+    "seeds",
+)
 KEPT += ("ndcg", "ndcg_low", "ndcg_high", "hit_rate", "recall", "coverage")
 SHOWN = ("set", "pairs")
 """Local rows of README's table, beside all of the curator's."""
@@ -145,7 +156,7 @@ class Tables:
         self.rows = [row for row in record["rows"] if row["compared"]]
         self.featured = any(row["features"] for row in self.rows)
 
-    def _cell(self, plain: Record, write: Any = _worth) -> str:
+    def _cell(self, plain: Record) -> str:
         """Return NDCG, with features in brackets, and a mark where delta exceeds 1 / n."""
         key = [plain[name] for name in ("trust_model", "mechanism", "epsilon", "users", "public")]
         also = [
@@ -154,7 +165,7 @@ class Tables:
             if row["features"]
             and [row[name] for name in ("trust_model", "mechanism", "epsilon", "users", "public")] == key
         ]
-        told = write(plain["ndcg"]) + (f" ({write(also[0]['ndcg'])})" if also else "")
+        told = _worth(plain["ndcg"]) + (f" ({_worth(also[0]['ndcg'])})" if also else "")
         return told + (f" {OFTEN}" if (plain["delta"] or 0) * plain["users"] > 1 else "")
 
     def _of(self, model: str) -> list[Record]:
@@ -367,12 +378,13 @@ def main(
     """Measure what is named, and make everything from the data."""
     store = root / DATA
     data = json.loads(store.read_text(encoding="utf-8")) if store.exists() else {}
-    files = {"small": small and (small / "ratings.csv", small / "movies.csv"), "jester": jester and (jester, None)}
+    files: dict[str, tuple[Path, Path | None]] = {}
+    files |= {"small": (small / "ratings.csv", small / "movies.csv")} if small else {}
+    files |= {"jester": (jester, None)} if jester else {}
     with tempfile.TemporaryDirectory() as folder:
-        for name, paths in files.items():
-            if paths:
-                options = FILES[name] | (QUICK | {"mechanisms": _fast()} if quick else {})
-                data[name] = measured(*paths, options, (out or Path(folder)) / name)
+        for name, (ratings, features) in files.items():
+            options = FILES[name] | (QUICK | {"mechanisms": _fast()} if quick else {})
+            data[name] = measured(ratings, features, options, (out or Path(folder)) / name)
     lines = json.dumps(data, indent=None, separators=(",", ":"), ensure_ascii=False)
     store.write_text(re.sub(r"(?<=[\[,])(?=\{\")", "\n", lines) + "\n", encoding="utf-8")
     write(json.loads(store.read_text(encoding="utf-8")), root)

@@ -1,4 +1,4 @@
-"""Models of items that a device applies to its own likes: neighbours, a truncated decomposition, and EASE."""
+"""Models of items that a device applies to its own likes: neighbours, a truncated decomposition, EASE, noisy pairs."""
 
 from __future__ import annotations
 
@@ -9,8 +9,13 @@ import scipy
 from scipy import sparse
 from threadpoolctl import threadpool_limits
 
-from coordinator.protocol.arrays import Floats2
-from scenarios.compare.row import Scorer
+from actors.near import public_order
+from coordinator.protocol.arrays import Floats, Floats2, Ints
+from coordinator.protocol.item_to_item import ItemToItem
+from coordinator.protocol.public_features import LEAST
+from coordinator.server.liked_pairs import LikedPairs
+from scenarios.compare.row import Advised, Scorer
+from scenarios.compare.settings import Comparison
 
 CONFIDENCE = 10.0
 """What a like counts for in alternating least squares, beside what anything counts for."""
@@ -113,3 +118,33 @@ def of_gram(gram: Floats2, ridge: float) -> Floats2:
     weights: Floats2 = -inverse / np.diag(inverse)
     np.fill_diagonal(weights, 0)
     return weights
+
+
+def pair_constants(settings: Comparison, items: int) -> dict[str, int]:
+    """Return of how many items pairs are counted, and how many likes of a person, for curators and devices alike."""
+    return {"pair_items": settings.top, "pair_likes": min(settings.co_liked, settings.top, items)}
+
+
+def pair_design(settings: Comparison, items: int) -> LikedPairs:
+    """Return what devices are asked about pairs, whose M and w a curator takes, too."""
+    return LikedPairs(items=items, rated=min(settings.likes, items), **pair_constants(settings, items))
+
+
+def pair_advice(
+    model: ItemToItem, popularity: Floats, ties: Ints, *, noise: float, simulated: str | None = None
+) -> Advised:
+    """Return advice by a model of pairs that noisy totals told: the model's items, and all others by popularity behind.
+
+    ``ties`` is a permutation of all items: many shares are equal where few people answered, and by number they would
+    come as the file has its items. ``noise`` is the standard error of popularity.
+    """
+    behind = popularity - popularity.max() - 1
+
+    def scores(own: Any) -> Floats2:
+        inside = own[:, model.pool] @ model.weights
+        everything: Floats2 = inside.min(axis=1)[:, None] + np.broadcast_to(behind, (len(inside), popularity.size))
+        everything[:, model.pool] = inside
+        return everything
+
+    order = public_order(model, popularity, ties)
+    return Advised(popularity=popularity, floor=LEAST, noise=noise, scorer=scores, order=order, simulated=simulated)

@@ -9,6 +9,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from coordinator.protocol.budget import Epsilon, parse_epsilon
 from coordinator.protocol.errors import InputError
+from coordinator.protocol.mechanisms.pairs import MOST_ITEMS, MOST_LIKES
 from scenarios.data.formats.recognise import Columns
 from scenarios.given.own_designs import own_designs
 from scenarios.given.settings import FEATURES, LIKE_FROM, OWN, SEED, Seed
@@ -25,7 +26,10 @@ COORDINATOR = "coordinator"
 EVERY_MODEL = (*TRUST_MODELS, PUBLIC_RATES, COORDINATOR)
 SEEDS = 3
 """With fewer splits an interval over splits says nothing: Student's has a factor of 12.7 for two."""
-PUBLIC = ("likes", "counted", "sensed", "neighbours", "rank", "ridge", "curated", "top", "co_liked", "paired")
+PUBLIC = (
+    *("likes", "counted", "sensed", "neighbours", "rank", "ridge"),
+    *("curated", "top", "co_liked", "lift_items", "paired"),
+)
 """Constants that no file is asked for."""
 
 
@@ -166,15 +170,19 @@ class Comparison(BaseModel):
     rank: Annotated[int, Field(ge=1)] = Field(default=16, description="Truncated SVD: its rank [16].")
     ridge: Annotated[float, Field(gt=0)] = Field(default=200.0, description="EASE: its ridge [200].")
     curated: Annotated[int, Field(ge=1)] = Field(
-        default=10, description="Public: likes of a person that a curator counts [10]."
+        default=10, description="Public: likes of a person that a curator counts with discrete Laplace noise [10]."
     )
-    top: Annotated[int, Field(ge=11)] = Field(
-        default=400, description="Public: items M whose pairs a curator counts [400]."
+    top: Annotated[int, Field(ge=11, le=MOST_ITEMS)] = Field(
+        default=200, description="Public: items M whose pairs are counted, by a curator and locally [200]."
     )
-    co_liked: Annotated[int, Field(ge=2)] = Field(
-        default=30, description="Public: likes of a person whose pairs a curator counts [30]."
+    lift_items: Annotated[int, Field(ge=11)] = Field(
+        default=800, description="Public: items whose pairs public people's lifts tell, the most liked ones [800]."
     )
-
+    co_liked: Annotated[int, Field(ge=0, le=MOST_LIKES)] = Field(
+        default=0,
+        description="Public: likes w of a person whose pairs are counted, by a curator and locally, 0 for half of "
+        "--likes, 2 to 20 [0]; a curator's Gaussian counts have as many.",
+    )
     paired: Annotated[int, Field(ge=2, le=1024)] = Field(
         default=70, description="Public: items M, the most liked ones, whose pairs' signs devices tell [70]."
     )

@@ -1,4 +1,4 @@
-"""One split for all rows: of everybody's likes and dislikes a share is held out, and the rest is learned from."""
+"""One split for all rows: of what everybody rated a share is held out, and the rest is learned from."""
 
 from __future__ import annotations
 
@@ -41,15 +41,19 @@ class Fold:
 def fold_of(
     table: RatingTable, *, like_from: float | None, share: float, seed: int, times: Floats | None = None
 ) -> Fold:
-    """Split a table of ratings, at random or by time.
+    """Split a table of ratings, at random or by time, so that nothing held out says what is a like in training.
 
-    Of a person's likes, and of its dislikes, ``share`` is held out, rounded down, but at least one of two or more.
+    Where ``like_from`` is given, a rating's label is its own alone: of a person's likes, and of its dislikes, ``share``
+    is held out, rounded down, but at least one of two or more. Where it is not, a label depends on the person's mean,
+    which nobody may know before the split: ``share`` of its ratings is held out in the same way, whatever they are,
+    and both what is left and what is held out are judged by the mean of what is left. Training items and labels are
+    then bit for bit the same, whatever the values of ratings that are held out.
 
     Parameters
     ----------
     table : RatingTable
     like_from : float or None
-        As in `scenarios.data.rating_split.judge_likes`, on all ratings.
+        As in `scenarios.data.rating_split.judge_likes`, with training ratings for means.
     share : float
         In (0, 1).
     seed : int
@@ -60,21 +64,25 @@ def fold_of(
     Raises
     ------
     InputError
-        If nobody has two likes, so that nothing could be scored.
+        If no like is held out, so that nothing could be scored.
     """
-    likes = judge_likes(table, like_from)
-    drawn = np.random.default_rng(int.from_bytes(derive(seed, "comparison split"))).permutation(table.ratings)
-    order = drawn if times is None else drawn[np.argsort(times[drawn], kind="stable")]
+    permutation = np.random.default_rng(int.from_bytes(derive(seed, "comparison split"))).permutation(table.ratings)
+    order = permutation if times is None else permutation[np.argsort(times[permutation], kind="stable")]
     late = np.empty(table.ratings, np.int64)
     late[order] = np.arange(table.ratings)
-    held = _latest(table, likes, late, share) | _latest(table, ~likes, late, share)
-    if not (held & likes).any():
-        raise InputError(
-            f"none of the {table.users} people has two likes, so that none can be held out; lower --like-from"
-        )
+    if like_from is None:
+        holdout = _latest(table, np.ones(table.ratings, np.bool_), late, share)
+        likes = judge_likes(table, None, ~holdout)
+        remedy = "none of what is held out is above its person's mean of the rest; name --like-from"
+    else:
+        likes = judge_likes(table, like_from)
+        holdout = _latest(table, likes, late, share) | _latest(table, ~likes, late, share)
+        remedy = "none has two likes, so that none can be held out; lower --like-from"
+    if not (holdout & likes).any():
+        raise InputError(f"of the {table.users} people {remedy}")
     rated = table.valued(likes)
-    train = rated.where(~held)
-    return Fold(train=train, liked=train.where(train.values).valued(None), held=rated.where(held & likes).valued(None))
+    train, test = rated.where(~holdout), rated.where(holdout & likes).valued(None)
+    return Fold(train=train, liked=train.where(train.values).valued(None), held=test)
 
 
 def _latest(table: RatingTable, among: Bools, late: Ints, share: float) -> Bools:

@@ -46,7 +46,7 @@ class Split:
         return f"Split(train={self.train!r}, evaluated={len(self.evaluated)}, held={self.held.items.size})"
 
 
-def judge_likes(table: RatingTable, like_from: float | None = None) -> Bools:
+def judge_likes(table: RatingTable, like_from: float | None = None, training: Bools | None = None) -> Bools:
     """Judge every rating as a like or not.
 
     Parameters
@@ -56,6 +56,10 @@ def judge_likes(table: RatingTable, like_from: float | None = None) -> Bools:
     like_from : float or None
         A rating from this value on is a like. None: a rating above the mean of its own user's ratings in `table`, by
         more than rounding (10^-9 of the mean absolute rating); so equal ratings are never likes.
+    training : Bools or None
+        bool[ratings], the ratings that are learned from: users' means are those of these alone, and whatever is held
+        out is judged by them, too. So no label of a training rating depends on the value of one that is held out.
+        None: all ratings.
 
     Returns
     -------
@@ -71,11 +75,10 @@ def judge_likes(table: RatingTable, like_from: float | None = None) -> Bools:
         if not math.isfinite(like_from):
             raise InputError(f"like_from={like_from}: give a finite rating, or none for each user's own mean")
         return table.values >= like_from
-    owners = table.owners
-    sums = np.bincount(owners, weights=table.values, minlength=table.users)
-    sizes = np.bincount(owners, weights=np.abs(table.values), minlength=table.users)
-    counts = np.maximum(table.degrees, 1)
-    bars: Floats = (sums + _ROUNDING * sizes) / counts
+    owners, judges = table.owners, table if training is None else table.where(training)
+    sums = np.bincount(judges.owners, weights=judges.values, minlength=table.users)
+    sizes = np.bincount(judges.owners, weights=np.abs(judges.values), minlength=table.users)
+    bars: Floats = (sums + _ROUNDING * sizes) / np.maximum(judges.degrees, 1)
     return table.values > bars[owners]
 
 
@@ -112,8 +115,8 @@ def hold_out(table: RatingTable, *, per_user: int, like_from: float | None, seed
     drawn = draw_ratings(table.where(liked), np.full(table.users, per_user, np.int64), seed, "held-out likes")
     held = np.zeros(table.ratings, np.bool_)
     held[np.flatnonzero(liked)[drawn]] = True
-    train = table.where(~held)
-    return Split(train=train, likes=judge_likes(train, like_from), held=table.where(held).valued(None))
+    likes = judge_likes(table, like_from, ~held)[~held]
+    return Split(train=table.where(~held), likes=likes, held=table.where(held).valued(None))
 
 
 def describe(table: RatingTable, like_from: float | None = None) -> dict[str, Any]:

@@ -1,4 +1,9 @@
-"""A trusted curator has everybody's ratings, and publishes noisy totals: of likes, and of pairs of items."""
+"""A trusted curator has everybody's ratings, and publishes noisy totals: of likes, and of pairs of items.
+
+Neighbours differ in the ratings of one person, which are replaced by any others, as for devices: how many people there
+are is public. Totals of pairs are read by the estimator of local pairs, with the same M and w: what is shrunk is the
+noise alone.
+"""
 
 from __future__ import annotations
 
@@ -9,23 +14,21 @@ import numpy as np
 import scipy
 from scipy import sparse
 
-from coordinator.protocol.arrays import Floats, Floats2, Ints
+from coordinator.protocol.arrays import Floats, Floats2, Indices
 from coordinator.protocol.budget import Epsilon, as_float
-from coordinator.protocol.public_features import LEAST
 from coordinator.server.decoding.curator import DiscreteLaplace
-from scenarios.compare.item_models import of_gram
+from coordinator.server.decoding.pair_model import item_to_item
+from coordinator.server.decoding.threads import one_thread
+from scenarios.compare.item_models import pair_advice, pair_design
 from scenarios.compare.row import Advised, Asked, Row
 from scenarios.compare.worlds import World
 
 COPIES = 4
 """Where a person is drawn more often, so many of its copies choose which likes count."""
 DELTA = 1e-6
-"""Of the curator's pairs, whose noise is Gaussian."""
-REPLACED = 2
-"""How many more counts differ where a person's ratings are replaced by others than where it is added or removed: those
-that it had and those that it has. All rows of a comparison are about that, as local ones can be about nothing else."""
+"""Of the curator's totals whose noise is Gaussian."""
 CHOICE = 10
-"""One part in so many of epsilon is spent on which items are paired."""
+"""One part in so many of what is spent, in squares of sensitivity over noise, chooses which items are paired."""
 
 
 def gaussian_noise(epsilon: Epsilon, sensitivity: float, delta: float = DELTA) -> float:
@@ -52,31 +55,38 @@ def gaussian_noise(epsilon: Epsilon, sensitivity: float, delta: float = DELTA) -
     return sensitivity * math.exp(scipy.optimize.brentq(excess, math.log(1e-3), math.log(1e6)))
 
 
-def kept_likes(world: World, asked: Asked, most: int) -> Any:
-    """Return how often people's likes are counted, a sparse matrix of shape (people x copies, N): ``most`` a person.
+def contributors(world: World, asked: Asked) -> Floats:
+    """Return how many of the people who contribute each person of the file stands for, shape (people,)."""
+    if asked.users == world.people:
+        return np.ones(world.people)
+    return asked.coins.multinomial(asked.users, np.full(world.people, 1 / world.people)).astype(np.float64)
 
-    People are drawn with replacement where more contribute than the file has. A row is a copy of a person whose
-    likes were drawn anew, weighted by the root of how many people it stands for, so that ``X'X`` counts pairs.
+
+def limited_likes(world: World, asked: Asked, people: Floats, most: int, pool: Indices | None = None) -> Any:
+    """Return people's likes among the items of a pool, by default all: a sparse matrix of shape (people x copies, M).
+
+    A person has ``most`` of these at most, drawn at random. A row is a copy of a person whose likes were drawn anew,
+    weighted by the root of how many people it stands for, so that ``X'X`` counts pairs.
     """
-    copies = min(COPIES, asked.users // world.people)
-    many = np.ones(world.people)
-    if asked.users != world.people:
-        many = asked.coins.multinomial(asked.users, np.full(world.people, 1 / world.people)).astype(np.float64)
-    liked, parts = world.fold.liked, []
+    liked, copies, parts = world.fold.liked, min(COPIES, asked.users // world.people), []
+    if pool is not None:
+        place = np.full(world.items, -1, np.int32)
+        place[pool] = np.arange(pool.size)
+        liked = liked.where(place[liked.items] >= 0)
+    columns = liked.items if pool is None else place[liked.items]
     for _ in range(copies):
         order = np.lexsort((asked.coins.random(liked.items.size), liked.owners))
-        place = np.arange(order.size) - np.repeat(liked.starts[:-1], liked.degrees)
-        kept = order[place < most]
-        ones = np.sqrt(many[liked.owners[kept]] / copies)
-        parts.append(sparse.coo_array((ones, (liked.owners[kept], liked.items[kept])), world.matrix.shape).tocsr())
+        rank = np.arange(order.size) - np.repeat(liked.starts[:-1], liked.degrees)
+        among = order[rank < most]
+        roots = np.sqrt(people[liked.owners[among]] / copies)
+        shape = (world.people, world.items if pool is None else pool.size)
+        parts.append(sparse.coo_array((roots, (liked.owners[among], columns[among])), shape).tocsr())
     return sparse.vstack(parts).tocsr()
 
 
-def noisy_likes(likes: Any, epsilon: Epsilon, most: int, coins: np.random.Generator) -> tuple[Floats, float]:
-    """Return counts of at most so many likes a person with noise, float64, shape (N,), and its standard deviation."""
-    noise = DiscreteLaplace(budget=epsilon, sensitivity=REPLACED * most)
-    counts: Ints = np.rint(likes.power(2).sum(axis=0)).astype(np.int64)
-    return (counts + noise.draw(counts.size, coins)).astype(np.float64), math.sqrt(noise.variance)
+def counts_of(likes: Any) -> Floats:
+    """Return how many people like each item, float64, shape (N,)."""
+    return np.asarray(likes.power(2).sum(axis=0), np.float64)
 
 
 class Counted(Row):
@@ -88,8 +98,24 @@ class Counted(Row):
     def advise(self, world: World, asked: Asked) -> Advised:
         """Count at most ``curated`` likes of each person."""
         most = asked.wanted.curated
-        counts, noise = noisy_likes(kept_likes(world, asked, most), asked.epsilon, most, asked.coins)
-        return Advised.noisy(counts, noise)
+        noise = laplace_noise(asked.epsilon, most)
+        counts = np.rint(counts_of(limited_likes(world, asked, contributors(world, asked), most))).astype(np.int64)
+        noisy = (counts + noise.draw(counts.size, asked.coins)).astype(np.float64)
+        return Advised.noisy(noisy, math.sqrt(noise.variance))
+
+
+class GaussianCounted(Row):
+    """Counts of likes with Gaussian noise, as pairs have it: (epsilon, 1e-6)-private."""
+
+    trust_model, mechanism, order, delta = "curator", "popularity (Gaussian)", 15, DELTA
+    asks: ClassVar[frozenset[str]] = frozenset({"epsilon", "scale"})
+
+    def advise(self, world: World, asked: Asked) -> Advised:
+        """Count as many likes of each person as pairs do."""
+        most = pair_design(asked.wanted, world.items).kept
+        noise = gaussian_noise(asked.epsilon, item_change(most))
+        counts = counts_of(limited_likes(world, asked, contributors(world, asked), most))
+        return Advised.noisy(counts + asked.coins.normal(0, noise, counts.size), noise)
 
 
 class Paired(Row):
@@ -99,26 +125,39 @@ class Paired(Row):
     asks: ClassVar[frozenset[str]] = frozenset({"epsilon", "scale"})
 
     def advise(self, world: World, asked: Asked) -> Advised:
-        """Choose items with a tenth of epsilon, and count their pairs with the rest."""
-        most, epsilon = asked.wanted.co_liked, asked.epsilon
-        choosing, counting = (None, None) if epsilon is None else (epsilon / CHOICE, epsilon * (CHOICE - 1) / CHOICE)
-        likes = kept_likes(world, asked, most)
-        counts, _ = noisy_likes(likes, choosing, most, asked.coins)
-        chosen = np.sort(asked.ranked(counts)[: asked.wanted.top])
-        gram = (likes[:, chosen].T @ likes[:, chosen]).toarray()
-        deviation = gaussian_noise(counting, math.sqrt(REPLACED * most * (most + 1) / 2))
-        gram += symmetric(asked.coins.normal(0, deviation, gram.shape)) if deviation else 0
-        ridge = asked.wanted.ridge * asked.users / world.people + 2 * deviation * math.sqrt(chosen.size)
-        weights = of_gram(gram, ridge)
-        popularity = np.zeros(world.items)
-        popularity[chosen] = np.maximum(np.diag(gram), 0)
+        """Choose items with a tenth of what is spent, and count their pairs with the rest."""
+        people, design = contributors(world, asked), pair_design(asked.wanted, world.items)
+        most = design.kept
+        # Gaussian mechanisms compose by sums of (sensitivity / noise)^2, and exactly: Dong, Roth and Su 2022, cor. 3.3
+        unit = gaussian_noise(asked.epsilon, 1.0)
+        noise = unit * item_change(most) * math.sqrt(CHOICE)
+        deviation = unit * pair_change(most) * math.sqrt(CHOICE / (CHOICE - 1))
+        counts = counts_of(limited_likes(world, asked, people, most))
+        counts += asked.coins.normal(0, noise, counts.size)
+        pool = np.sort(asked.ranked(counts)[: design.top]).astype(np.int32)
+        likes = limited_likes(world, asked, people, most, pool)
+        gram = (likes.T @ likes).toarray() + symmetric(asked.coins.normal(0, deviation, (pool.size, pool.size)))
+        with one_thread():
+            model = item_to_item(pool, np.diag(gram) / asked.users, gram / asked.users, deviation / asked.users)
+        return pair_advice(model, counts, asked.coins.permutation(world.items), noise=noise)
 
-        def scores(own: Any) -> Floats2:
-            found = np.zeros(own.shape)
-            found[:, chosen] = own[:, chosen] @ weights
-            return found
 
-        return Advised(popularity=popularity, floor=LEAST, scorer=scores)
+def laplace_noise(epsilon: Epsilon, most: int) -> DiscreteLaplace:
+    """Return the noise of counts: whose ratings are replaced takes ``most`` likes away and brings as many others."""
+    return DiscreteLaplace(budget=epsilon, sensitivity=2 * most)
+
+
+def item_change(most: int) -> float:
+    """Return by how much counts change (L2) where ratings of a person with ``most`` likes are replaced."""
+    return math.sqrt(2 * most)
+
+
+def pair_change(most: int) -> float:
+    """Return by how much totals of pairs and of single items change (L2) where a person's ratings are replaced.
+
+    Of w likes ``w (w + 1) / 2`` totals are 1 less, and as many others 1 more.
+    """
+    return math.sqrt(most * (most + 1))
 
 
 def symmetric(noise: Floats2) -> Floats2:
@@ -127,4 +166,4 @@ def symmetric(noise: Floats2) -> Floats2:
     return upper + np.triu(noise, 1).T
 
 
-ROWS = (Counted(), Paired())
+ROWS = (Counted(), GaussianCounted(), Paired())

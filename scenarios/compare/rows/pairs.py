@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from actors.near import public_order
-from coordinator.protocol.arrays import Floats2
-from coordinator.protocol.public_features import LEAST, typical_error
+from coordinator.protocol.public_features import typical_error
 from scenarios.compare.group_laws import group_counts
+from scenarios.compare.item_models import pair_advice, pair_constants
 from scenarios.compare.row import AGGREGATE, DEVICES, Advised, Asked
 from scenarios.compare.rows.local import Local
+from scenarios.compare.settings import Comparison
 from scenarios.compare.worlds import World
 
 
@@ -25,21 +24,15 @@ class Paired(Local):
         few = asked.users <= asked.wanted.devices
         model = self.answered(world, asked) if few else self.drawn(world, asked)
         noise, simulated = typical_error(model.error), DEVICES if few else AGGREGATE
-        if (near := model.near) is None:
+        if model.near is None:
             return Advised.noisy(model.score, noise, simulated)
-        popularity = model.score - model.score.max() - 1
-
-        def scores(own: Any) -> Floats2:
-            inside = own[:, near.pool] @ near.weights
-            found: Floats2 = inside.min(axis=1)[:, None] + np.broadcast_to(popularity, (len(inside), world.items))
-            found[:, near.pool] = inside
-            return found
-
-        # Many shares are equal where few people answered; by number they would come as the file has its items.
-        order = public_order(near, model.score, asked.coins.permutation(world.items))
-        return Advised(
-            popularity=model.score, floor=LEAST, noise=noise, scorer=scores, order=order, simulated=simulated
-        )
+        ties = asked.coins.permutation(world.items)
+        return pair_advice(model.near, model.score, ties, noise=noise, simulated=simulated)
 
 
-ROWS = (Paired("pairs", 50, "pairs", group_counts, lambda told, _: {"counted_group": told.counted}),)
+def pair_settings(settings: Comparison, items: int) -> Mapping[str, Any]:
+    """Return the constants that a curator's pairs have, too, and how many devices tell how many items they like."""
+    return pair_constants(settings, items) | ({"counted_group": settings.counted} if settings.counted else {})
+
+
+ROWS = (Paired("pairs", 50, "pairs", group_counts, pair_settings),)

@@ -12,9 +12,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from coordinator.protocol.arrays import Floats, Floats2, Ints
+from coordinator.protocol.item_to_item import ItemToItem
 from coordinator.protocol.public_features import LEAST
 from coordinator.server.decoding.public_counts import PublicCounts
-from scenarios.compare.item_models import ease, neighbours, of_gram
+from scenarios.compare.item_models import ease, neighbours, of_gram, pair_advice
 from scenarios.compare.row import Advised, Asked, Row, Scorer
 from scenarios.compare.rows.local import SET
 from scenarios.compare.settings import Comparison
@@ -84,15 +85,11 @@ class Weighed(Row):
         popularity, _ = of_public.posterior(model.score, model.error, asked.wanted.likes)
         if not self.lifts:
             return Advised(popularity=popularity, floor=LEAST, people=private)
-        chosen = np.sort(asked.ranked(popularity)[: asked.wanted.top])
-        weights = of_gram(lifted(likes[:, chosen], popularity[chosen]), asked.wanted.ridge)
-
-        def scores(own: Any) -> Floats2:
-            found = np.zeros(own.shape)
-            found[:, chosen] = own[:, chosen] @ weights
-            return found
-
-        return Advised(popularity=popularity, floor=LEAST, scorer=scores, people=private)
+        pool = np.sort(asked.ranked(popularity)[: asked.wanted.lift_items]).astype(np.int32)
+        weights = of_gram(lifted(likes[:, pool], popularity[pool]), asked.wanted.ridge)
+        lifts = ItemToItem(pool=pool, liked=popularity[pool], weights=weights)
+        advice = pair_advice(lifts, popularity, asked.coins.permutation(world.items), noise=0.0)
+        return replace(advice, people=private)
 
 
 def lifted(likes: Any, popularity: Floats) -> Floats2:

@@ -151,15 +151,15 @@ def _of_design(row: Mapping[str, Any]) -> str:
 
 def _compared(rows: Sequence[Traced]) -> list[Promise]:
     """Return what the rows of a comparison promise: in two tiers it is their mechanism's word that counts."""
-    named = [(str(row.value["trust_model"]), str(row.value["mechanism"]), row.value.get("epsilon")) for row in rows]
-    return merged((_of_row(model, name, epsilon), f"{model}: {name}") for model, name, epsilon in named)
+    return merged((_of_row(row.value), f"{row.value['trust_model']}: {row.value['mechanism']}") for row in rows)
 
 
-def _of_row(model: str, mechanism: str, epsilon: Any) -> str:
+def _of_row(row: Mapping[str, Any]) -> str:
+    model, mechanism, epsilon = str(row["trust_model"]), str(row["mechanism"]), row.get("epsilon")
     if model == "none" or epsilon == "inf":
         return "none"
     if model == "curator":
-        return "approximate" if mechanism == Paired.mechanism else "curator"
+        return "approximate" if row.get("delta", Paired.delta if mechanism == Paired.mechanism else None) else "curator"
     if model == PUBLIC_RATES:
         return "part"
     if model == "two-tier" and epsilon is None:

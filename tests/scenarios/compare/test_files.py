@@ -38,7 +38,7 @@ def test_a_file_that_somebody_has_written_to_is_read_anew(tmp_path: Path, monkey
     for folder, text in (("one", lines), ("one", lines + "c,x,5\nc,y,5\n"), ("two", lines.replace("b,", "c,"))):
         (tmp_path / folder).mkdir(exist_ok=True)
         monkeypatch.chdir(tmp_path / folder)
-        wanted = Comparison(ratings=written(Path("ratings.csv"), text))
+        wanted = Comparison(ratings=written(Path("ratings.csv"), text), like_from=4)
         found.append((table_of(wanted).user_labels.tolist(), world_of(wanted, 0).people))
     assert found == [(["a", "b"], 2), (["a", "b", "c"], 3), (["a", "c"], 2)]
 

@@ -15,19 +15,17 @@ import scipy
 from runs import planted_ratings, write_movielens
 from scipy import sparse
 
-from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.rows import Held, RowTable
 from scenarios.compare import item_models
 from scenarios.compare.crossing import over_seeds_and_people
 from scenarios.compare.row import Advised, Asked
-from scenarios.compare.rows import curator, found
 from scenarios.compare.rows.curator import gaussian_noise
 from scenarios.compare.scoring import TOP, score
 from scenarios.compare.settings import Comparison
 from scenarios.compare.splitting import Fold, fold_of
 from scenarios.compare.worlds import World, world_of
-from scenarios.data.datasets import read_ratings
+from scenarios.data.datasets import RatingTable, read_ratings
 from scenarios.data.item_files import read_told
 
 
@@ -40,6 +38,10 @@ def table_of(rows: Sequence[Sequence[int]], items: int) -> Held:
     starts = np.cumsum([0, *map(len, rows)])
     flat = np.array([item for row in rows for item in row], np.int32)
     return RowTable(starts=starts, items=flat, values=None, count=items)
+
+
+def vars_of(rows: RowTable[Any]) -> dict[str, Any]:
+    return {name: getattr(rows, name) for name in ("starts", "items", "values", "count")}
 
 
 def world(train: Sequence[Sequence[int]], held: Sequence[Sequence[int]], items: int) -> World:
@@ -77,8 +79,46 @@ def test_a_file_in_which_nobody_has_two_likes_is_refused(tmp_path: Path) -> None
     path = write_movielens(
         tmp_path / "ratings.csv", [(user, item, 5.0 - item) for user in range(3) for item in range(2)]
     )
-    with pytest.raises(InputError, match="none of the 3 people has two likes"):
+    with pytest.raises(InputError, match="of the 3 people none has two likes"):
         fold_of(read_ratings(path), like_from=5, share=0.2, seed=0)
+
+
+@pytest.mark.parametrize("by_time", [False, True])
+def test_training_labels_know_nothing_of_what_is_held_out(by_time: bool) -> None:
+    coins = np.random.default_rng(5)
+    rows = [sorted(coins.choice(30, 12, replace=False).tolist()) for _ in range(60)]
+    table = RatingTable(
+        **vars_of(table_of(rows, 30).valued(coins.integers(1, 11, 720) / 2.0)),
+        user_labels=np.arange(60).astype(object),
+        item_labels=np.arange(30).astype(object),
+        source="made",
+    )
+    times = coins.integers(0, 50, 720).astype(np.float64) if by_time else None
+    fold = fold_of(table, like_from=None, share=0.2, seed=3, times=times)
+    training = np.isin(table.owners * 30 + table.items, fold.train.owners * 30 + fold.train.items)
+    assert 720 - training.sum() == 60 * 2
+    for _ in range(20):
+        other = replace(table, values=np.where(training, table.values, coins.integers(-9, 99, 720)))
+        changed = fold_of(other, like_from=None, share=0.2, seed=3, times=times)
+        for before, after in ((fold.train, changed.train), (fold.liked, changed.liked)):
+            assert before.items.tobytes() == after.items.tobytes()
+            assert before.starts.tobytes() == after.starts.tobytes()
+        assert fold.train.values.tobytes() == changed.train.values.tobytes()
+        # what is held out is judged by the mean of what is not
+        means = [other.values[training & (other.owners == person)].mean() for person in range(60)]
+        above = ~training & (other.values > np.array(means)[other.owners] + 1e-6)
+        assert changed.held.items.tolist() == other.items[above].tolist()
+
+
+def test_a_file_without_a_like_held_out_says_what_to_name() -> None:
+    table = RatingTable(
+        **vars_of(table_of([[0, 1, 2]] * 4, 3).valued(np.ones(12))),
+        user_labels=np.arange(4).astype(object),
+        item_labels=np.arange(3).astype(object),
+        source="made",
+    )
+    with pytest.raises(InputError, match=r"of the 4 people none .* name --like-from"):
+        fold_of(table, like_from=None, share=0.2, seed=0)
 
 
 def test_lists_are_scored_as_by_hand() -> None:
@@ -148,38 +188,6 @@ def test_gaussian_noise_is_just_enough(epsilon: Fraction) -> None:
         )
         assert bool(lost <= 1e-6) is private
     assert gaussian_noise(None, 5.0) == 0
-
-
-@pytest.mark.parametrize("mechanism", ["popularity", "pairs, EASE"])
-def test_a_curator_hides_whose_ratings_were_replaced(mechanism: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both totals differ by what the noise is calibrated to, where one person likes other items than before."""
-    wanted = Comparison(ratings=Path("none.csv"), curated=4, co_liked=4, top=40)
-    likes = [[0, 1, 2, 3], [0, 1, 2, 3], [30, 31, 32, 33]]
-    before, after = (world([likes[0], one], [[39], [39]], items=40) for one in likes[1:])
-    row = found()[f"curator: {mechanism}"]
-    asks = Asked(wanted=wanted, epsilon=Fraction(1), users=2, public=0, seed=0)
-    kept = [curator.kept_likes(of, replace(asks), 4).toarray() for of in (before, after)]
-    counts, grams = [one.sum(axis=0) for one in kept], [one.T @ one for one in kept]
-    upper = np.triu_indices(40)
-    of_counts, of_pairs = np.abs(counts[0] - counts[1]).sum(), np.linalg.norm((grams[0] - grams[1])[upper])
-    asked_for = list[tuple[str, float]]()
-    laplace, gaussian = curator.DiscreteLaplace, curator.gaussian_noise
-
-    def counted(**told: Any) -> object:
-        asked_for.append(("counts", told["sensitivity"]))
-        return laplace(**told)
-
-    def paired(epsilon: Epsilon, sensitivity: float, *more: float) -> float:
-        asked_for.append(("pairs", sensitivity))
-        return gaussian(epsilon, sensitivity, *more)
-
-    monkeypatch.setattr(curator, "DiscreteLaplace", counted)
-    monkeypatch.setattr(curator, "gaussian_noise", paired)
-    row.advise(before, asks)
-    told = dict(asked_for)
-    assert told["counts"] == of_counts == 8
-    if mechanism != "popularity":
-        assert told["pairs"] == pytest.approx(of_pairs)
 
 
 def test_features_are_words_and_decades_of_the_catalogue(tmp_path: Path) -> None:

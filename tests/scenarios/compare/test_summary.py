@@ -11,7 +11,7 @@ from runs import planted_ratings, write_movielens
 
 from scenarios.compare.measuring import Key, Measured
 from scenarios.compare.scoring import Scored
-from scenarios.compare.settings import Comparison
+from scenarios.compare.settings import PUBLIC_RATES, TRUST_MODELS, Comparison
 from scenarios.compare.summary import summarize
 from scenarios.compare.worlds import table_of
 from scenarios.pages.families.measuring import told_of_comparison
@@ -42,7 +42,7 @@ def result(tmp_path: Path) -> dict[str, Any]:
         units |= {Key("public-rates", "directions", epsilon, 500, "", seed): unit(0.9) for seed in SEEDS}
     units |= {Key("curator", "pairs, EASE", "1", 5_000_000, "", seed): unit(0.35) for seed in SEEDS}
     units |= {Key("two-tier", "EASE", "", 50, "0.2", seed): unit(0.3) for seed in SEEDS}
-    wanted = Comparison(ratings=path, trust_models="none,curator,two-tier,local,public-rates")
+    wanted = Comparison(ratings=path, trust_models=(*TRUST_MODELS, PUBLIC_RATES))
     return summarize(wanted, units, table_of(wanted))
 
 
