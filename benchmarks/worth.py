@@ -291,7 +291,7 @@ class Tables:
         """Say how many times fewer people a curator's noisy counts take than the set mechanism."""
         ours, other = self._people("local", "set", epsilon), self._people("curator", "popularity", epsilon)
         people = _in_words(other)
-        told = f"A curator that publishes noisy counts of likes takes {people} people at epsilon {_epsilon(epsilon)}"
+        told = f"Counts of likes by a curator, with Laplace noise, take {people} people at epsilon {_epsilon(epsilon)}"
         if ours["users"] is None or ours["at_most"] or other["users"] is None or other["at_most"]:
             return f"{told}."
         ratio, between = ours["users"] / other["users"], ""
