@@ -16,9 +16,9 @@ import typer
 
 from coordinator.protocol.budget import Epsilon, parse_epsilon
 from scenarios.compare.needs import SPLITS, needs
-from scenarios.compare.needs_table import short
 from scenarios.compare.settings import Comparison
 from scenarios.data.datasets import RatingTable, read_ratings
+from scenarios.report.tables import short
 
 
 def written(table: RatingTable, people: np.ndarray, path: Path) -> Path:

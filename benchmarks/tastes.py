@@ -92,7 +92,7 @@ def main(
     """Print a line for each number of devices and epsilon, and where directions begin to stand out."""
     asked = tuple(map(parse_epsilon, epsilon.split(",")))
     wanted = Comparison(ratings=file, like_from=like_from, seed=seed, devices=devices, epsilon=asked, paired=paired)
-    row = found()["local: directions" if private else "local: directions (rates public)"]
+    row = found()["local: directions" if private else "public-rates: directions"]
     assert isinstance(row, Directions)  # by its name
     print(*row.remarks(wanted), sep="\n", flush=True)
     for spent in asked:

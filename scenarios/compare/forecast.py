@@ -17,20 +17,19 @@ from coordinator.protocol.arrays import Floats, Floats2, Ints
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.coins import derive
 from coordinator.protocol.errors import InputError
+from scenarios.compare.crossing import among_files, crossings, over_seeds_and_people
 from scenarios.compare.row import Advised, Asked
 from scenarios.compare.rows.local import SET, Local
 from scenarios.compare.rows.none import Popularity
 from scenarios.compare.rows.pairs import ROWS as PAIRS
-from scenarios.compare.scoring import TOP, score
+from scenarios.compare.scoring import score
 from scenarios.compare.settings import Comparison
-from scenarios.compare.summary import over_seeds_and_people
 from scenarios.compare.worlds import World, world_of
 
 RUNGS = 10 ** np.arange(1, 10.25, 0.5)
 """Numbers of people that are looked at; nobody has more than the last."""
 EVALUATED = 200
 """People of the file whose lists are scored in each split, at most."""
-NORMAL = 1.96
 ROWS: tuple[Local, ...] = (SET, *PAIRS)
 """The best that is known of single items, and of pairs of them."""
 Reach = tuple[float, float, float]
@@ -127,14 +126,10 @@ class Forecast:
         while not enough(many):
             many += 1
         near = range(max(0, many - 2), min(many + 2, RUNGS.size))
-        curves = np.maximum.accumulate([at(rung) for rung in near])
-        logs = np.log(RUNGS[near.start : near.stop])
-        crossed = np.apply_along_axis(lambda curve: np.interp(share, curve, logs), 0, curves)
+        crossed = crossings(np.stack([at(rung) for rung in near]), np.log(RUNGS[near.start : near.stop]), share)
         mean, _, high = over_seeds_and_people(crossed[:, 0].tolist(), list(crossed[:, 1:]))
         world = self.splits[0].world
-        tenth = float(np.sort(world.popularity)[-TOP]) / world.people
-        chosen = 2 * NORMAL * math.sqrt((1 - tenth) / max(tenth * world.people, 1))
-        reach = math.hypot(high - mean, chosen)
+        reach = math.hypot(high - mean, among_files(world.popularity, world.people, 2))
         return math.exp(mean), math.exp(mean - reach), math.exp(mean + reach)
 
 

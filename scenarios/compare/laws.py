@@ -68,8 +68,8 @@ def sensed_scores(query: Query, fold: Fold, users: int, coins: np.random.Generat
     ones = wrong + channel.contrast * (base + mean_of_likers(fold, silent))
     sensed: Ints = coins.binomial(users, sensing, query.items)
     scores: Ints = coins.binomial(sensed, np.clip(ones, 0, 1))
-    told = round(users * (wrong + channel.contrast * base))
-    return ScoreStatistic(sensed=sensed, scores=scores, asked=users, answered=users, refused=0, ones=told)
+    answered_one = int(coins.binomial(users, wrong + channel.contrast * base))
+    return ScoreStatistic(sensed=sensed, scores=scores, asked=users, answered=users, refused=0, ones=answered_one)
 
 
 def sign_agreements(query: Query, fold: Fold, users: int, coins: np.random.Generator) -> ScoreStatistic:

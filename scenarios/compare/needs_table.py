@@ -9,14 +9,13 @@ from typing import Any
 from rich.console import Console
 
 from scenarios.compare.needs import BEATS, advice_of
-from scenarios.report.tables import interval_of, remark, show_table
+from scenarios.report.tables import interval_of, remark, short, show_table
 
 HONEST = (
     "drawn from exact laws of what devices would answer, on this file's own split; intervals of 95 % cover splits, "
     "coins and the choice of people, but from few people pairs look easier than they are; blindrec compare "
     "measures it, with volunteers and a curator beside it, who need far fewer people"
 )
-_UNITS = ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 
 
 def show_needs(console: Console, rows: Sequence[Mapping[str, Any]], why: str | None) -> None:
@@ -46,14 +45,3 @@ def _epsilon(value: float | str) -> str:
 
 def _reach(row: Mapping[str, Any], name: str) -> str:
     return "never" if row[name] is None else f"{short(row[name])} {interval_of(row, name, short)}"
-
-
-def short(people: float) -> str:
-    """Return a number of people in two digits.
-
-    >>> [short(people) for people in (588_737, 9_960, 610, 1_230_000)]
-    ['590k', '10k', '610', '1.2M']
-    """
-    rounded = float(f"{people:.2g}")
-    size, unit = next((pair for pair in _UNITS if rounded >= pair[0]), (1.0, ""))
-    return f"{rounded / size:.3g}{unit}"

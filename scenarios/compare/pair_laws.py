@@ -41,7 +41,9 @@ def _exactly(sizes: Floats, at: int) -> float:
 @compiled
 def _nearly(size: float, second: float, fourth: float) -> float:
     """Return G of one of many products from sums of squares and of fourth powers of all of them."""
-    spread = math.sqrt(max(second - size**2, 1e-300))
+    if second - size**2 <= 1e-12 * second:  # the others say nothing
+        return 1.0
+    spread = math.sqrt(second - size**2)
     far = abs(size) / spread
     kurtosis = -2 * (fourth - size**4) / spread**4
     density = math.exp(-far * far / 2) / math.sqrt(2 * math.pi)

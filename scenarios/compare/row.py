@@ -53,6 +53,15 @@ class Asked:
         told = f"comparison {self.epsilon} {self.users} {self.public}"
         return np.random.default_rng(int.from_bytes(derive(self.seed, told)))
 
+    def ranked(self, values: Floats) -> Ints:
+        """Return the places of values, the largest first, and equal ones in a random order that rows share.
+
+        Not in that of their numbers: a file's is no accident, as old items have small ones and are known to many.
+        """
+        order = np.random.default_rng(int.from_bytes(derive(self.seed, "equal items"))).permutation(values.size)
+        places: Ints = order[np.argsort(-values[order], kind="stable")]
+        return places
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advised:
@@ -104,6 +113,8 @@ class Row:
         Its place in tables, within its trust model.
     asks : frozenset of str
         What it depends on among ``epsilon``, ``scale`` (of people) and ``public`` (their share).
+    delta : float or None
+        Of a guarantee that fails with this probability; None where it never does, or where there is none.
     featured : bool
         Whether it is also shown with public features.
     """
@@ -112,6 +123,7 @@ class Row:
     mechanism: str
     order: int
     asks: ClassVar[frozenset[str]] = frozenset()
+    delta: ClassVar[float | None] = None
     featured: ClassVar[bool] = True
 
     def advise(self, world: World, asked: Asked) -> Advised:

@@ -29,6 +29,9 @@ from scenarios.own.halves import OwnSettings
 
 TRUST_MODELS = ("none", "curator", "two-tier", "local")
 """Who is trusted: with everybody's ratings, with noise of a curator, with public people's ratings, nobody."""
+PUBLIC_RATES = "public-rates"
+"""Nobody is trusted with ratings, but totals of everybody's are public, without noise: more than `local` knows. Rows of
+it are measured only where it is named, and are no part of what is compared: no curve, no number of people, no best."""
 COORDINATOR = "coordinator"
 """A panel beside these, with a metric of its own."""
 EARLIER_NAMES = {
@@ -37,6 +40,9 @@ EARLIER_NAMES = {
     "lifts, set": "lifts with set",
 }
 """Rows whose names held commas: a list from Python may still name them so, a text with commas cannot."""
+EVERY_MODEL = (*TRUST_MODELS, PUBLIC_RATES, COORDINATOR)
+SEEDS = 3
+"""With fewer splits an interval over splits says nothing: Student's has a factor of 12.7 for two."""
 PUBLIC = (
     *("likes", "counted", "sensed", "neighbours", "rank", "ridge"),
     *("curated", "top", "co_liked", "lift_items", "paired"),
@@ -80,10 +86,18 @@ def _shares(told: Any) -> Any:
 def _models(told: Any) -> Any:
     names = _parts(told)
     for name in names:
-        if name not in (*TRUST_MODELS, COORDINATOR):
-            known = ", ".join((*TRUST_MODELS, COORDINATOR))
+        if name not in EVERY_MODEL:
+            known = ", ".join(EVERY_MODEL)
             raise InputError(f"trust model {brief(name)} is unknown; choose among {known}")
-    return tuple(name for name in (*TRUST_MODELS, COORDINATOR) if name in names)
+    return tuple(name for name in EVERY_MODEL if name in names)
+
+
+def _seeds(number: Any) -> Any:
+    if number is not None and not isinstance(number, bool) and str(number).isdigit() and int(number) < SEEDS:
+        raise InputError(
+            f"seeds is {int(number)}; an interval over splits takes {SEEDS} or more of them; raise --seeds"
+        )
+    return number
 
 
 def _names(told: Any) -> Any:
@@ -124,7 +138,7 @@ class Comparison(BaseModel):
     )
     trust_models: Annotated[tuple[str, ...], BeforeValidator(_models)] = Field(
         default=(*TRUST_MODELS, COORDINATOR),
-        description=f"Some of {', '.join(TRUST_MODELS)}, {COORDINATOR}, by ',' [all].",
+        description=f"Some of {', '.join(EVERY_MODEL)}, by ',' [all but {PUBLIC_RATES}].",
     )
     mechanisms: Annotated[tuple[str, ...] | None, BeforeValidator(_names)] = Field(
         default=None, description="Some of their rows, by ',', such as set or EASE [all]."
@@ -135,7 +149,9 @@ class Comparison(BaseModel):
     public: Annotated[tuple[float, ...], BeforeValidator(_shares)] = Field(
         default=(0.01, 0.05, 0.2), description="Two-tier: shares of people whose ratings are public [0.01,0.05,0.2]."
     )
-    seeds: Annotated[int, Field(ge=1)] = Field(default=3, description="Splits, each with its own coins [3].")
+    seeds: Annotated[int, Field(ge=SEEDS), BeforeValidator(_seeds)] = Field(
+        default=SEEDS, description=f"Splits, each with its own coins; at least {SEEDS} [{SEEDS}]."
+    )
     seed: Seed = Field(default=0, description=SEED)
     devices: Annotated[int, Field(ge=0)] = Field(
         default=1_000_000,

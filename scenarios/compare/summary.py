@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtri
 
 from coordinator.protocol.arrays import Floats
+from scenarios.compare.crossing import REACHED, among_files, over_seeds_and_people, people_for
 from scenarios.compare.measuring import Key, Measured
+from scenarios.compare.own import rows_of
 from scenarios.compare.scoring import Scored
-from scenarios.compare.settings import PUBLIC, Comparison
+from scenarios.compare.settings import PUBLIC, PUBLIC_RATES, Comparison
+from scenarios.compare.worlds import world_of
 from scenarios.data.datasets import RatingTable
-from scenarios.report.intervals import CONFIDENCE, mean_interval
+from scenarios.report.intervals import CONFIDENCE
 from scenarios.report.tables import percent
 
-REACHED = 0.95
-"""Share of plain popularity's NDCG that a number of people is told for."""
+NEIGHBOURS = "replace"
+"""One person's ratings are replaced by others, in every row with an epsilon; how many people there are is public."""
+NEIGHBOURS_NOTE = (
+    "every epsilon is about one person's ratings replaced by any others, in all trust models alike; how many people "
+    "there are is public"
+)
+POWERS = {"local": 2, "curator": 1}
+"""How the number of people that it takes goes with a share of likes, by trust model: with ``1 / f^power``."""
 RESAMPLED_NOTE = (
     "more people than the file has are drawn from it with replacement: the noise is what so many people would have, "
     "and nobody in the file is protected by it"
@@ -35,15 +41,21 @@ def summarize(wanted: Comparison, units: Mapping[Key, Measured], table: RatingTa
     dict
         ``rows``: each with trust_model, mechanism, features, epsilon (None: there is none), users, public (share of
         people whose ratings are), simulated, hit_rate, ndcg and recall with their intervals, over_popularity (NDCG
-        less plain popularity's, seed by seed), coverage, seeds, people and seconds; ``people``: how many reach 95 %
-        of plain popularity; the file, its split and the public constants.
+        less plain popularity's, seed by seed), coverage, seeds, people, seconds, neighbours and delta of the guarantee
+        (None: there is none), and compared: whether it may be a best row. ``people``: how many reach 95 % of plain
+        popularity; the file, its split and the public constants.
     """
     grouped: dict[tuple[Any, ...], list[tuple[Key, Measured, Scored]]] = defaultdict(list)
     for key, unit in units.items():
         for one in unit.scores:
             grouped[(*key[:-1], one.features)].append((key, unit, one))
     plain = {key.seed: one for key, _, one in grouped.get(_plain_of(units), ())}
-    rows = [_row(of, plain) for of in grouped.values()]
+    deltas = {(row.trust_model, row.mechanism): row.delta for row in rows_of(wanted).values()}
+    rows = [
+        _row(of, plain) | _promised(of[0][0], deltas)
+        for of in grouped.values()
+        if of[0][0].users % table.users == 0  # others were measured for the numbers of people alone
+    ]
     constants = {name: getattr(wanted, name) for name in PUBLIC}
     return {
         "ratings": wanted.ratings.name,
@@ -58,9 +70,39 @@ def summarize(wanted: Comparison, units: Mapping[Key, Measured], table: RatingTa
         "min_ratings": wanted.min_ratings,
         "level": CONFIDENCE,
         "rows": rows,
-        "people": _reached(rows),
-        "remarks": [*([RESAMPLED_NOTE] if any(row["users"] > table.users for row in rows) else []), _taken(wanted)],
+        "neighbours": NEIGHBOURS,
+        "people": _reached(wanted, grouped, plain),
+        "remarks": [
+            *([RESAMPLED_NOTE] if any(row["users"] > table.users for row in rows) else []),
+            *([NEIGHBOURS_NOTE] if any(row["neighbours"] for row in rows) else []),
+            *_too_often(rows),
+            _taken(wanted),
+        ],
     }
+
+
+def _promised(key: Key, deltas: Mapping[tuple[str, str], float | None]) -> dict[str, Any]:
+    """Return the neighbours and the delta of a row's guarantee, None for each where it has none."""
+    private = key.epsilon not in {"", "inf"}
+    return {
+        "compared": key.trust_model != PUBLIC_RATES,
+        "neighbours": NEIGHBOURS if private else None,
+        "delta": deltas.get((key.trust_model, key.mechanism)) if private else None,
+    }
+
+
+def _too_often(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Tell of guarantees that may fail for somebody: delta is above 1 / n."""
+    failing: dict[tuple[str, float], int] = {}
+    for row in rows:
+        if row["delta"] is not None and row["delta"] * row["users"] > 1:
+            name = f"{row['trust_model']}: {row['mechanism']}", row["delta"]
+            failing[name] = min(failing.get(name, row["users"]), row["users"])
+    return [
+        f"{name}: from {users:,} people on its delta, {delta:g}, exceeds 1 / n, here {1 / users:.2g}: so rarely even a "
+        "release of one person's ratings as they are would fail, so read no guarantee into these cells"
+        for (name, delta), users in failing.items()
+    ]
 
 
 def _taken(wanted: Comparison) -> str:
@@ -113,28 +155,6 @@ def _named(
     return {name: mean, f"{name}_low": max(low, least), f"{name}_high": min(high, 1.0)}
 
 
-def over_seeds_and_people(
-    values: Sequence[float], resampled: Sequence[Sequence[float] | Floats]
-) -> tuple[float, float, float]:
-    """Return a mean and its interval over seeds and people.
-
-    The reaches of Student's interval over seeds and of the normal one over samples of people, each a mean over seeds,
-    add up as the sides of a right triangle. A single seed has the second alone.
-
-    Parameters
-    ----------
-    values : sequence of float
-        One a seed.
-    resampled : sequence of arrays of float
-        One array a seed, the same samples of people in each.
-    """
-    mean, (_, low, _) = float(np.mean(values)), mean_interval(values)
-    samples = np.mean([np.asarray(one) for one in resampled], axis=0)
-    among_people = float(np.std(samples, ddof=1)) * float(ndtri((1 + CONFIDENCE) / 2))
-    reach = math.hypot(0.0 if low is None else mean - low, among_people)
-    return mean, mean - reach, mean + reach
-
-
 def _number(epsilon: str) -> float | str | None:
     if not epsilon or epsilon == "inf":
         return epsilon or None
@@ -142,31 +162,33 @@ def _number(epsilon: str) -> float | str | None:
     return float(over) / float(under or 1)
 
 
-def _reached(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return how many people each mechanism needs for a share of plain popularity's NDCG, interpolated.
-
-    ``users`` is None where it is not reached; ``at_most`` says that the fewest people measured reach it already.
-    """
-    plain = [row["ndcg"] for row in rows if row["mechanism"] == "popularity" and row["trust_model"] == "none"][:1]
-    curves: dict[tuple[Any, ...], list[tuple[int, float]]] = defaultdict(list)
-    for row in rows:
-        if row["epsilon"] is not None and row["public"] is None:
-            name = tuple(row[part] for part in ("trust_model", "mechanism", "features", "epsilon"))
-            curves[name].append((row["users"], row["ndcg"]))
-    names = ("trust_model", "mechanism", "features", "epsilon")
+def _reached(
+    wanted: Comparison,
+    grouped: Mapping[tuple[Any, ...], Sequence[tuple[Key, Measured, Scored]]],
+    plain: Mapping[int, Scored],
+) -> list[dict[str, Any]]:
+    """Return how many people each mechanism needs for a share of plain popularity's NDCG; see `crossing.people_for`."""
+    curves: dict[tuple[Any, ...], dict[int, Floats]] = defaultdict(dict)
+    for (*_, features), units in grouped.items():
+        key = units[0][0]
+        if key.epsilon and not key.public and key.trust_model != PUBLIC_RATES and plain:
+            name = key.trust_model, key.mechanism, features, _number(key.epsilon)
+            curves[name][key.users] = _with_samples({of.seed: one for of, _, one in units})
+    if not curves:
+        return []
+    names, height = ("trust_model", "mechanism", "features", "epsilon"), _with_samples(plain)
+    world = world_of(wanted, wanted.seed)
+    chosen = {model: among_files(world.popularity, world.people, power) for model, power in POWERS.items()}
     return [
-        {**dict(zip(names, name, strict=True)), "share": REACHED, **_crossing(sorted(curve), REACHED * plain[0])}
+        {
+            **dict(zip(names, name, strict=True)),
+            "share": REACHED,
+            **people_for(curve, height, REACHED, chosen[name[0]]),
+        }
         for name, curve in curves.items()
-        if plain
     ]
 
 
-def _crossing(curve: Sequence[tuple[int, float]], height: float) -> dict[str, Any]:
-    """Return where a curve first reaches a height, interpolated on the logarithm of people."""
-    if curve[0][1] >= height:
-        return {"users": curve[0][0], "at_most": True}
-    for (few, low), (many, high) in pairwise(curve):
-        if high >= height:
-            along = (height - low) / (high - low)
-            return {"users": round(math.exp(math.log(few) + along * math.log(many / few))), "at_most": False}
-    return {"users": None, "at_most": False}
+def _with_samples(scores: Mapping[int, Scored]) -> Floats:
+    """Return NDCG of each seed, in their order, among everybody and among samples, shape (seeds, 1 + samples)."""
+    return np.array([[scores[seed].ndcg, *scores[seed].resampled["ndcg"]] for seed in sorted(scores)])

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from rich.console import Console
 
 from coordinator.protocol.errors import InputError
+from scenarios.compare.crossing import REACHED, refined
 from scenarios.compare.measuring import Key, Measured, Unit, measure
 from scenarios.compare.own import check_own, rows_of
 from scenarios.compare.panel import SERVED, panel_of, served_in, show_panel
 from scenarios.compare.row import Row
 from scenarios.compare.rows import found
 from scenarios.compare.scoring import TOP
-from scenarios.compare.settings import COORDINATOR, Comparison
+from scenarios.compare.settings import COORDINATOR, TRUST_MODELS, Comparison
 from scenarios.compare.summary import summarize
 from scenarios.compare.tables import show
 from scenarios.compare.worlds import table_of
@@ -39,8 +42,11 @@ class CompareSweep(Sweep[Key, Unit, Measured]):
         if result["coordinator"] is not None:
             show_panel(console, result["coordinator"])
 
-    def units(self, done: Mapping[Key, Measured]) -> dict[Key, Unit]:  # noqa: ARG002 (all are known beforehand)
-        """Return every unit, seed by seed, so that an unfinished comparison tells something of all rows."""
+    def units(self, done: Mapping[Key, Measured]) -> dict[Key, Unit]:
+        """Return every unit, seed by seed, so that an unfinished comparison tells something of all rows.
+
+        Those that the numbers of people for a share of popularity take follow where a grid of people is done.
+        """
         wanted, table = self.wanted, table_of(self.wanted)
         rows = [row for row in rows_of(wanted).values() if row.fits(table)]
         seeds = range(wanted.seed, wanted.seed + wanted.seeds)
@@ -53,7 +59,10 @@ class CompareSweep(Sweep[Key, Unit, Measured]):
                 *(Key(COORDINATOR, name, "", table.users, "", seed) for name in served),
             )
         ]
-        return {key: Unit(wanted=wanted, key=key) for key in keys}
+        every = {key: Unit(wanted=wanted, key=key) for key in keys}
+        few = wanted.model_copy(update={"devices": 0})  # sums that have a law are drawn, in a tenth of a second
+        more = _refining(wanted, rows, table.users, done)
+        return every | {key: Unit(wanted=few if drawn else wanted, key=key) for key, drawn in more.items()}
 
     def told(self, rows: pd.DataFrame) -> str:
         """Return how many rows there are."""
@@ -92,13 +101,43 @@ class CompareSweep(Sweep[Key, Unit, Measured]):
 
 def _keys(wanted: Comparison, row: Row, people: int, seed: int) -> Iterator[Key]:
     """Yield the units of a row for a seed."""
-    epsilons = ["inf" if one is None else str(one) for one in wanted.epsilon] if "epsilon" in row.asks else [""]
+    epsilons = _epsilons(wanted) if "epsilon" in row.asks else [""]
     scales = wanted.scale if "scale" in row.asks else (1,)
     shares = [f"{share:g}" for share in wanted.public] if "public" in row.asks else [""]
     for epsilon in epsilons:
         for scale in (one for one in scales if row.reaches(people * one, wanted)):
             for share in shares:
                 yield Key(row.trust_model, row.mechanism, epsilon, people * scale, share, seed)
+
+
+def _refining(wanted: Comparison, rows: Sequence[Row], people: int, done: Mapping[Key, Measured]) -> dict[Key, bool]:
+    """Return units beyond the grid's by which numbers of people become known, and whether their sums are drawn."""
+    seeds, more = range(wanted.seed, wanted.seed + wanted.seeds), dict[Key, bool]()
+    plain = [done.get(Key("none", "popularity", "", people, "", seed)) for seed in seeds]
+    asking = [row for row in rows if row.asks == {"epsilon", "scale"} and row.trust_model in TRUST_MODELS]
+    if not all(plain):
+        return more
+    height = REACHED * float(np.mean([unit.scores[0].ndcg for unit in plain if unit]))
+    known: dict[tuple[str, str, str], dict[int, dict[int, Measured]]] = defaultdict(lambda: defaultdict(dict))
+    for key, unit in done.items():
+        known[key[:3]][key.users][key.seed] = unit
+    for row in asking:
+        grid = [people * scale for scale in wanted.scale if row.reaches(people * scale, wanted)]
+        for epsilon in _epsilons(wanted):
+            units = known[row.trust_model, row.mechanism, epsilon]
+            found = {users: [of[seed] for seed in seeds] for users, of in units.items() if of.keys() >= {*seeds}}
+            if not grid or not {*grid} <= found.keys():
+                continue
+            for variant in range(len(found[grid[0]][0].scores)):  # without public features, and with them
+                worth = {users: float(np.mean([one.scores[variant].ndcg for one in of])) for users, of in found.items()}
+                for users in refined(grid, worth, height, people):
+                    keys = (Key(row.trust_model, row.mechanism, epsilon, users, "", seed) for seed in seeds)
+                    more |= dict.fromkeys(keys, row.reaches(wanted.devices + 1, wanted))
+    return more
+
+
+def _epsilons(wanted: Comparison) -> list[str]:
+    return ["inf" if one is None else str(one) for one in wanted.epsilon]
 
 
 def comparison(values: Mapping[str, Any]) -> CompareSweep:

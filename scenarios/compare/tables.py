@@ -9,13 +9,14 @@ from typing import Any
 from rich.console import Console
 
 from scenarios.compare.row import AGGREGATE
-from scenarios.report.tables import interval_of, percent, remark, show_table, whole
+from scenarios.report.tables import interval_of, percent, remark, short, show_table, whole
 
 _TITLES = {
     "none": "no privacy: whoever learns has all ratings",
     "curator": "a trusted curator publishes noisy totals",
     "two-tier": "some people's ratings are public; the others are evaluated",
     "local": "a device answers one question under its whole epsilon",
+    "public-rates": "as local, but totals of all ratings are public; not compared",
 }
 WITH = "+ features"
 
@@ -32,7 +33,7 @@ def show(console: Console, result: Mapping[str, Any], title: str) -> None:
             _pivoted(console, listed, "users", whole, f"{model}: {_TITLES[model]}; NDCG by people")
         else:
             _one_by_one(console, listed, f"{model}: {_TITLES[model]}")
-    reached = [row for row in result["people"] if row["users"] and not row["features"]]
+    reached = [row for row in result["people"] if not row["features"]]
     if reached:
         _people(console, reached)
     remark(console, *result["remarks"], "intervals are of 95 %, over seeds and people")
@@ -104,9 +105,26 @@ def _people(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
             row["epsilon"]: row for row in rows if (row["trust_model"], row["mechanism"]) == (model, mechanism)
         }
         lines.append([f"{model}: {mechanism}", *(_needed(by_epsilon.get(epsilon)) for epsilon in epsilons)])
-    title = "people for 95 % of plain popularity, at each epsilon; interpolated"
+    title = "people for 95 % of plain popularity, at each epsilon, each with its interval"
     show_table(console, ("mechanism", *map(_epsilon, epsilons)), lines, title=title, words=("mechanism",))
 
 
 def _needed(row: Mapping[str, Any] | None) -> str:
-    return "" if row is None else f"{'< ' if row['at_most'] else ''}{whole(row['users'])}"
+    return "" if row is None else needed(row)
+
+
+def needed(row: Mapping[str, Any]) -> str:
+    """Return how many people are needed, with the interval; an end beyond what was measured is told by that.
+
+    >>> row = {"users": 50_000, "users_low": 29_000, "users_high": None, "at_most": False, "least": 610, "most": 61_000}
+    >>> needed(row), needed({**row, "users": 610, "at_most": True}), needed({**row, "users": None})
+    ('50k [29k, > 61k]', '< 610', '> 61k')
+    """
+    if row["users"] is None or row["at_most"]:
+        return f"> {short(row['most'])}" if row["users"] is None else f"< {short(row['users'])}"
+    low, high = row["users_low"], row["users_high"]
+    ends = (
+        f"< {short(row['least'])}" if low is None else short(low),
+        f"> {short(row['most'])}" if high is None else short(high),
+    )
+    return f"{short(row['users'])} [{', '.join(ends)}]"

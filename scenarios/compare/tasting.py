@@ -85,7 +85,7 @@ def asking_of(wanted: Comparison, items: int) -> AnchorSensing:
 
 def question(asked: Asked, rates: Rates) -> Query:
     """Return the question about pairs of the items that most people like, centred on their mean ratings."""
-    pool = np.sort(np.argsort(-rates.score, kind="stable")[: asked.wanted.paired]).astype(np.int32)
+    pool = np.sort(asked.ranked(rates.score)[: asked.wanted.paired]).astype(np.int32)
     return asking_of(asked.wanted, rates.score.size).query(
         round_number=2,  # after those about single items
         public_seed=derive(asked.seed, "public"),

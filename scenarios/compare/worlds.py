@@ -29,6 +29,7 @@ _ANY = {
     "public": (),
     "seeds": 1,
     "seed": 0,
+    "devices": 0,
     "trust_models": (),
     "mechanisms": None,
     "design": (),

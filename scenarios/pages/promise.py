@@ -31,6 +31,7 @@ TRUSTED = {
     "curator": "whoever collects",
     "coordinator": "whoever collects",
     "two-tier": "nobody with private ratings",
+    "public-rates": "nobody but whoever published totals of all ratings",
     "none": "whoever learns",
 }
 """Who is trusted, by trust model."""

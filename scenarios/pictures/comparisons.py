@@ -19,8 +19,7 @@ _DASHES = {True: "--", False: "-"}
 
 def pictures(record: Mapping[str, Any], tables: Mapping[str, pd.DataFrame]) -> Iterator[Picture]:  # noqa: ARG001 (as others)
     """Yield NDCG against people, and what the coordinator's recommenders save."""
-    if record["rows"]:
-        points = points_of(record)
+    if not (points := points_of(record)).empty:
         alt = "NDCG at 10 against the people who contribute, a curve for each trust model, a panel for each epsilon."
         yield Picture("figure", "What recommendations are worth", alt, partial(draw_worth, record, points), points)
     if panel := record.get("coordinator"):
@@ -32,6 +31,8 @@ def pictures(record: Mapping[str, Any], tables: Mapping[str, pd.DataFrame]) -> I
 def points_of(result: Mapping[str, Any]) -> pd.DataFrame:
     """Return the points of the figure: of each trust model the best row at every number of people who contribute.
 
+    Rows that know more than their trust model's others, and say that they are not compared, are none of these.
+
     Returns
     -------
     DataFrame
@@ -41,6 +42,8 @@ def points_of(result: Mapping[str, Any]) -> pd.DataFrame:
     best: dict[tuple[Any, ...], Mapping[str, Any]] = {}
     for row in result["rows"]:
         level = row["trust_model"] == "none"
+        if not row.get("compared", True):
+            continue
         if level and (row["mechanism"] == "chance" or (row["features"] and row["mechanism"] != "popularity")):
             continue
         people = row["users"] if row["public"] is None else round(row["public"] * row["users"])
@@ -100,7 +103,7 @@ def draw_worth(result: Mapping[str, Any], points: pd.DataFrame, figure: Figure) 
     beside(figure.axes[-1], named)
     legend(figure)
     told = f"{result['people_in_file']:,} people, {result['items']:,} items"
-    figure.suptitle(f"{result['ratings']}: {told}; the best mechanism of each trust model")
+    figure.suptitle(f"{result['ratings']}: {told}; the best mechanism of each trust model, chosen afterwards")
 
 
 def _plain(label: str) -> str:

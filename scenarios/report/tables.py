@@ -19,6 +19,7 @@ WORDS = 16
 GAP, EDGES = 3, 2
 """Columns between two of a table's, and at its ends."""
 Value = float | str | None
+_UNITS = ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 
 
 def printed() -> Console:
@@ -110,6 +111,17 @@ def number(value: Value) -> str:
 def whole(value: float | None) -> str:
     """Return a number of users; in words where it was not reached."""
     return "not reached" if value is None else f"{value:,.0f}"
+
+
+def short(people: float) -> str:
+    """Return a number of people in two digits.
+
+    >>> [short(people) for people in (588_737, 9_960, 610, 1_230_000)]
+    ['590k', '10k', '610', '1.2M']
+    """
+    rounded = float(f"{people:.2g}")
+    size, unit = next((pair for pair in _UNITS if rounded >= pair[0]), (1.0, ""))
+    return f"{rounded / size:.3g}{unit}"
 
 
 def ratio(value: float | None) -> str:

@@ -1,14 +1,18 @@
-"""The README's own policy: short, and it runs as it stands."""
+"""The README: its policy is short and runs as it stands, and what it says of worth is what was measured."""
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
 import pytest
 from runs import Command
 
-README = Path(__file__).parents[2] / "README.md"
+from benchmarks import worth
+from benchmarks.pages import ROOT
+
+README = ROOT / "README.md"
 
 
 def test_the_policy_in_the_readme_is_short_and_runs(
@@ -28,3 +32,35 @@ def test_the_policy_in_the_readme_is_short_and_runs(
     assert ended.result["undecided"] == 0
     assert 30_000 < ended.result["answered"] < 400_000
     assert ended.result["rounds"] > 1
+
+
+def test_picture_tables_and_sentences_of_what_it_is_worth_say_what_was_measured() -> None:
+    """They are all made from docs/worth.json; `python -m benchmarks.worth` makes them anew."""
+    data = json.loads((ROOT / worth.DATA).read_text(encoding="utf-8"))
+    assert {page for page, *_ in worth.blocks(data)} == {worth.README, worth.PAGE}
+    assert worth.differing(data) == []
+
+
+@pytest.mark.parametrize("place", [worth.README, worth.PAGE, worth.PICTURE, worth.DATA])
+def test_a_picture_a_table_or_a_sentence_that_says_something_else_is_found(place: str, tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    for name in (worth.README, worth.PAGE, worth.PICTURE, worth.DATA):
+        (tmp_path / name).write_bytes((ROOT / name).read_bytes())
+    data = json.loads((ROOT / worth.DATA).read_text(encoding="utf-8"))
+    worth.write(data, tmp_path)
+    assert worth.differing(data, tmp_path) == []
+    if place == worth.DATA:
+        next(row for row in data["small"]["rows"] if row["trust_model"] == "local")["ndcg"] += 0.5
+        assert worth.differing(data, tmp_path) == [f"{worth.PAGE}: block small by people", worth.PICTURE]
+        return
+    if place == worth.PICTURE:
+        other = next(row for row in data["small"]["rows"] if row["trust_model"] == "curator")
+        worth.draw({**data["small"], "rows": [other]}, tmp_path / place)
+    else:
+        text = (tmp_path / place).read_text(encoding="utf-8")
+        number = re.search(r"(?s)<!-- worth: .*?(\d\d)k", text)
+        assert number is not None
+        changed = text[: number.start(1)] + f"{(int(number[1]) + 7) % 100:02}" + text[number.end(1) :]
+        (tmp_path / place).write_text(changed, encoding="utf-8")
+    (wrong,) = worth.differing(data, tmp_path)
+    assert wrong.startswith(place)

@@ -6,12 +6,12 @@ from functools import cache
 
 from coordinator.protocol.finding import by_name, declared
 from scenarios.compare.row import Row
-from scenarios.compare.settings import TRUST_MODELS
+from scenarios.compare.settings import EVERY_MODEL
 
 
 @cache
 def found() -> dict[str, Row]:
     """Return every row by ``trust model: mechanism``, in the order of tables."""
     rows = declared(__name__, __path__, "ROWS", Row)
-    ordered = sorted(rows, key=lambda row: (TRUST_MODELS.index(row.trust_model), row.order))
+    ordered = sorted(rows, key=lambda row: (EVERY_MODEL.index(row.trust_model), row.order))
     return by_name(ordered, lambda row: [f"{row.trust_model}: {row.mechanism}"])

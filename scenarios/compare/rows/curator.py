@@ -107,7 +107,7 @@ class Counted(Row):
 class GaussianCounted(Row):
     """Counts of likes with Gaussian noise, as pairs have it: (epsilon, 1e-6)-private."""
 
-    trust_model, mechanism, order = "curator", "popularity (Gaussian)", 15
+    trust_model, mechanism, order, delta = "curator", "popularity (Gaussian)", 15, DELTA
     asks: ClassVar[frozenset[str]] = frozenset({"epsilon", "scale"})
 
     def advise(self, world: World, asked: Asked) -> Advised:
@@ -121,7 +121,7 @@ class GaussianCounted(Row):
 class Paired(Row):
     """Counts of pairs among the items liked most, with Gaussian noise, and EASE on them: (epsilon, 1e-6)-private."""
 
-    trust_model, mechanism, order = "curator", "pairs with EASE", 20
+    trust_model, mechanism, order, delta = "curator", "pairs with EASE", 20, DELTA
     asks: ClassVar[frozenset[str]] = frozenset({"epsilon", "scale"})
 
     def advise(self, world: World, asked: Asked) -> Advised:
@@ -134,7 +134,7 @@ class Paired(Row):
         deviation = unit * pair_change(most) * math.sqrt(CHOICE / (CHOICE - 1))
         counts = counts_of(limited_likes(world, asked, people, most))
         counts += asked.coins.normal(0, noise, counts.size)
-        pool = np.sort(np.argsort(-counts, kind="stable")[: design.top]).astype(np.int32)
+        pool = np.sort(asked.ranked(counts)[: design.top]).astype(np.int32)
         likes = limited_likes(world, asked, people, most, pool)
         gram = (likes.T @ likes).toarray() + symmetric(asked.coins.normal(0, deviation, (pool.size, pool.size)))
         with one_thread():

@@ -1,14 +1,14 @@
 """Nobody is trusted: devices tell signs of pairs, and each applies directions of taste to its own ratings.
 
 Every device answers one question under its whole epsilon. Some tell which items they like, by the set mechanism, and
-some what they think of all items, by sign sensing; all others are asked about pairs, centred on what these told. In a
-second row how many people rate and like each item is public, as where totals are published, and all devices are asked
-about pairs.
+some what they think of all items, by sign sensing; all others are asked about pairs, centred on what these told. A
+second row, of a trust model of its own, takes for public how many people rate and like each item, as where a site
+publishes totals, and asks all devices about pairs. It knows from these totals, without noise, all that popularity does.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,7 +22,7 @@ from coordinator.protocol.rows import Likes
 from coordinator.protocol.tastes import likely
 from scenarios.compare.row import AGGREGATE, DEVICES, Advised, Asked, Row
 from scenarios.compare.rows.local import SET, SIGN, people_of
-from scenarios.compare.settings import Comparison
+from scenarios.compare.settings import PUBLIC_RATES, Comparison
 from scenarios.compare.tasting import answered, drawn, learned, public_rates, question, threshold, told_rates
 from scenarios.compare.worlds import World
 
@@ -30,7 +30,6 @@ LIKING, JUDGING = 0.3, 0.15
 """Shares of devices that tell which items they like, and what they think of all items, where rates are not public."""
 
 
-@dataclass(frozen=True, slots=True)
 class Directions(Row):
     """Directions of taste by signs of pairs.
 
@@ -40,16 +39,15 @@ class Directions(Row):
         Whether rates of single items are public; otherwise devices tell them.
     """
 
-    mechanism: str
-    order: int
-    known: bool
-
-    trust_model: ClassVar[str] = "local"
+    trust_model, mechanism, order = "local", "directions", 60
+    known: ClassVar[bool] = False
     asks: ClassVar[frozenset[str]] = frozenset({"epsilon", "scale"})
 
     def advise(self, world: World, asked: Asked) -> Advised:
         """Let devices answer, or draw the sums of their answers; devices apply directions to their own ratings."""
-        return self.advised(world, asked, self.learned(world, asked))
+        # Equal rates, as where few people answered, would come by number, as the file has its items.
+        model = self.learned(world, asked)
+        return replace(self.advised(world, asked, model), order=asked.ranked(model.score).astype(np.int32))
 
     def advised(self, world: World, asked: Asked, model: Model) -> Advised:
         """Return how devices rank items by a model, as `actors.featured.recommend_featured` does."""
@@ -103,11 +101,17 @@ class Directions(Row):
         needed = ", ".join(
             f"{people:,.0f} at epsilon {'inf' if epsilon is None else epsilon}" for epsilon, people in told
         )
-        public = ("rates of the file's items are public to it",) if self.known else ()
+        public = ("totals of everybody's ratings are public to it, without noise",) if self.known else ()
         limit = (
             f"with fewer people than these, which is the experimenter's to know, none stands out of the noise: {needed}"
         )
-        return tuple(f"{self.mechanism}: {told}" for told in (limit, *public))
+        return tuple(f"{self.trust_model}: {self.mechanism}: {sentence}" for sentence in (limit, *public))
+
+
+class WithPublicRates(Directions):
+    """The same where rates of single items are public."""
+
+    trust_model, order, known = PUBLIC_RATES, 10, True
 
 
 def _groups(users: int) -> list[int]:
@@ -119,7 +123,4 @@ def _rated(world: World, asked: Asked) -> float:
     return min(asked.wanted.likes / world.items, 1)
 
 
-ROWS = (
-    Directions("directions", 60, known=False),
-    Directions("directions (rates public)", 61, known=True),
-)
+ROWS = (Directions(), WithPublicRates())

@@ -85,7 +85,7 @@ class Weighed(Row):
         popularity, _ = of_public.posterior(model.score, model.error, asked.wanted.likes)
         if not self.lifts:
             return Advised(popularity=popularity, floor=LEAST, people=private)
-        pool = np.sort(np.argsort(-popularity, kind="stable")[: asked.wanted.lift_items]).astype(np.int32)
+        pool = np.sort(asked.ranked(popularity)[: asked.wanted.lift_items]).astype(np.int32)
         weights = of_gram(lifted(likes[:, pool], popularity[pool]), asked.wanted.ridge)
         lifts = ItemToItem(pool=pool, liked=popularity[pool], weights=weights)
         advice = pair_advice(lifts, popularity, asked.coins.permutation(world.items), noise=0.0)

@@ -12,6 +12,7 @@ from coordinator.protocol.public_half import LOCAL
 from coordinator.server.mechanisms import found as halves
 from coordinator.server.server_half import TRUST_LOCAL
 from scenarios.compare.rows.curator import Paired
+from scenarios.compare.settings import PUBLIC_RATES
 from scenarios.compare.summary import RESAMPLED_NOTE
 from scenarios.pages.belief import each
 from scenarios.pages.grids import Grid, grid_of, lines_of, words
@@ -46,9 +47,13 @@ def told_of_comparison(subject: Subject) -> Told:
     models = list(dict.fromkeys(str(row.value["trust_model"]) for row in rows))
     by_model = [grid_of(f"Trust model {name}", _where(rows, name), (*_COMPARED, "coverage")) for name in models]
     needed = _rows(record, "people")
-    private = [row for row in rows if row.get("epsilon") is not None]
-    best = max(private or rows, key=lambda row: row.value["ndcg"], default=None)
-    plain = next((row for row in rows if row.value["mechanism"] == "popularity" and not row.value["features"]), None)
+    compared = [row for row in rows if row.value.get("compared", True)]
+    private = [row for row in compared if row.get("epsilon") is not None]
+    best = max(private or compared, key=lambda row: row.value["ndcg"], default=None)
+    known = [
+        row for row in _where(rows, "none") if row.value["mechanism"] == "popularity" and not row.value["features"]
+    ]
+    plain = known[0] if known else None
     panel = record.get("coordinator")
     keys = (
         "ratings",
@@ -79,7 +84,7 @@ def told_of_comparison(subject: Subject) -> Told:
         beside=Markup("plain popularity {}").format(_advice(plain, name=False)),
         grids=[
             *(one for one in by_model if one),
-            *_present(grid_of("People for a share of plain popularity's NDCG, interpolated", needed)),
+            *_present(grid_of("People for a share of plain popularity's NDCG", needed)),
             *(_panel(panel) if panel else ()),
         ],
         warnings=[shown(one) for one in remarks if one.value == RESAMPLED_NOTE],
@@ -146,15 +151,17 @@ def _of_design(row: Mapping[str, Any]) -> str:
 
 def _compared(rows: Sequence[Traced]) -> list[Promise]:
     """Return what the rows of a comparison promise: in two tiers it is their mechanism's word that counts."""
-    named = [(str(row.value["trust_model"]), str(row.value["mechanism"]), row.value.get("epsilon")) for row in rows]
-    return merged((_of_row(model, name, epsilon), f"{model}: {name}") for model, name, epsilon in named)
+    return merged((_of_row(row.value), f"{row.value['trust_model']}: {row.value['mechanism']}") for row in rows)
 
 
-def _of_row(model: str, mechanism: str, epsilon: Any) -> str:
+def _of_row(row: Mapping[str, Any]) -> str:
+    model, mechanism, epsilon = str(row["trust_model"]), str(row["mechanism"]), row.get("epsilon")
     if model == "none" or epsilon == "inf":
         return "none"
     if model == "curator":
-        return "approximate" if mechanism == Paired.mechanism else "curator"
+        return "approximate" if row.get("delta", Paired.delta if mechanism == Paired.mechanism else None) else "curator"
+    if model == PUBLIC_RATES:
+        return "part"
     if model == "two-tier" and epsilon is None:
         return kind_of(GUARANTEES.get(mechanism.lower(), GUARANTEES[NONE]))
     return "local"

@@ -14,12 +14,12 @@ from runs import Command, lines_of_units, planted_ratings, refused, write_moviel
 import blindrec as face
 from scenarios.compare import sweep
 from scenarios.compare.rows import found
-from scenarios.compare.settings import TRUST_MODELS, Comparison
+from scenarios.compare.settings import PUBLIC_RATES, TRUST_MODELS, Comparison
 from scenarios.compare.tables import show
 
 COLUMNS = {"trust_model", "mechanism", "features", "epsilon", "users", "simulated", "seconds", "public"}
 COLUMNS |= {f"{name}{end}" for name in ("hit_rate", "ndcg", "recall") for end in ("", "_low", "_high")}
-FEW = ("--like-from", 4, "--seeds", 2, "--neighbours", 5, "--rank", 3, "--ridge", 5, "--top", 20, "--likes", 8)
+FEW = ("--like-from", 4, "--seeds", 3, "--neighbours", 5, "--rank", 3, "--ridge", 5, "--top", 20, "--likes", 8)
 
 
 @pytest.fixture
@@ -44,14 +44,14 @@ def test_every_row_is_there_with_its_columns(result: dict[str, Any]) -> None:
     rows = result["rows"]
     assert all(row.keys() >= COLUMNS for row in rows)
     assert {(row["trust_model"], row["mechanism"]) for row in rows} == {
-        (row.trust_model, row.mechanism) for row in found().values()
+        (row.trust_model, row.mechanism) for row in found().values() if row.trust_model != PUBLIC_RATES
     }
     assert [model for model in TRUST_MODELS if model in {row["trust_model"] for row in rows}] == list(TRUST_MODELS)
     local = [row for row in rows if row["trust_model"] == "local"]
     assert {(row["users"], row["simulated"]) for row in local} == {(50, "devices"), (2000, "aggregate")}
     assert {row["epsilon"] for row in local} == {2.0, "inf"}
     assert {row["epsilon"] for row in rows if row["trust_model"] == "none"} == {None}
-    assert all(row["ndcg_low"] <= row["ndcg"] <= row["ndcg_high"] and row["seeds"] == 2 for row in rows)
+    assert all(row["ndcg_low"] <= row["ndcg"] <= row["ndcg_high"] and row["seeds"] == 3 for row in rows)
     assert "nobody in the file is protected" in result["remarks"][0]
 
 
@@ -87,11 +87,11 @@ def test_rows_that_are_there_are_not_computed_again(
         ("--trust-models", "none,curator,local", "--mechanisms", "popularity,set", "--scale", 1),
     )
     first = blindrec("compare", ratings, *FEW, *one, "--epsilon", 1, "--out", out, "--json", "-").result
-    assert len(lines_of_units(out)) == 2 * 3
+    assert len(lines_of_units(out)) == 3 * 3
     figure = tmp_path / "worth.png"
     more = blindrec("compare", ratings, *FEW, *one, "--epsilon", "1,4", "--out", out, "--figure", figure, "--json", "-")
-    assert more.err.startswith("6 of 10 units were done before")
-    assert len(lines_of_units(out)) == 2 * 5
+    assert more.err.startswith("9 of 15 units were done before")
+    assert len(lines_of_units(out)) == 3 * 5
     assert figure.read_bytes().startswith(b"\x89PNG")
     same = [row for row in more.result["rows"] if row["epsilon"] in (None, 1.0)]
     assert same == first["rows"]
@@ -116,17 +116,18 @@ def test_numbers_depend_neither_on_workers_nor_on_the_order(blindrec: Command, r
 
 def test_from_python_it_is_the_same(blindrec: Command, ratings: Path) -> None:
     told = blindrec(
-        "compare", ratings, "--mechanisms", "popularity", "--seeds", 1, "--epsilon", 1, "--scale", 1, "--json", "-"
+        "compare", ratings, "--mechanisms", "popularity", "--seeds", 3, "--epsilon", 1, "--scale", 1, "--json", "-"
     ).result
-    compared = face.compare(ratings, mechanisms="popularity", seeds=1, epsilon=1, scale=1, progress=False)
+    compared = face.compare(ratings, mechanisms="popularity", seeds=3, epsilon=1, scale=1, progress=False)
     assert [row["ndcg"] for row in compared["rows"]] == [row["ndcg"] for row in told["rows"]]
-    assert repr(compared) == f"SweepResult({len(told['rows'])} rows, 1 seeds)"
+    assert repr(compared) == f"SweepResult({len(told['rows'])} rows, 3 seeds)"
     assert compared.frame("seeds")["ndcg"].between(0, 1).all()
 
 
 @pytest.mark.parametrize(
     ("flags", "told"),
     [
+        (("--seeds", "2"), "seeds is 2; an interval over splits takes 3 or more of them; raise --seeds"),
         (("--scale", "0"), "scale is '0', no list of whole numbers from 1 on"),
         (("--epsilon", "1,1"), "epsilon is '1,1'; name each value once"),
         (("--public", "2"), "public is '2', no list of shares"),

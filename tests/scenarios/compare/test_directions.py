@@ -105,10 +105,10 @@ def wanted(tmp_path_factory: pytest.TempPathFactory) -> Comparison:
     return Comparison(ratings=path, features=movies, like_from=4, likes=10, devices=200_000, epsilon=privacy, paired=20)
 
 
-@pytest.mark.parametrize("name", ["directions", "directions (rates public)"])
+@pytest.mark.parametrize("name", ["local: directions", "public-rates: directions"])
 @pytest.mark.parametrize("users", [100_000, 3_000_000])
 def test_devices_rank_as_the_row_does(name: str, users: int, wanted: Comparison) -> None:
-    world, row = world_of(wanted, 0), found()[f"local: {name}"]
+    world, row = world_of(wanted, 0), found()[name]
     assert isinstance(row, Directions)
     asked = Asked(wanted=wanted, epsilon=Fraction(8), users=users, public=0, seed=0)
     model = row.learned(world, asked)
@@ -148,7 +148,7 @@ def test_everybody_of_a_file_answers_once_in_all_groups(wanted: Comparison, monk
 
 def test_too_few_people_have_no_direction_and_are_told(wanted: Comparison) -> None:
     """At the threshold a direction is about to stand out: a quarter of it shows none, four times it does."""
-    row, world = found()["local: directions (rates public)"], world_of(wanted, 0)
+    row, world = found()["public-rates: directions"], world_of(wanted, 0)
     assert isinstance(row, Directions)
     enough, low = tasting.threshold(wanted, 0, Fraction(1)), wanted.model_copy(update={"devices": 0})
     assert f"{enough:,.0f} at epsilon 1" in row.remarks(wanted.model_copy(update={"epsilon": (Fraction(1),)}))[0]

@@ -14,10 +14,11 @@ from coordinator.protocol.arrays import Floats2
 from coordinator.protocol.budget import Epsilon, parse_epsilon
 from coordinator.server.mechanisms.set import LikedSet
 from coordinator.server.mechanisms.subset import subset_rates
-from scenarios.compare.forecast import NORMAL, Forecast
+from scenarios.compare.crossing import NORMAL
+from scenarios.compare.forecast import Forecast
 from scenarios.compare.laws import mean_of_likers
 from scenarios.compare.needs import BEATS, NOISE, advice_of, by_formula, needs
-from scenarios.compare.needs_table import short, show_needs
+from scenarios.compare.needs_table import show_needs
 from scenarios.compare.row import Asked
 from scenarios.compare.rows.local import SET, Local
 from scenarios.compare.rows.none import Popularity
@@ -26,6 +27,7 @@ from scenarios.compare.settings import Comparison
 from scenarios.compare.worlds import world_of
 from scenarios.planner import plan
 from scenarios.planner.candidates import Candidate
+from scenarios.report.tables import short
 
 ONE = parse_epsilon("1")
 

@@ -15,7 +15,7 @@ from scenarios.compare.row import Asked
 from scenarios.compare.settings import Comparison
 from scenarios.compare.worlds import world_of
 
-FEW = ("--like-from", 4, "--seeds", 1, "--mechanisms", "popularity", "--trust-models", "none,local", "--epsilon", "2,4")
+FEW = ("--like-from", 4, "--seeds", 3, "--mechanisms", "popularity", "--trust-models", "none,local", "--epsilon", "2,4")
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def test_from_python_a_mechanism_is_enough_and_other_settings_are_another_row(ra
         mechanisms="set",
         scale=1,
         epsilon=1,
-        seeds=1,
+        seeds=3,
         trust_models="local",
         progress=False,
     )

@@ -13,7 +13,7 @@ from runs import Command, planted_ratings, refused, write_movielens
 
 from scenarios.compare.panel import SERVED, show_panel
 
-PANEL = ("--trust-models", "coordinator", "--like-from", 4, "--clients", 4, "--seeds", 2)
+PANEL = ("--trust-models", "coordinator", "--like-from", 4, "--clients", 4, "--seeds", 3)
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def panel(blindrec: Command, ratings: Path) -> dict[str, Any]:
 def test_it_is_what_the_sweep_of_recommenders_measures(
     blindrec: Command, ratings: Path, panel: dict[str, Any], tmp_path: Path
 ) -> None:
-    told = ("--like-from", 4, "--clients", 4, "--seeds", 2, "--recommenders", ",".join(SERVED))
+    told = ("--like-from", 4, "--clients", 4, "--seeds", 3, "--recommenders", ",".join(SERVED))
     blindrec("sweep", "online", "--ratings", ratings, *told, "--backend", "inprocess", "--out", tmp_path / "out")
     swept = json.loads((tmp_path / "out" / "result.json").read_text())
     assert panel["recommenders"] == swept["recommenders"]
@@ -49,7 +49,7 @@ def test_its_table_fits_into_80_columns_and_its_losses_are_set_beside_others(pan
 def test_a_file_of_too_few_rounds_says_so_and_has_all_other_rows(blindrec: Command, tmp_path: Path) -> None:
     few = write_movielens(tmp_path / "few.csv", planted_ratings(users=30, items=30, each=16))
     assert "users have 20 rounds" in refused(blindrec, "compare", few, *PANEL)
-    more = ("--trust-models", "none,coordinator", "--mechanisms", "popularity,p-rec", "--seeds", 1, "--json", "-")
+    more = ("--trust-models", "none,coordinator", "--mechanisms", "popularity,p-rec", "--seeds", 3, "--json", "-")
     told = blindrec("compare", few, *more).result
     assert told["coordinator"] is None
     assert told["remarks"][-1].startswith("coordinator: clients is 20, but only ")

@@ -1,0 +1,394 @@
+"""README's picture, table and sentences of what recommendations are worth, and docs/worth.md's tables: one command.
+
+``python -m benchmarks.worth --small FOLDER --jester FILE`` measures MovieLens latest-small (the folder with ratings.csv
+and movies.csv) and Jester by `blindrec compare`, writes what was measured to docs/worth.json, and makes from that alone
+the picture, the tables and the sentences. Without files it only makes these anew. With ``--out FOLDER`` finished rows
+are kept there, and the command goes on where it was stopped. ``--quick`` measures little, to see that all works;
+``--root`` is the project's folder to write to.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import pandas as pd
+import typer
+from matplotlib.figure import Figure
+
+from benchmarks.pages import ROOT
+from scenarios.compare.panel import SERVED
+from scenarios.compare.rows import found
+from scenarios.compare.settings import Comparison
+from scenarios.compare.sweep import comparison
+from scenarios.compare.tables import needed
+from scenarios.log import console
+from scenarios.pictures.comparisons import points_of
+from scenarios.pictures.picture import pictures_of
+from scenarios.pictures.style import styled
+from scenarios.places.backends import opened
+from scenarios.places.in_process import InProcess
+from scenarios.report.tables import percent, short
+from scenarios.sweep.folder import swept
+
+DATA, PICTURE, PAGE, README = "docs/worth.json", "docs/worth.png", "docs/worth.md", "README.md"
+FILES: dict[str, dict[str, Any]] = {
+    "small": {"like_from": 4.0, "epsilon": "1,2,4,inf", "scale": "1,10,100,1000,10000", "seeds": 5},
+    "jester": {"rank": 8, "epsilon": "0.5,1,2,4", "trust_models": "none,curator,local", "seeds": 3},
+}
+"""What is measured of each file."""
+QUICK = {"epsilon": "1,4", "scale": "1,100,1000", "seeds": 3, "devices": 0}
+SLOW = ("trace norm", "PMC", "PMD")
+"""Rows that take most of the time; `--quick` leaves them out."""
+KEPT: tuple[str, ...] = (
+    "trust_model",
+    "mechanism",
+    "features",
+    "epsilon",
+    "users",
+    "public",
+    "simulated",
+    "compared",
+    "delta",
+    "seeds",
+)
+KEPT += ("ndcg", "ndcg_low", "ndcg_high", "hit_rate", "recall", "coverage")
+SHOWN = ("set", "pairs")
+"""Local rows of README's table, beside all of the curator's."""
+POINTS = "Points"
+"""Under this name the picture holds the digest of what is drawn in it."""
+OFTEN = "†"
+"""Marks cells whose delta exceeds 1 / n."""
+SENTENCES = """\
+Where nobody is trusted, 95 % of what plain popularity is worth takes {sets} people at epsilon {low} and {more_sets} at
+epsilon {high} by the set mechanism, {pairs} and {more_pairs} by pairs of items. {curator}
+With {most} people at epsilon {high} pairs have an NDCG of {best}, where popularity without privacy has {plain}.
+{public} people of the file who publish their ratings are worth {tier} with EASE; {many} private devices at epsilon
+{high} are worth {singles} by the set mechanism and {both} by pairs. Numbers in brackets are intervals of 95 %. Every
+epsilon, the curator's too, is about one person's ratings replaced by any others."""
+"""What README says beside the picture: each number with its mechanism and interval."""
+Record = Mapping[str, Any]
+
+
+def measured(path: Path, features: Path | None, options: Mapping[str, Any], out: Path) -> dict[str, Any]:
+    """Measure a file, and return of its result what is shown."""
+    sweep = comparison({"ratings": path, "features": features, **options})
+    result = swept(sweep, opened(InProcess()), out, console()).result
+    rows = [{name: _short(row[name]) for name in KEPT} for row in result["rows"]]
+    names = ("ratings", "people_in_file", "items", "split_by", "held_out", "like_from", "people", "coordinator")
+    wanted: Comparison = sweep.wanted
+    return {**{name: result[name] for name in names}, "devices": wanted.devices, "rows": rows}
+
+
+def _fast() -> list[str]:
+    return [*dict.fromkeys(row.mechanism for row in found().values() if row.mechanism not in SLOW), *SERVED]
+
+
+def _short(value: Any) -> Any:
+    return round(value, 4) if isinstance(value, float) else value
+
+
+def drawn_of(record: Record) -> dict[str, Any]:
+    """Return what the picture shows of a result: no panel for those who spend no epsilon."""
+    return {**record, "rows": [row for row in record["rows"] if row["epsilon"] != "inf"], "coordinator": None}
+
+
+def digest(points: pd.DataFrame) -> str:
+    """Return the digest of a picture's points."""
+    return hashlib.sha256(points.to_csv(index=False).encode()).hexdigest()
+
+
+def draw(record: Record, path: Path) -> None:
+    """Draw the picture, with the digest of its points in it."""
+    picture = pictures_of("compare", drawn_of(record))[0]
+    assert picture.points is not None  # it has some
+    figure = Figure()
+    picture.draw(figure)
+    with styled():
+        figure.savefig(path, metadata={POINTS: digest(picture.points)})
+
+
+def _worth(value: float) -> str:
+    return f"{value:.3f}".lstrip("0")
+
+
+def _interval(row: Record) -> str:
+    return f"{_worth(row['ndcg'])} [{_worth(row['ndcg_low'])}, {_worth(row['ndcg_high'])}]"
+
+
+def _in_words(row: Record) -> str:
+    told = needed(row)
+    return {">": "more than", "<": "fewer than"}.get(told[0], told[0]) + told[1:]
+
+
+def _epsilon(value: Any) -> str:
+    return value if isinstance(value, str) else f"{value:g}"
+
+
+def _name(row: Record) -> str:
+    return f"{row['trust_model']}: {row['mechanism']}"
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table as pages have it."""
+    lines = (f"| {' | '.join(row)} |" for row in (head, *rows))
+    first = next(lines)
+    return "\n".join([first, f"|{'---|' * len(head)}", *lines])
+
+
+class Tables:
+    """The tables and sentences of one file's result.
+
+    Attributes
+    ----------
+    record : mapping
+        As `measured` returns it.
+    """
+
+    def __init__(self, record: Record) -> None:
+        self.record, self.people = record, int(record["people_in_file"])
+        self.rows = [row for row in record["rows"] if row["compared"]]
+        self.featured = any(row["features"] for row in self.rows)
+
+    def _cell(self, plain: Record) -> str:
+        """Return NDCG, with features in brackets, and a mark where delta exceeds 1 / n."""
+        key = [plain[name] for name in ("trust_model", "mechanism", "epsilon", "users", "public")]
+        also = [
+            row
+            for row in self.rows
+            if row["features"]
+            and [row[name] for name in ("trust_model", "mechanism", "epsilon", "users", "public")] == key
+        ]
+        told = _worth(plain["ndcg"]) + (f" ({_worth(also[0]['ndcg'])})" if also else "")
+        return told + (f" {OFTEN}" if (plain["delta"] or 0) * plain["users"] > 1 else "")
+
+    def _of(self, model: str) -> list[Record]:
+        return [row for row in self.rows if row["trust_model"] == model and not row["features"]]
+
+    def without_privacy(self) -> str:
+        """Return what is worth what without privacy."""
+        head = ["no privacy", "NDCG", "interval", *(["with features"] if self.featured else [])]
+        also = {row["mechanism"]: _worth(row["ndcg"]) for row in self.rows if row["features"] and row["public"] is None}
+        also = {row["mechanism"]: also.get(row["mechanism"], "") for row in self._of("none")} | {"chance": ""}
+        lines = [
+            [
+                row["mechanism"],
+                _worth(row["ndcg"]),
+                f"{_worth(row['ndcg_low'])} to {_worth(row['ndcg_high'])}",
+                *([self._with_features(row)] if self.featured else []),
+                _worth(row["hit_rate"]),
+                _worth(row["recall"]),
+                percent(row["coverage"]),
+            ]
+            for row in self._of("none")
+        ]
+        return table([*head, "hit rate", "recall", "catalogue"], lines)
+
+    def _with_features(self, plain: Record) -> str:
+        found = self._cell(plain).partition("(")[2]
+        return found.rstrip(") ") if found else ""
+
+    def by_people(self, names: Sequence[str] = ()) -> str:
+        """Return NDCG by the number of people, a line for each mechanism and epsilon."""
+        rows = [row for model in ("curator", "local") for row in self._of(model) if not names or _name(row) in names]
+        users = sorted({row["users"] for row in rows})
+        lines = {(_name(row), _epsilon(row["epsilon"])): dict[int, str]() for row in rows}
+        for row in rows:
+            lines[_name(row), _epsilon(row["epsilon"])][row["users"]] = self._cell(row)
+        head = f"NDCG{' (with features)' if self.featured else ''}", "epsilon", *(f"{one:,}" for one in users)
+        return table(head, ([*name, *(cells.get(one, "") for one in users)] for name, cells in lines.items()))
+
+    def needed(self, *, few: bool = False) -> str:
+        """Return how many people reach 95 % of plain popularity, with intervals; or README's few rows of that."""
+        rows = [row for row in self.record["people"] if not row["features"]]
+        if few:
+            rows = [row for row in rows if row["trust_model"] == "curator" or row["mechanism"] in SHOWN]
+        epsilons = [one for one in dict.fromkeys(row["epsilon"] for row in rows) if not few or one != "inf"]
+        lines = {_name(row): {one["epsilon"]: needed(one) for one in rows if _name(one) == _name(row)} for row in rows}
+        head = "people for 95 % of plain popularity", *(f"epsilon {_epsilon(one)}" for one in epsilons)
+        return table(head, ([name, *(cells.get(one, "") for one in epsilons)] for name, cells in lines.items()))
+
+    def two_tiers(self) -> str:
+        """Return NDCG by the share of people who are public."""
+        rows = self._of("two-tier")
+        shares = sorted({row["public"] for row in rows})
+        lines: dict[str, dict[float, str]] = {}
+        for row in rows:
+            spent = "" if row["epsilon"] is None else f", epsilon {_epsilon(row['epsilon'])}"
+            lines.setdefault(f"{row['mechanism']}{spent}", {})[row["public"]] = self._cell(row)
+        public = (f"{share:.0%} public ({round(share * self.people)})".replace("%", " %") for share in shares)
+        head = f"two tiers, NDCG{' (with features)' if self.featured else ''}", *public
+        return table(head, ([name, *(cells.get(one, "") for one in shares)] for name, cells in lines.items()))
+
+    def coordinator(self) -> str:
+        """Return what a trusted coordinator's recommenders save."""
+        panel = self.record["coordinator"]
+        if panel is None:
+            return "Nobody has rated enough for the coordinator's panel."
+
+        def gap(row: Record, name: str) -> str:
+            low, high = row[f"{name}_low"], row[f"{name}_high"]
+            return "" if low is None else f"{100 * row[name]:.1f} ± {50 * (high - low):.1f}"
+
+        lines = [
+            [
+                row["recommender"],
+                percent(row["share"]),
+                gap(row, "to_random_share"),
+                "" if row["recommender"] == "plurality" else gap(row, "to_plurality_share"),
+                "" if row["epsilon_median"] is None else f"{row['epsilon_median']:.3f}",
+            ]
+            for row in panel["recommenders"]
+        ]
+        return table(["coordinator", "loss", "less random", "less plurality", "epsilon, median"], lines)
+
+    def _people(self, trust_model: str, mechanism: str, epsilon: Any) -> Record:
+        wanted = {"trust_model": trust_model, "mechanism": mechanism, "epsilon": epsilon, "features": False}
+        return next(row for row in self.record["people"] if wanted.items() <= row.items())
+
+    def _row(self, trust_model: str, mechanism: str, **wanted: Any) -> Record:
+        wanted |= {"trust_model": trust_model, "mechanism": mechanism, "features": False}
+        return next(row for row in self.rows if wanted.items() <= row.items())
+
+    def sentences(self) -> str:
+        """Return what README says beside the picture, each number with its mechanism and interval."""
+        finite = sorted({row["epsilon"] for row in self._of("local") if row["epsilon"] != "inf"})
+        low, high = finite[0], finite[-1]
+        users = [row["users"] for row in self._of("local")]
+        many, most = max(one for one in users if one <= 1000 * self.people), max(users)
+        (sets, more_sets), (pairs, more_pairs) = (
+            [_in_words(self._people("local", name, epsilon)) for epsilon in (low, high)] for name in SHOWN
+        )
+        share = max(row["public"] for row in self._of("two-tier"))
+        tier, plain = self._row("two-tier", "EASE", public=share), self._row("none", "popularity")
+        singles, both = (self._row("local", name, epsilon=high, users=many) for name in SHOWN)
+        best = self._row("local", "pairs", epsilon=high, users=most)
+        return SENTENCES.format(
+            sets=sets,
+            more_sets=more_sets,
+            pairs=pairs,
+            more_pairs=more_pairs,
+            low=_epsilon(low),
+            high=_epsilon(high),
+            curator=self._fewer(low),
+            most=short(most),
+            best=_interval(best),
+            plain=_interval(plain),
+            public=round(share * self.people),
+            tier=_interval(tier),
+            many=f"{many:,}",
+            singles=_interval(singles),
+            both=_interval(both),
+        )
+
+    def _fewer(self, epsilon: Any) -> str:
+        """Say how many times fewer people a curator's noisy counts take than the set mechanism."""
+        ours, other = self._people("local", "set", epsilon), self._people("curator", "popularity", epsilon)
+        people = _in_words(other)
+        told = f"Counts of likes by a curator, with Laplace noise, take {people} people at epsilon {_epsilon(epsilon)}"
+        if ours["users"] is None or ours["at_most"] or other["users"] is None or other["at_most"]:
+            return f"{told}."
+        ratio, between = ours["users"] / other["users"], ""
+        if None not in [row[f"users_{end}"] for row in (ours, other) for end in ("low", "high")]:
+            reach = math.hypot(*(math.log(row["users_high"] / row["users_low"]) / 2 for row in (ours, other)))
+            ends = (float(f"{ratio * math.exp(way * reach):.2g}") for way in (-1, 1))
+            between = f" [{', '.join(f'{end:g}' for end in ends)}]"
+        return f"{told}, some {float(f'{ratio:.1g}'):g}{between} times fewer than the set mechanism."
+
+    def how(self) -> str:
+        """Say how it was measured, and what the marks are."""
+        splits, devices = max(row["seeds"] for row in self.rows), self.record["devices"]
+        sums = f"of more than {devices:,} devices the sum" if devices else "of all devices the sum"
+        told = [f"{splits} splits", f"{sums} of answers is drawn from its law"]
+        halves = sorted((row["ndcg_high"] - row["ndcg_low"]) / 2 for row in self.rows if row["epsilon"] is not None)
+        told += [f"intervals reach ± {_worth(halves[len(halves) // 2])} in the median of cells that have an epsilon"]
+        if any((row["delta"] or 0) * row["users"] > 1 for row in self.rows):
+            told += [f"{OFTEN}: delta exceeds 1 / n, so that the guarantee is none for somebody"]
+        return f"{self.people:,} people and {self.record['items']:,} items; {'; '.join(told)}."
+
+
+def blocks(data: Mapping[str, Record]) -> Iterator[tuple[str, str, str]]:
+    """Yield page, name and text of all that is made from the data."""
+    if "small" in data:
+        small = Tables(data["small"])
+        picture = (
+            "![NDCG at 10 against the people who contribute, a curve for each trust model, a panel for each epsilon]"
+        )
+        yield README, "worth", f"{picture}({PICTURE})\n\n{small.needed(few=True)}\n\n{small.sentences()}"
+        yield PAGE, "small", f"{small.how()}\n\n{small.without_privacy()}"
+        yield PAGE, "small by people", small.by_people()
+        yield PAGE, "small needed", small.needed()
+        yield PAGE, "small two tiers", small.two_tiers()
+        yield PAGE, "small coordinator", small.coordinator()
+        yield PAGE, "small pairs", small.by_people(("local: pairs",))
+        yield PAGE, "small read", small.sentences()
+    if "jester" in data:
+        jester = Tables(data["jester"])
+        yield PAGE, "jester", f"{jester.how()}\n\n{jester.without_privacy()}"
+        yield PAGE, "jester by people", jester.by_people()
+        yield PAGE, "jester needed", jester.needed()
+
+
+def replaced(text: str, name: str, block: str) -> str:
+    """Return a page with a block between its marks."""
+    marks = f"<!-- worth: {name} -->", "<!-- end -->"
+    pattern = f"{re.escape(marks[0])}\n.*?{re.escape(marks[1])}"
+    if len(re.findall(pattern, text, re.DOTALL)) != 1:
+        raise ValueError(f"the page has no block or several blocks between {marks[0]} and {marks[1]}; give it one")
+    return re.sub(pattern, lambda _: f"{marks[0]}\n{block}\n{marks[1]}", text, flags=re.DOTALL)
+
+
+def differing(data: Mapping[str, Record], root: Path = ROOT) -> list[str]:
+    """Return what a page or the picture has that the data does not say."""
+    wrong = []
+    for page, name, block in blocks(data):
+        text = (root / page).read_text(encoding="utf-8")
+        if replaced(text, name, block) != text:
+            wrong.append(f"{page}: block {name}")
+    if "small" in data:
+        content = (root / PICTURE).read_bytes()
+        if digest(points_of(drawn_of(data["small"]))).encode() not in content:
+            wrong.append(PICTURE)
+    return wrong
+
+
+def write(data: Mapping[str, Record], root: Path) -> None:
+    """Write the picture, the tables and the sentences."""
+    for page, name, block in blocks(data):
+        path = root / page
+        path.write_text(replaced(path.read_text(encoding="utf-8"), name, block), encoding="utf-8")
+    if "small" in data:
+        draw(data["small"], root / PICTURE)
+
+
+def main(
+    small: Annotated[Path | None, typer.Option(help="Folder of MovieLens latest-small.")] = None,
+    jester: Annotated[Path | None, typer.Option(help="Jester's archive.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder to keep finished rows in.")] = None,
+    root: Annotated[Path, typer.Option(help="The project's folder.")] = ROOT,
+    *,
+    quick: Annotated[bool, typer.Option(help="Measure little.")] = False,
+) -> None:
+    """Measure what is named, and make everything from the data."""
+    store = root / DATA
+    data = json.loads(store.read_text(encoding="utf-8")) if store.exists() else {}
+    files: dict[str, tuple[Path, Path | None]] = {}
+    files |= {"small": (small / "ratings.csv", small / "movies.csv")} if small else {}
+    files |= {"jester": (jester, None)} if jester else {}
+    with tempfile.TemporaryDirectory() as folder:
+        for name, (ratings, features) in files.items():
+            options = FILES[name] | (QUICK | {"mechanisms": _fast()} if quick else {})
+            data[name] = measured(ratings, features, options, (out or Path(folder)) / name)
+    lines = json.dumps(data, indent=None, separators=(",", ":"), ensure_ascii=False)
+    store.write_text(re.sub(r"(?<=[\[,])(?=\{\")", "\n", lines) + "\n", encoding="utf-8")
+    write(json.loads(store.read_text(encoding="utf-8")), root)
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,201 @@
+"""Where a curve of worth over numbers of people reaches a height: which numbers to measure, and how sure that is.
+
+Worth rises with the logarithm of people, and flatly where 95 % of popularity is reached. Between numbers of people ten
+apart interpolation was wrong by up to seven; so the place is bracketed by numbers of people within a factor of two.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtri
+
+from coordinator.protocol.arrays import Floats
+from scenarios.report.intervals import CONFIDENCE, mean_interval
+
+REACHED = 0.95
+"""Share of plain popularity's NDCG that a number of people is told for."""
+BRACKET, FLANK = 2.0, 4.0
+"""How far apart numbers of people may be, in ratio: those between which the height is reached, and those beside."""
+NORMAL = 1.96
+TENTH = 10
+"""The last item of a list."""
+Heights = Mapping[int, Floats]
+"""Worth by number of people, float64, shape (splits, 1 + samples): among everybody, and among samples of people."""
+
+
+def over_seeds_and_people(
+    values: Sequence[float], resampled: Sequence[Sequence[float] | Floats]
+) -> tuple[float, float, float]:
+    """Return a mean and its interval over seeds and people.
+
+    The reaches of Student's interval over seeds and of the normal one over samples of people, each a mean over seeds,
+    add up as the sides of a right triangle.
+
+    Parameters
+    ----------
+    values : sequence of float
+        One a seed, of at least `scenarios.compare.settings.SEEDS`.
+    resampled : sequence of arrays of float
+        One array a seed, the same samples of people in each.
+    """
+    mean, (_, low, _) = float(np.mean(values)), mean_interval(values)
+    samples = np.mean([np.asarray(one) for one in resampled], axis=0)
+    among_people = float(np.std(samples, ddof=1)) * float(ndtri((1 + CONFIDENCE) / 2))
+    reach = math.hypot(0.0 if low is None else mean - low, among_people)
+    return mean, mean - reach, mean + reach
+
+
+def among_files(popularity: Floats, people: int, power: int) -> float:
+    """Return how far an interval reaches on the logarithm of people because others might have been in the file.
+
+    The number of people goes with ``1 / f^power``, f the share who like the tenth most liked item, itself a share of so
+    many people.
+    """
+    tenth = float(np.sort(popularity)[-TENTH]) / people
+    return power * NORMAL * math.sqrt((1 - tenth) / max(tenth * people, 1))
+
+
+def bracket(heights: Mapping[int, float], height: float) -> tuple[int | None, int | None]:
+    """Return the fewest people who reach a height, after the most before them who do not; None where there are none.
+
+    >>> bracket({10: 0.1, 100: 0.3, 1000: 0.5}, 0.2), bracket({10: 0.1}, 0.2), bracket({10: 0.3}, 0.2)
+    ((10, 100), (10, None), (None, 10))
+    """
+    few = None
+    for users in sorted(heights):
+        if heights[users] >= height:
+            return few, users
+        few = users
+    return few, None
+
+
+def next_users(heights: Mapping[int, float], height: float, people: int) -> int | None:
+    """Return a number of people that is to be measured next, or None where the place is known well enough.
+
+    The place is bracketed by numbers of people within `BRACKET` of each other, and the next ones on both sides, which
+    single splits need, are within `FLANK` of these. It is sought among the numbers that were measured; below them only
+    where these begin above the ``people`` of the file. No number is a multiple of these, which grids have.
+    """
+    few, many = bracket(heights, height)
+    if many is None:
+        return None
+    if few is None:
+        return people + 1 if many > people + 1 and many > BRACKET * people else None
+    if many > BRACKET * few and many - few > 1:
+        return _beside(round(math.sqrt(few * many)), people, few, many)
+    users = sorted(heights)
+    below, above = users[: users.index(few)][-1:], users[users.index(many) + 1 :][:1]
+    if above and above[0] > FLANK * many:
+        return _beside(round(BRACKET * many), people, many, above[0])
+    if below and few > FLANK * below[0]:
+        return _beside(round(few / BRACKET), people, below[0], few)
+    return None
+
+
+def _beside(users: int, people: int, few: int, many: int) -> int | None:
+    users += users % people == 0
+    return users if few < users < many else None
+
+
+def refined(grid: Iterable[int], worth: Mapping[int, float | None], height: float, people: int) -> list[int]:
+    """Return the numbers of people beyond a grid's that the place of a height takes; the last may be still to measure.
+
+    Parameters
+    ----------
+    grid : iterable of int
+        Numbers of people that were measured anyway.
+    worth : mapping of int to float
+        What is known of these and others, by number of people. What others say that were measured for another grid does
+        not matter, so that the answer depends on this grid alone.
+    """
+    heights, more = {users: float(worth[users] or 0) for users in grid}, list[int]()
+    while (users := next_users(heights, height, people)) is not None:
+        more.append(users)
+        if (value := worth.get(users)) is None:
+            break
+        heights[users] = value
+    return more
+
+
+def crossings(curves: Floats, logs: Floats, height: Floats | float) -> Floats:
+    """Return where curves reach a height, on the logarithm of people; at the ends where they do beyond these.
+
+    Parameters
+    ----------
+    curves : ndarray of float64, shape (numbers of people, splits, 1 + samples)
+        A dip is taken for noise: more people never make a curve worth less.
+    logs : ndarray of float64, shape (numbers of people,)
+    height : ndarray of float64, shape (splits, 1 + samples), or float
+    """
+    over = np.maximum.accumulate(curves) - height
+    return np.apply_along_axis(lambda curve: np.interp(0.0, curve, logs), 0, over)
+
+
+def people_for(heights: Heights, plain: Floats, share: float, chosen: float) -> dict[str, Any]:
+    """Return how many people it takes until worth is a share of plain popularity's, with an interval of 95 %.
+
+    Parameters
+    ----------
+    heights : mapping
+        See `Heights`.
+    plain : ndarray of float64, shape (splits, 1 + samples)
+        Plain popularity in the same splits and samples.
+    share : float
+    chosen : float
+        See `among_files`.
+
+    Returns
+    -------
+    dict
+        ``users`` with the ends ``users_low`` and ``users_high``, rounded to the digits that the interval supports; an
+        end is None where it lies beyond ``least`` and ``most``, the numbers of people that were measured. ``few`` and
+        ``many`` are those between which the mean curve reaches the height. ``at_most`` says that already the fewest do;
+        ``users`` is None where not even the most do.
+    """
+    users, top = sorted(heights), share * plain
+    curves = np.stack([heights[one] for one in users])
+    means = dict(zip(users, curves[:, :, 0].mean(axis=1).tolist(), strict=True))
+    height = float(top[:, 0].mean())
+    few, many = bracket(means, height)
+    found: dict[str, Any] = {"users": many, "users_low": None, "users_high": many, "at_most": few is None}
+    found |= {"few": few, "many": many, "least": users[0], "most": users[-1]}
+    if few is None or many is None:
+        return {**found, "at_most": many is not None}
+    along = (height - means[few]) / (means[many] - means[few])
+    middle, logs = math.log(few) + along * math.log(many / few), np.log(users)
+    crossed = crossings(curves, logs, top)
+    mean, low, _ = over_seeds_and_people(crossed[:, 0].tolist(), list(crossed[:, 1:]))
+    across = math.hypot(mean - low, chosen)
+    ends = math.exp(middle - across), math.exp(middle + across)
+    # A split that reaches the height beyond what was measured does so nobody knows where.
+    open_low = ends[0] <= users[0] or crossed[:, 0].min() <= logs[0]
+    open_high = ends[1] >= users[-1] or crossed[:, 0].max() >= logs[-1]
+    return {
+        **found,
+        "users": rounded(math.exp(middle), supported(math.exp(middle), (ends[1] - ends[0]) / 2)),
+        "users_low": None if open_low else rounded(ends[0], 2),
+        "users_high": None if open_high else rounded(ends[1], 2),
+    }
+
+
+def supported(value: float, half_width: float) -> int:
+    """Return how many digits of a number say something: a step of the last is no wider than half its interval.
+
+    >>> supported(47_351, 22_000), supported(47_351, 4_000), supported(12_400, 5_000), supported(12_400, 40)
+    (1, 2, 2, 3)
+    """
+    first = math.floor(math.log10(value))
+    return max(1, min(3, first - math.floor(math.log10(max(half_width, 1e-9))) + 1))
+
+
+def rounded(value: float, digits: int) -> int:
+    """Return a number rounded to so many digits.
+
+    >>> rounded(47_351, 1), rounded(47_351, 2)
+    (50000, 47000)
+    """
+    return int(float(f"{value:.{digits}g}"))
