@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as strict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,6 +13,7 @@ from scenarios.app.experiment import NOTHING, Experiment, Named
 from scenarios.app.finishing import finished_run
 from scenarios.app.flags import Address, Backend, Cohort, Figure, Json, Metrics, With, Workers
 from scenarios.experiments import EXPERIMENTS
+from scenarios.given.files import read_object
 from scenarios.log import console
 from scenarios.pictures.writing import check_figure, deliver_figure
 from scenarios.places.backends import check_backend, open_session
@@ -94,16 +94,9 @@ def finished(folder: Path) -> dict[str, Any] | None:
     InputError
         If the result cannot be read, or somebody is at work in the folder.
     """
-    path = folder / "result.json"
-    if not path.is_file():
+    result = read_object(folder / "result.json", "put it back as it was, or run it in a new folder")
+    if result is None:
         return None
-    try:
-        result = strict.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        why = getattr(error, "strerror", None) or "it is no JSON"
-        raise InputError(f"{path} cannot be read ({why}); put it back as it was, or run it in a new folder") from None
-    if not isinstance(result, dict):
-        raise InputError(f"{path} holds no result; put it back as it was, or run it in a new folder")
     if (folder / FOLDER / MARK).exists():
         if result.get("policy_error"):
             return None

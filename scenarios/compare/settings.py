@@ -10,9 +10,10 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from coordinator.protocol.budget import Epsilon, parse_epsilon
 from coordinator.protocol.errors import InputError
 from scenarios.data.formats.recognise import Columns
+from scenarios.given.files import file_sha256
 from scenarios.given.own_designs import own_designs
 from scenarios.given.settings import FEATURES, LIKE_FROM, OWN, SEED, Seed
-from scenarios.given.values import GivenPath, brief, file_sha256
+from scenarios.given.values import GivenPath, brief
 from scenarios.own.halves import OwnSettings
 
 TRUST_MODELS = ("none", "curator", "two-tier", "local")

@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from coordinator.protocol.errors import InputError
-from scenarios.given.values import brief, read_values
+from scenarios.given.files import read_values
+from scenarios.given.values import brief
 
 M = TypeVar("M", bound=BaseModel)
 _WAYS = ("constrained-", "function-", "literal[")

@@ -12,6 +12,7 @@ from typing import Any
 
 from actors.log import FORMAT
 from coordinator.protocol.errors import InputError
+from scenarios.given.files import MOST_SETTINGS, read_object
 from scenarios.given.values import LARGEST_WHOLE
 from scenarios.store.files import write_json
 
@@ -96,15 +97,11 @@ def read_mark(out: Path) -> Mark | None:
     """
     path = out / FOLDER / MARK
     remedy = "put it back as it was, or run the scenario in a new folder"
-    try:
-        told = json.loads(path.read_text(encoding="utf-8"))
-        found, check = told["format"], told.pop("sha256", None)
-    except FileNotFoundError:
+    if (told := read_object(path, remedy, MOST_SETTINGS)) is None:
         return None
-    except OSError as error:
-        raise InputError(f"{path} cannot be read ({error.strerror}); make it readable") from None
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise InputError(f"output folder {out}: {path} is damaged; {remedy}") from None
+    if "format" not in told:
+        raise InputError(f"output folder {out}: {path} is damaged; {remedy}")
+    found, check = told["format"], told.pop("sha256", None)
     if found != FORMAT:
         raise InputError(
             f"output folder {out} was kept in format {str(found)[:20]}, this version of blindrec reads {FORMAT}; go on "

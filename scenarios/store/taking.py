@@ -11,8 +11,8 @@ from pydantic import BaseModel
 
 from actors.durable import make_folder
 from coordinator.protocol.errors import InputError, LostError
+from scenarios.given.files import file_sha256
 from scenarios.given.policies import code_digest
-from scenarios.given.values import file_sha256
 from scenarios.store.files import left_over, try_folder
 from scenarios.store.mark import FOLDER, MARK, PROGRESS, RUN, SWEEP, Mark, read_mark
 

@@ -12,6 +12,7 @@ import re
 import zlib
 
 from coordinator.protocol.errors import BlindrecError
+from scenarios.given.files import MOST_RECORD
 
 MARK = "@blindrec-result:"
 WIDTH = 12_000
@@ -85,7 +86,7 @@ class Parcel:
             raise DamagedError(f"the job's result lacks {len(missing)} of {self._count} parts in its log")
         try:
             text = "".join(self._parts[number] for number in range(1, self._count + 1))
-            content = zlib.decompress(base64.b64decode(text, validate=True))
+            content = zlib.decompressobj().decompress(base64.b64decode(text, validate=True), MOST_RECORD)
         except (ValueError, zlib.error) as error:
             raise DamagedError(f"the job's result is damaged in its log ({error})") from None
         if hashlib.sha256(content).hexdigest() != self._digest:

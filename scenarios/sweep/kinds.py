@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from coordinator.protocol.errors import InputError
-from scenarios.given.values import brief, read_toml
+from scenarios.given.files import read_toml
+from scenarios.given.values import brief
 
 if TYPE_CHECKING:
     from scenarios.sweep.kind import Kind, Sweep

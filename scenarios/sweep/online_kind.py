@@ -10,8 +10,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from coordinator.protocol.errors import InputError
 from coordinator.server.online.recommenders import compared_in, found, recommender_of, still_names
+from scenarios.given.files import file_sha256
 from scenarios.given.validation import validated
-from scenarios.given.values import file_sha256, three_columns
+from scenarios.given.values import three_columns
 from scenarios.online.adversaries import halving_world
 from scenarios.online.config import OnlineScenario
 from scenarios.online.privacy_bounds import epsilon_proved

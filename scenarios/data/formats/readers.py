@@ -13,6 +13,7 @@ from scenarios.data.formats.columns import Place, RatingColumns, from_table, num
 from scenarios.data.formats.opening import UNREADABLE, RatingFile, unreadable
 from scenarios.data.formats.recognise import Columns, RatingFormat, choose_fields, recognise_text
 from scenarios.data.formats.text import need_ratings, parse_text, text_place
+from scenarios.given.files import require_rows
 
 _UNRATED = 99.0  # Jester's mark of a joke that was not rated
 
@@ -44,6 +45,8 @@ def read_columns(file: RatingFile, columns: Columns | None, *, times: bool = Fal
             return _read_parquet(file, columns, times=times)
         form = recognise_text(file, columns)
         return _read_wide(file, form) if form.wide else _read_long(file, form, times=times)
+    except InputError:
+        raise
     except (*UNREADABLE, pa.ArrowException) as error:
         raise unreadable(file.name, error) from error
 
@@ -91,6 +94,7 @@ def _read_parquet(file: RatingFile, columns: Columns | None, *, times: bool) -> 
     with file.open() as opened:
         source = opened if file.member is None else io.BytesIO(opened.read())
         with pyarrow.parquet.ParquetFile(source) as parquet:
+            require_rows(parquet, file.name)
             fields, time = choose_fields(parquet.schema_arrow.names, columns, file.name)
             time = time if times else ""
             table = parquet.read(columns=[*fields, *filter(None, [time])])
