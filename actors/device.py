@@ -23,6 +23,7 @@ from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.checked import require_block, require_whole
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.errors import InputError
+from coordinator.protocol.limits import require_memory, round_bytes
 from coordinator.protocol.messages import Model, Query, Release
 from coordinator.protocol.public_features import PublicFeatures
 
@@ -141,6 +142,8 @@ class Cohort(Embodied):
     def book(self, query: Query, first: int, stop: int) -> Booked:
         """Check and charge ``query`` and find out which devices answer it, before any of them does; see `answer`."""
         query = check(query, self._ratings)
+        needed = round_bytes(min(stop - first, PIECE), query.bits) if stop > first else 0
+        require_memory(needed, f"{query}, {query.bits:,} bits a device,", "ask for fewer, or fewer devices at once")
         refused = self.ledger.charge(query, first, stop)
         present = self._absence.present(self._master, query.words, first, stop - first)
         return Booked(query=query, first=first, stop=stop, refused=refused, present=present)

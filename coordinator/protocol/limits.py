@@ -26,6 +26,10 @@ _SHARE = 4
 """A file is read whole only if so many times its size fit in memory: it is decoded, split and kept beside itself."""
 
 
+_ALWAYS = 64 << 20
+"""Bytes that nobody looks for room for."""
+
+
 def memory_left() -> int:
     """Return how many bytes this process can still take: of the machine, its container and its own limit the least."""
     left = [psutil.virtual_memory().available, *_groups_left()]
@@ -75,6 +79,15 @@ def size_of(count: float) -> str:
     return f"{count:.0f} bytes"
 
 
+def round_bytes(devices: int, bits: int) -> int:
+    """Return what it takes to ask so many devices at once for so many bits each, and to add them up.
+
+    A bit is a byte in a sketch, in the copy that is randomized, in what is drawn and where it is unpacked again; the
+    server counts each in 64 bits, in a sum, in the one that it is added to, and in their total.
+    """
+    return (4 * devices + 24) * bits
+
+
 def require_memory(needed: int, what: str, remedy: str) -> None:
     """Refuse work that takes more memory than is left.
 
@@ -83,7 +96,7 @@ def require_memory(needed: int, what: str, remedy: str) -> None:
     InputError
         What takes how much, how much there is, and the remedy.
     """
-    if needed > (left := memory_left()):
+    if needed > _ALWAYS and needed > (left := memory_left()):
         raise InputError(f"{what} takes about {size_of(needed)} of memory, and {size_of(left)} are left; {remedy}")
 
 

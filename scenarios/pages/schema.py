@@ -61,7 +61,8 @@ def _between(low: float, high: float = LARGEST) -> Fits:
 NULL = Leaf("null", lambda value: value is None)
 ANY = Leaf("anything", lambda _: True)
 TEXT = Leaf(
-    f"a text of at most {MOST_LETTERS} letters", lambda value: isinstance(value, str) and len(value) <= MOST_LETTERS
+    f"a line of at most {MOST_LETTERS} letters",
+    lambda value: isinstance(value, str) and len(value) <= MOST_LETTERS and value.isprintable(),
 )
 TRUTH = Leaf("true or false", lambda value: isinstance(value, bool))
 NUMBER = Leaf("a number", _between(-LARGEST))
@@ -85,7 +86,8 @@ _WORTH = Table(
         **_each("features", TRUTH),
         **_each("epsilon", EPSILON),
         **_each("worth users_here", NUMBER),
-        **_each("people people_low people_high", POSITIVE | NULL),
+        "people": POSITIVE | NULL,
+        **_each("people_low people_high", NUMBER | NULL),
     }
 )
 _SPREAD = _each("min lower_quartile median upper_quartile max", POSITIVE)
@@ -94,7 +96,8 @@ _DESIGN = {
     **_each("decoder? choice? guarantee?", TEXT | NULL),
     "private": TRUTH,
     "epsilon": EPSILON,
-    **_each("users users_here users_low? users_high?", AMOUNT | NULL),
+    **_each("users users_here", AMOUNT | NULL),
+    **_each("users_low? users_high?", NUMBER | NULL),
 }
 _AUDIT = {
     "design": TEXT,
@@ -189,7 +192,8 @@ SCHEMAS: Mapping[str, Spec] = {
             {
                 "label": TEXT,
                 "items": POSITIVE,
-                **_each("users low high predicted", AMOUNT | NULL),
+                **_each("users predicted", AMOUNT | NULL),
+                **_each("low high", NUMBER | NULL),
                 "epsilon?": EPSILON | NULL,
             },
             1,
@@ -208,7 +212,7 @@ SCHEMAS: Mapping[str, Spec] = {
                 "recommender": _RECOMMENDER,
                 "environment": TEXT | NULL,
                 "loss": AMOUNT,
-                **_each("loss_low loss_high loss_bound loss_exact loss_lower_bound", AMOUNT | NULL),
+                **_each("loss_low loss_high loss_bound loss_exact loss_lower_bound", NUMBER | NULL),
                 **_each("epsilon_proved epsilon_exact epsilon_lower privacy_loss", EPSILON | NULL),
             },
             1,
@@ -224,7 +228,7 @@ SCHEMAS: Mapping[str, Spec] = {
             {
                 "figure": Leaf("1-left, 1-right or 2", lambda value: value in ("1-left", "1-right", "2")),
                 "curve": TEXT,
-                "x": POSITIVE,
+                "x": AMOUNT,
                 "rmse": NUMBER,
                 **_each("low high", NUMBER | NULL),
                 "epsilon?": EPSILON | NULL,

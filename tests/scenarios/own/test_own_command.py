@@ -77,7 +77,7 @@ def test_a_design_of_ones_own_runs_by_its_name(blindrec: Command, folder: Path) 
     (folder / "mine.toml").write_text(
         'design = "theirs.good:GRR"\nshift = 2\nitems = 20\nrated = 5\nusers = 4000\nepsilon = 2\n', encoding="utf-8"
     )
-    again = result(blindrec, "run", "mine.toml", "--backend", "inprocess")
+    again = result(blindrec, "run", "mine.toml", "--allow-code", "--backend", "inprocess")
     assert again["releases_sha256"] == told["releases_sha256"]
     in_python = Scenario(design=foreign.GRR(shift=2), items=20, rated=5, users=4000, epsilon=2)
     assert record(run(in_python, InProcess(2)))["releases_sha256"] == told["releases_sha256"]
