@@ -32,6 +32,12 @@ class Wide(Works):
     def channel(self, question: Question) -> Any:
         return independent_bits(count=question.bits, if_one=0.5, if_zero=0.3, epsilon=question.epsilon, ones=1)
 
+    def sketch(self, question: Question, ratings: RatingsBlock, coins: CoinsBlock) -> Array:
+        return np.zeros((len(ratings.devices), question.bits), np.uint8)
+
+    def estimate(self, question: Question, tally: Tally) -> tuple[Floats, Floats]:
+        return np.zeros(question.items), np.ones(question.items)
+
 
 class Raises(Works):
     """Tells a rating in its error."""

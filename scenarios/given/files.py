@@ -15,6 +15,7 @@ import tomllib
 import zipfile
 import zlib
 from pathlib import Path
+from tokenize import TokenError
 from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn, cast
 
 from coordinator.protocol.errors import InputError, ReadError
@@ -293,7 +294,10 @@ def _array(content: bytes) -> Any:
     file = io.BytesIO(content)
     version = np.lib.format.read_magic(file)
     read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}[version]
-    shape, fortran, kind = read(file)
+    try:
+        shape, fortran, kind = read(file)
+    except (SyntaxError, TokenError):  # a head is read as Python
+        raise ValueError("the head of an array is damaged") from None
     if kind.hasobject or math.prod(shape) * kind.itemsize != len(content) - file.tell():
         raise ValueError("an array is not as long as its head says")
     # A head may tell of more than there is; memory is taken only for what is there.
