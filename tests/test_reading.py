@@ -319,7 +319,7 @@ def test_a_round_that_does_not_fit_is_refused_before_anybody_is_asked(monkeypatc
         run(narrow, InProcess(1), progress=False)
     monkeypatch.setattr(limits, "memory_left", lambda: 1 << 10)
     cohort = Cohort(worlds.block_ratings(worlds.world(items=12, rated=4)), worlds.SECRET, 0, 4096, Fraction(1))
-    query = Oue(items=12).query(round_number=0, public_seed=bytes(16), epsilon=Fraction(1))
-    with pytest.raises(InputError, match=r"24 bits a device, takes about .* and 1 kB are left"):
+    query = Oue(items=12, rated=4).query(round_number=0, public_seed=bytes(16), epsilon=Fraction(1))
+    with pytest.raises(InputError, match=r"13 bits a device, takes about .* and 1 kB are left"):
         cohort.answer(query, 0, 4096)
     assert cohort.spent(0) == 0
