@@ -150,8 +150,8 @@ def test_folders_with_what_has_no_end(command: str, name: str, target: str, blin
     if name != "rounds/scenario.json":
         mark_of_run(Scenario(items=20, rated=5, users=100)).write(out)
     lead_to(out / name, target)
-    flags = {"report": ["--out", tmp_path / "a.html"], "resume": ["--backend", "inprocess"]}.get(command, [])
-    assert re.search("cannot be read|is a pipe", refused(blindrec, command, out, *flags))
+    extra: dict[str, list[object]] = {"report": ["--out", tmp_path / "a.html"], "resume": ["--backend", "inprocess"]}
+    assert re.search("cannot be read|is a pipe", refused(blindrec, command, out, *extra.get(command, [])))
 
 
 def test_escape_sequences_of_a_folder_are_written_out(blindrec: Command, tmp_path: Path) -> None:

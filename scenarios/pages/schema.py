@@ -295,7 +295,7 @@ Fault = tuple[str, str, str]
 def _fault(value: Any, spec: Any, place: str) -> Fault | None:
     """Return the first fault of a value."""
     if isinstance(spec, tuple):
-        return None if value is None else _fault(value, *spec, place)
+        return None if value is None else _fault(value, spec[0], place)
     if isinstance(spec, Leaf):
         return None if spec.fits(value) else (place, brief(value), spec.words)
     if isinstance(spec, Mapping):

@@ -9,8 +9,7 @@ from typing import BinaryIO
 
 from coordinator.protocol.errors import InputError, ReadError
 from coordinator.protocol.limits import memory_left, open_regular, require_memory
-from scenarios.given.files import DAMAGED_ARCHIVE as UNREADABLE
-from scenarios.given.files import ROW_BYTES, a_file, members_of, open_member
+from scenarios.given.files import DAMAGED_ARCHIVE, ROW_BYTES, a_file, members_of, open_member
 from scenarios.given.values import nameable
 
 _USABLE = {".csv", ".dat", ".data", ".tsv", ".parquet"}
@@ -98,7 +97,7 @@ def open_ratings(path: Path) -> RatingFile:
         _require_memory(found, path.stat().st_size if member is None else members_of(path)[member])
     except InputError:
         raise
-    except UNREADABLE as error:
+    except DAMAGED_ARCHIVE as error:
         raise unreadable(f"'{path}'", error) from error
     return found
 

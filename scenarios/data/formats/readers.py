@@ -10,10 +10,10 @@ import pyarrow.parquet
 
 from coordinator.protocol.errors import InputError
 from scenarios.data.formats.columns import Place, RatingColumns, from_table, numbers
-from scenarios.data.formats.opening import UNREADABLE, RatingFile, unreadable
+from scenarios.data.formats.opening import RatingFile, unreadable
 from scenarios.data.formats.recognise import Columns, RatingFormat, choose_fields, recognise_text
 from scenarios.data.formats.text import need_ratings, parse_text, text_place
-from scenarios.given.files import require_rows
+from scenarios.given.files import DAMAGED_ARCHIVE, require_rows
 
 _UNRATED = 99.0  # Jester's mark of a joke that was not rated
 
@@ -47,7 +47,7 @@ def read_columns(file: RatingFile, columns: Columns | None, *, times: bool = Fal
         return _read_wide(file, form) if form.wide else _read_long(file, form, times=times)
     except InputError:
         raise
-    except (*UNREADABLE, pa.ArrowException) as error:
+    except (*DAMAGED_ARCHIVE, pa.ArrowException) as error:
         raise unreadable(file.name, error) from error
 
 
