@@ -19,6 +19,7 @@ import pandas as pd
 import pytest
 import worlds
 from foreign_bad import Wide
+from rich.console import Console
 from runs import Command, refused
 
 from actors.device import Cohort
@@ -33,6 +34,8 @@ from scenarios.given.config import Scenario
 from scenarios.given.endings import disk_is_full
 from scenarios.given.files import json_object, read_arrays, read_file, read_table
 from scenarios.own.halves import settings_in
+from scenarios.report.columns import Column
+from scenarios.report.printing import show
 from scenarios.run.claiming import mark_of_run
 from scenarios.store.chain import from_bytes
 
@@ -160,6 +163,11 @@ def test_escape_sequences_of_a_folder_are_written_out(blindrec: Command, tmp_pat
     assert said.code == 0
     assert "\x1b" not in said.out
     assert "\\x1b[31mred" in said.out
+
+
+def test_words_of_a_result_are_neither_escapes_nor_markup(capsys: pytest.CaptureFixture[str]) -> None:
+    show(Console(width=100), {"design": "\x1b[31m[/red]"}, "title", [Column(name="design", words="design")])
+    assert r"\x1b[31m[/red]" in capsys.readouterr().out
 
 
 class Cgroups(NamedTuple):

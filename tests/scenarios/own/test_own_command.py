@@ -247,7 +247,18 @@ items = [6]
 )
 def test_a_sweep_says_how_far_a_channel_was_checked(blindrec: Command, folder: Path, design: str, channel: str) -> None:
     (folder / "grid.toml").write_text(GRID.format(design=design), encoding="utf-8")
-    swept = ("sweep", "sample-complexity", "grid.toml", "--out", "sw", "--backend", "inprocess", "--workers", 1)
+    swept = (
+        "sweep",
+        "sample-complexity",
+        "grid.toml",
+        "--allow-code",
+        "--out",
+        "sw",
+        "--backend",
+        "inprocess",
+        "--workers",
+        1,
+    )
     shown = blindrec(*swept)
     assert shown.code == 0, shown.err
     assert channel in shown.out
