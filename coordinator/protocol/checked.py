@@ -69,7 +69,8 @@ class Checked:
         Whoever sent it may still hold its arrays, and change them after the check; nobody else holds these. So what is
         charged, and known again by its id, is what is answered.
         """
-        return cls.valid(_own(message) if type(message) is cls else message)
+        # Checked before, too: a copy is in C order whatever order it was sent in.
+        return cls.valid(_own(cls.valid(message)))
 
     @classmethod
     def valid(cls, message: object) -> Self:
