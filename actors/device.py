@@ -24,6 +24,7 @@ from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.checked import require_block, require_whole
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.errors import InputError
+from coordinator.protocol.limits import require_memory, round_bytes
 from coordinator.protocol.messages import Model, Query, Release
 from coordinator.protocol.public_features import PublicFeatures
 
@@ -138,6 +139,7 @@ class Cohort(Embodied):
             then.
         """
         booked = self.book(query, first, stop)
+        query = booked.query  # whose arrays nobody else can change
         pieces = [(start, min(start + PIECE, stop)) for start in range(first, stop, PIECE)] or [(first, stop)]
         return booked.release(*joined([self._said(query, *ends) for ends in pieces], pieces))
 
@@ -146,7 +148,9 @@ class Cohort(Embodied):
 
     def book(self, query: Query, first: int, stop: int) -> Booked:
         """Check and charge ``query`` and find out which devices answer it, before any of them does; see `answer`."""
-        check(query, self._ratings)
+        query = check(query, self._ratings)
+        needed = round_bytes(min(stop - first, PIECE), query.bits) if stop > first else 0
+        require_memory(needed, f"{query}, {query.bits:,} bits a device,", "ask for fewer, or fewer devices at once")
         refused = self.ledger.charge(query, first, stop)
         present = self._absence.present(self._master, query.words, first, stop - first)
         return Booked(query=query, first=first, stop=stop, refused=refused, present=present)
@@ -160,7 +164,7 @@ class Cohort(Embodied):
 
     def rehearse(self, query: Query) -> None:
         """Compile what ``query`` needs by answering it on one device; the bit is dropped, and nothing is charged."""
-        check(query, self._ratings)
+        query = check(query, self._ratings)
         if self.first == self.stop:
             return
         half, coins = half_of(query.design), self._coins(query, self.first, self.first + 1)
@@ -185,7 +189,7 @@ class Cohort(Embodied):
         InputError
             If the model is invalid or about other items, ``k`` is no length of a list, or the devices are not here.
         """
-        Model.arrived(model)
+        model = Model.arrived(model)
         require_block(first, stop, self.first, self.stop)
         require_whole("k", k, 1, MOST_ADVISED)
         if model.cluster.size != self._ratings.items:
@@ -193,7 +197,8 @@ class Cohort(Embodied):
         rated = self._ratings.rated(self._master, first, stop - first)
         if features is None:
             return recommend(model, rated, k=k)
-        if (told := len(PublicFeatures.arrived(features).has)) != self._ratings.items:
+        features = PublicFeatures.arrived(features)
+        if (told := len(features.has)) != self._ratings.items:
             raise InputError(f"features are of {told} items, the device's catalogue has {self._ratings.items}")
         return recommend_featured(model, features, rated, k=k)
 

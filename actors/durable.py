@@ -38,7 +38,7 @@ def settle(folder: Path, ending: str) -> None:
     """
     make_folder(folder)
     for path in sorted(folder.glob(f"*{ending}")):
-        _wait_for(path, os.O_RDONLY)
+        _wait_for(path, os.O_RDONLY | os.O_NONBLOCK)  # nobody waits for who writes to a named pipe
     sync_folder(folder)
 
 

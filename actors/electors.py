@@ -85,7 +85,8 @@ class VoterCohort(Embodied):
             If the question is no service, or is about objects that these devices have no opinions about. Nothing is
             booked then.
         """
-        self._voters.check(Service.arrived(service))
+        service = Service.arrived(service)
+        self._voters.check(service)
         found = np.arange(self.first, self.stop, dtype=np.int32)
         taking = np.ones(found.size, np.bool_)
         for start, end in self._others(service.own_device):
@@ -114,7 +115,9 @@ class VoterCohort(Embodied):
         InputError
             If the question is no ballot, or electors are no ascending list of devices of this cohort.
         """
-        self._voters.check(Ballot.arrived(ballot).service)
+        ballot = Ballot.arrived(ballot)
+        self._voters.check(ballot.service)
+        electors = electors.copy() if type(electors) is np.ndarray else electors  # as messages' arrays are
         check_electors(electors, self.first, self.stop)
         if not self.ledger.holds(ballot.service, electors):
             raise LedgerError(

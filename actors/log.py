@@ -20,6 +20,7 @@ from typing import TypeVar
 
 from actors.durable import add, make_folder, settle, sync_folder
 from coordinator.protocol.errors import BlindrecError
+from coordinator.protocol.limits import open_regular, read_whole
 
 T = TypeVar("T")
 FORMAT = 4
@@ -144,7 +145,7 @@ class Log:
         """Yield the lines of a file after its head, with their numbers."""
         before, kind = b"", self._kind
         try:
-            lines = path.read_bytes().split(b"\n")
+            lines = read_whole(path).split(b"\n")
         except OSError as error:
             raise kind.error(f"{kind.noun} {path} cannot be read ({error.strerror}); make it readable") from None
         for number, line in enumerate(lines, start=1):
@@ -174,7 +175,15 @@ def files_of(folder: Path, kind: Kind) -> list[Path]:
 
 def count_lines(folder: Path, kind: Kind) -> int:
     """Return how many lines are kept in a folder, without parsing them."""
-    return sum(max(path.read_bytes().count(b"\n") - 1, 0) for path in files_of(folder, kind))
+    return sum(max(_lines_in(path, kind) - 1, 0) for path in files_of(folder, kind))
+
+
+def _lines_in(path: Path, kind: Kind) -> int:
+    try:
+        with open_regular(path) as file:
+            return sum(part.count(b"\n") for part in iter(lambda: file.read(1 << 20), b""))
+    except OSError as error:
+        raise kind.error(f"{kind.noun} {path} cannot be read ({error.strerror}); make it readable") from None
 
 
 def _torn(tail: bytes) -> bool:

@@ -89,6 +89,7 @@ def sweep(
     seeds: int | None = None,
     out: str | Path | None = None,
     progress: bool = True,
+    allow_code: bool = False,
 ) -> SweepResult:
     """Measure a grid of any kind, as `blindrec sweep` does; by default how many users it takes in every setting.
 
@@ -104,6 +105,8 @@ def sweep(
         Folder in which every finished unit is kept; the same call goes on there. Default: nothing is kept.
     progress : bool
         Whether to tell progress: a bar on a terminal or in a notebook, a line now and then elsewhere.
+    allow_code : bool
+        Whether a TOML file may name a design or policy of somebody's own, which is imported; a mapping may.
 
     Returns
     -------
@@ -116,7 +119,7 @@ def sweep(
     KeyboardInterrupt
         On Ctrl-C, or a notebook's stop button: the text tells what ``out`` keeps.
     """
-    wanted = load_sweep(grid, seeds=seeds)
+    wanted = load_sweep(grid, seeds=seeds, allow_code=allow_code)
     with _place(_folder(out)) as place, _interruptible(out):
         return SweepResult(swept(wanted, opened(backend or InProcess()), place, _console(progress)))
 

@@ -21,7 +21,7 @@ from scenarios.store.chain import drop
 from scenarios.store.files import tables_in
 from scenarios.store.locking import sole
 from scenarios.store.mark import FOLDER, MARK, SWEEP, read_mark
-from scenarios.store.taking import RESULT, read_result
+from scenarios.store.taking import read_result
 
 
 def resume(
@@ -94,9 +94,9 @@ def finished(folder: Path) -> dict[str, Any] | None:
     InputError
         If the result cannot be read, or somebody is at work in the folder.
     """
-    if not (folder / RESULT).is_file():
-        return None
     result = read_result(folder)
+    if result is None:
+        return None
     if (folder / FOLDER / MARK).exists():
         if result.get("policy_error"):
             return None

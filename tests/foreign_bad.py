@@ -9,7 +9,7 @@ import foreign_mechanisms
 import numpy as np
 
 from coordinator.protocol.arrays import Floats, Ints, Words
-from coordinator.protocol.channels import CoinOf, Likelihood, MatrixChannel, matrix_channel
+from coordinator.protocol.channels import CoinOf, Likelihood, MatrixChannel, independent_bits, matrix_channel
 from coordinator.protocol.own import Catalogue, CoinsBlock, Mechanism, Question, RatingsBlock, Tally
 
 Array = np.ndarray[Any, Any]
@@ -20,6 +20,24 @@ class Works(foreign_mechanisms.GRR):
 
     late: int = 0
     """Rounds that go well before it goes wrong."""
+
+
+class Wide(Works):
+    """Asks each device for so many bits that nobody could hold them."""
+
+    wide: int = 1 << 31
+
+    def query(self, catalogue: Catalogue) -> Question:
+        return Question(bits=self.wide)
+
+    def channel(self, question: Question) -> Any:
+        return independent_bits(count=question.bits, if_one=0.5, if_zero=0.3, epsilon=question.epsilon, ones=1)
+
+    def sketch(self, question: Question, ratings: RatingsBlock, coins: CoinsBlock) -> Array:
+        return np.zeros((len(ratings.devices), question.bits), np.uint8)
+
+    def estimate(self, question: Question, tally: Tally) -> tuple[Floats, Floats]:
+        return np.zeros(question.items), np.ones(question.items)
 
 
 class Raises(Works):

@@ -151,8 +151,9 @@ class PrivateCohort(Embodied):
             If answers cannot be written. None is sent then.
         """
         self._own(first, stop)
-        self._consent.require(SecondOrderQuery.arrived(query))
-        query.require(ItemFeatures.arrived(features))
+        query, features = SecondOrderQuery.arrived(query), ItemFeatures.arrived(features)
+        self._consent.require(query)
+        query.require(features)
         if features.items != self._ratings.count:
             raise InputError(
                 f"the model has {features.items} items; private devices rate a catalogue of {self._ratings.count}, "

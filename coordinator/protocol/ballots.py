@@ -134,7 +134,7 @@ class Ballot(Checked):
 
     def check(self) -> None:
         """Refuse rounds that the service has not; see `Checked.check`."""
-        Service.arrived(self.service)
+        Service.valid(self.service)
         require_whole("first round of a ballot", self.first, 0, self.service.rounds - 1)
         require_whole("end of a ballot", self.stop, self.first + 1, self.service.rounds)
 

@@ -64,7 +64,17 @@ class Checked:
 
     @classmethod
     def arrived(cls, message: object) -> Self:
-        """Return a message that somebody sent, checked.
+        """Return a message that somebody sent, checked, with arrays of its own; see `valid` for errors.
+
+        Whoever sent it may still hold its arrays, and change them after the check; nobody else holds these. So what is
+        charged, and known again by its id, is what is answered.
+        """
+        # Checked before, too: a copy is in C order whatever order it was sent in.
+        return cls.valid(_own(cls.valid(message)))
+
+    @classmethod
+    def valid(cls, message: object) -> Self:
+        """Return a message, checked as it is.
 
         Raises
         ------
@@ -78,6 +88,34 @@ class Checked:
                 raise InputError(f"{cls.__name__} lacks {name}; build a whole one")
         message.check()
         return message
+
+
+def _own(value: Any) -> Any:
+    """Return a part of a message that shares nothing with it that can change."""
+    if type(value) is np.ndarray:
+        return value if _is_fixed(value) else value.copy()
+    if type(value) is dict:
+        return {name: _own(one) for name, one in value.items()}
+    if type(value) is tuple:
+        return tuple(map(_own, value))
+    if not isinstance(value, Checked):
+        return value  # of a type that cannot change, or that no check lets pass
+    names = [name for name in _names(type(value)) if hasattr(value, name)]  # type: ignore[arg-type] # as above
+    parts = {name: getattr(value, name) for name in names}
+    own = {name: _own(one) for name, one in parts.items()}
+    if all(own[name] is one for name, one in parts.items()):
+        return value
+    made = object.__new__(type(value))
+    for name, one in own.items():
+        object.__setattr__(made, name, one)
+    return made
+
+
+def _is_fixed(array: np.ndarray[Any, Any]) -> bool:
+    """Return whether nobody can write to an array: it only looks at a store's memory, which allows reading alone."""
+    while type(array.base) is np.ndarray:
+        array = array.base
+    return array.base is not None and not array.flags.writeable
 
 
 @cache

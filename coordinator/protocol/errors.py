@@ -14,6 +14,10 @@ class InputError(BlindrecError, ValueError):
     """Something the user gave cannot be used; the command line ends with exit code 2."""
 
 
+class ReadError(InputError):
+    """A file that a user or a folder names cannot be read; whatever the system says of it, no disk is full."""
+
+
 class BlockError(InputError, IndexError):
     """Devices were named that are not here; nothing was charged or answered."""
 

@@ -34,6 +34,8 @@ from coordinator.protocol.tastes import Tastes
 
 ID_BYTES = 16
 """Bytes of a message's id."""
+MOST_NAMES = 64
+"""Parameters, and arrays, that a query has at most; no design has more than five."""
 MOST_BITS_TOLD = 1 << 32
 """Bits that a device tells at most."""
 
@@ -100,8 +102,7 @@ class Query(Checked):
         require_epsilon(self.epsilon)
         require_whole("questions", self.questions, 1, MOST_BITS_TOLD)
         require_whole("bits of an answer", self.answer_bits, 1, 64)
-        if type(self.parameters) is not dict:
-            raise InputError(f"parameters are a {type(self.parameters).__name__}; give a dict of numbers by name")
+        _require_dict("parameters", "numbers", self.parameters)
         for name, value in self.parameters.items():
             require_real(f"parameter {require_name('name of a parameter', name)}", value, -LARGEST)
         if self.pool is not None:
@@ -114,8 +115,7 @@ class Query(Checked):
                 raise InputError("centres are given without a pool; name the items that they are about")
             require_array("centres", self.centres, np.int32, self.pool.shape)
             require_range("centres", self.centres, -UNIT, UNIT)
-        if type(self.arrays) is not dict:
-            raise InputError(f"arrays are a {type(self.arrays).__name__}; give a dict of arrays by name")
+        _require_dict("arrays", "arrays", self.arrays)
         for name, array in self.arrays.items():
             require_public_array(f"array {require_name('name of an array', name)}", array)
 
@@ -168,6 +168,13 @@ class Query(Checked):
         """Return a short name for logs and errors."""
         parts = f" of {self.questions} questions" if self.questions > 1 else ""  # how they share it is the design's own
         return f"query {self.round} ({self.design}, epsilon {as_float(self.epsilon):g}{parts}, id {self.id.hex()[:8]})"
+
+
+def _require_dict(name: str, inner: str, value: object) -> None:
+    if type(value) is not dict:
+        raise InputError(f"{name} are a {type(value).__name__}; give a dict of {inner} by name")
+    if len(value) > MOST_NAMES:
+        raise InputError(f"a query has {len(value):,} {name}; give at most {MOST_NAMES}")
 
 
 def _described(array: PublicArray) -> list[object]:
@@ -294,6 +301,6 @@ class Model(Checked):
         require_range("clusters of a model", self.cluster, 0, self.clusters - 1)
         require_range("scores of a model", self.score, -LARGEST, LARGEST)
         if self.near is not None:
-            require_ascending("items of an item-item model", ItemToItem.arrived(self.near).pool, 0, self.cluster.size)
+            require_ascending("items of an item-item model", ItemToItem.valid(self.near).pool, 0, self.cluster.size)
         if self.tastes is not None:
-            require_array("tastes of a model", Tastes.arrived(self.tastes).liked, np.float64, self.cluster.shape)
+            require_array("tastes of a model", Tastes.valid(self.tastes).liked, np.float64, self.cluster.shape)

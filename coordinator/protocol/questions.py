@@ -27,7 +27,7 @@ def check_question(query: Query) -> PublicHalf:
         If it is no query, its design is unknown, its pool, questions, parameters or arrays are none of the design, or
         its epsilon cannot be expressed.
     """
-    Query.arrived(query)
+    Query.valid(query)
     half = half_of(query.design)
     for told, brought, needed in (
         ("parameters", query.parameters.keys(), half.parameters),

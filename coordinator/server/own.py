@@ -13,6 +13,7 @@ from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.channels import COIN, IndependentBits, Likelihood
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.guarding import guarded
+from coordinator.protocol.limits import require_memory, round_bytes
 from coordinator.protocol.messages import Model, Query, Release
 from coordinator.protocol.own import OUTPUTS, VALUES, Catalogue, Mechanism, Question, Tally
 from coordinator.server.design import Decoding, World
@@ -63,7 +64,7 @@ class OwnDesign:
         Raises
         ------
         InputError
-            If the class cannot ask about a pool.
+            If the class cannot ask about a pool, or asks for more than fits in memory.
         MechanismError
             If the class returns a question that cannot be asked.
         """
@@ -77,6 +78,9 @@ class OwnDesign:
         asked = np.arange(world.items, dtype=np.int32) if pool is None else pool
         told = Catalogue(items=world.items, rated=world.rated, users=world.users, epsilon=epsilon, pool=asked)
         question = self._checked(guarded(mechanism, "query", round_number, told), round_number)
+        width, noun = max((question.bits, "bits"), (question.outputs, "outputs"))
+        what = f"a question of {type(mechanism).__name__} for {width:,} {noun} a device"
+        require_memory(round_bytes(1, width), what, "ask for less at once")
         sizes = {OUTPUTS: question.outputs, VALUES: question.values}
         return Query(
             design=self.name,

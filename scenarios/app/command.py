@@ -9,6 +9,7 @@ from scenarios.app.experiment import Experiment
 from scenarios.app.finishing import finished_run
 from scenarios.app.flags import (
     Address,
+    AllowCode,
     Backend,
     Cohort,
     Figure,
@@ -30,7 +31,7 @@ from scenarios.places.backends import open_session
 from scenarios.report.printing import report_record
 from scenarios.report.records import check_target
 
-_OWN = frozenset({"setting", "helpers"})
+_OWN = frozenset({"setting", "helpers", "allow_code"})
 
 
 def command_of(experiment: Experiment[Any]) -> Callable[..., None]:
@@ -50,6 +51,7 @@ def command_of(experiment: Experiment[Any]) -> Callable[..., None]:
         address: Address = None,
         workers: Workers = None,
         devices_per_actor: Cohort = None,
+        allow_code: AllowCode = False,
         metrics: Metrics = False,
         repeat: Repeat = 1,
         out: Out = None,
@@ -58,7 +60,7 @@ def command_of(experiment: Experiment[Any]) -> Callable[..., None]:
         **flags: Any,
     ) -> None:
         own = {**read_settings(setting or ()), "helpers": tuple(helpers) if helpers else None} if experiment.own else {}
-        wanted = experiment.read(scenario, {**flags, **own})
+        wanted = experiment.read(scenario, {**flags, **own}, allow_code=allow_code)
         check_target(json)
         check_figure(figure)
         with finished_run(

@@ -143,15 +143,17 @@ class Experiment(ABC, Generic[S]):
     loads: ClassVar[str]
     help: ClassVar[str]
 
-    def read(self, path: Path | None, values: Mapping[str, Any]) -> S:
+    def read(self, path: Path | None, values: Mapping[str, Any], *, allow_code: bool = False) -> S:
         """Return a scenario from a file and values that win over it; None stands for what was not given.
+
+        Code that the file names is imported only if ``allow_code``; see `scenarios.given.validation.refuse_code`.
 
         Raises
         ------
         InputError
             One line for the first thing that is wrong: its name, its value and the remedy.
         """
-        return cast("S", validated(self.kind, path, dict(values)))
+        return cast("S", validated(self.kind, path, dict(values), allow_code=allow_code))
 
     def check(self, scenario: S) -> None:
         """Refuse what a scenario alone does not show, before a place is opened."""

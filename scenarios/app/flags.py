@@ -33,6 +33,13 @@ Setting = Annotated[list[str] | None, typer.Option(help="Your own design: name=v
 With = Annotated[
     list[str] | None, typer.Option("--with", help="Your own design: a package that it imports, which travels with it.")
 ]
+AllowCode = Annotated[
+    bool,
+    typer.Option(
+        "--allow-code",
+        help="Import the design or policy that the file names as package.module:Name. It is a program: read it first.",
+    ),
+]
 Given = Annotated[
     Path | None, typer.Argument(help="TOML file with the same names, or scenario.json of a finished run; flags win.")
 ]

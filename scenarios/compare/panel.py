@@ -14,7 +14,7 @@ from rich.console import Console
 from coordinator.protocol.errors import InputError
 from scenarios.compare.settings import COORDINATOR, Comparison
 from scenarios.compare.worlds import table_of
-from scenarios.given.values import file_sha256
+from scenarios.given.files import file_sha256
 from scenarios.online.config import REFERENCE
 from scenarios.online.rating_world import world_of_table
 from scenarios.online.results import client_record

@@ -10,6 +10,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from coordinator.protocol.budget import Epsilon, parse_epsilon
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms.pairs import MOST_ITEMS, MOST_LIKES
+from scenarios.given.files import file_sha256
 from scenarios.given.own_designs import own_designs
 from scenarios.given.settings import (
     BAD_LINES,
@@ -24,7 +25,7 @@ from scenarios.given.settings import (
     Seed,
     like_bar,
 )
-from scenarios.given.values import GivenColumns, GivenPath, brief, file_sha256
+from scenarios.given.values import GivenColumns, GivenPath, brief
 from scenarios.own.halves import OwnSettings
 
 TRUST_MODELS = ("none", "curator", "two-tier", "local")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +12,8 @@ import numpy as np
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.public_features import PublicFeatures
-from scenarios.given.values import a_file, brief
+from scenarios.given.files import read_file, require_text
+from scenarios.given.values import brief
 
 Labels = np.ndarray[tuple[int], np.dtype[np.object_]]
 FEWEST, MOST = 5, 500
@@ -70,10 +72,12 @@ def read_told(path: Path, item_labels: Labels) -> Told:
 
     remedy = "give a CSV with items' ids and columns of words split by '|'"
     try:
-        table = pd.read_csv(a_file(path, "features file", remedy), dtype=str, keep_default_na=False)
+        content = read_file(path, "features file", remedy)
+        require_text(len(content), f"features file {path}")
+        table = pd.read_csv(io.BytesIO(content), dtype=str, keep_default_na=False)
     except InputError:
         raise
-    except (ValueError, OSError) as error:
+    except ValueError as error:
         raise InputError(f"features file {path} cannot be read ({error}); {remedy}") from None
     named = [name for name in table if re.sub(r"[^a-z]", "", str(name).lower()) in _ITEM]
     item = named[0] if named else table.columns[0]

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from coordinator.protocol.errors import BlindrecError, LedgerError, LostError, ResumableError
+from coordinator.protocol.errors import BlindrecError, LedgerError, LostError, ReadError, ResumableError
 from scenarios.given.values import one_line
 from scenarios.log import event, verbose
 
@@ -74,7 +74,7 @@ def kept(told: Told) -> Iterator[None]:
 
 def disk_is_full(error: BaseException | None) -> bool:
     """Return whether a disk that takes no more is why an error was raised, whatever was made of it since."""
-    while error is not None:
+    while error is not None and not isinstance(error, ReadError):
         if isinstance(error, OSError) and error.errno in _DISK:
             return True
         error = error.__context__

@@ -8,14 +8,17 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from coordinator.protocol.errors import InputError
-from scenarios.given.values import brief, read_values
+from scenarios.given.files import read_values
+from scenarios.given.values import brief
 
 M = TypeVar("M", bound=BaseModel)
+_CODE, _HELPERS = ("design", "policy"), ("helpers", "with")
+"""Keys of files under which code can be named, and packages that travel with it."""
 _WAYS = ("constrained-", "function-", "literal[")
 """How the checking library calls the ways to read a value of several types; they are no part of a key."""
 
 
-def validated(kind: type[M], path: Path | None, flags: dict[str, Any]) -> M:
+def validated(kind: type[M], path: Path | None, flags: dict[str, Any], *, allow_code: bool = False) -> M:
     """Read a scenario from a TOML file and flags; flags win.
 
     Parameters
@@ -26,6 +29,8 @@ def validated(kind: type[M], path: Path | None, flags: dict[str, Any]) -> M:
         TOML file whose keys are the attributes of ``kind``, or the scenario.json of a finished run.
     flags : dict
         What the command line set; None where it did not.
+    allow_code : bool
+        Whether the file may name code; see `refuse_code`. Flags may.
 
     Returns
     -------
@@ -39,11 +44,46 @@ def validated(kind: type[M], path: Path | None, flags: dict[str, Any]) -> M:
     values = read_values(path, "scenario file") if path else {}
     if "settings" in values:
         raise InputError("key 'settings' is unknown: a mechanism's own settings stand among the others; take them out")
-    values |= {name: value for name, value in flags.items() if value is not None}
+    named = {name: value for name, value in flags.items() if value is not None}
+    if path is not None and not allow_code:
+        refuse_code({name: value for name, value in values.items() if name not in named}, f"scenario file {path}")
+    values |= named
     try:
         return kind.model_validate(values)
     except ValidationError as error:
         raise InputError(first_line(error, kind)) from None
+
+
+def refuse_code(value: Any, what: str, key: str = "") -> None:
+    """Refuse a file that names code of somebody's own, which would run with all that its reader may do.
+
+    blindrec's own designs and policies have names; what has an import path, ``package.module:Name``, is code, wherever
+    it is, and so are the packages that travel with it.
+
+    Parameters
+    ----------
+    value : object
+        What the file holds, at any depth.
+    what : str
+        What errors call the file.
+    key : str
+        Under which key the value stands.
+
+    Raises
+    ------
+    InputError
+    """
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            refuse_code(inner, what, str(name))
+    elif isinstance(value, (list, tuple)):
+        for inner in value:
+            refuse_code(inner, what, key)
+    elif isinstance(value, str) and (key in _HELPERS or (key in _CODE and ":" in value)):
+        raise InputError(
+            f"{what} names code, {key} = {brief(value)}, which would run here with all that you may do; read that "
+            "code, then give --allow-code, or name it by a flag"
+        )
 
 
 def keys_of(kind: type[BaseModel]) -> list[str]:

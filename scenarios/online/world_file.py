@@ -17,7 +17,7 @@ from actors.client import Client
 from actors.voters import TableVoters
 from coordinator.protocol.arrays import Bits2, Bools2
 from coordinator.protocol.errors import InputError
-from scenarios.given.values import read_toml
+from scenarios.given.files import read_toml
 from scenarios.online.config import OnlineScenario
 from scenarios.online.worlds import ClientWorld, World, distances, measured
 

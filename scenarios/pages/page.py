@@ -73,7 +73,9 @@ class Section:
         if scenario is None or self.subject.family not in _EXPERIMENTS:
             return None
         seeds = Markup(" --repeat {}").format(shown(repeat)) if repeat else ""
-        return Markup("blindrec {} scenario.json{} --backend inprocess").format(self.subject.family, seeds)
+        document = self.subject.of("scenario").value or self.subject.of("mark").value
+        code = " --allow-code" if any(":" in str(document.get(name, "")) for name in ("design", "policy")) else ""
+        return Markup("blindrec {} scenario.json{}{} --backend inprocess").format(self.subject.family, seeds, code)
 
     @property
     def scenario(self) -> str | None:

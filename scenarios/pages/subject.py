@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -11,6 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from coordinator.protocol.errors import InputError
+from scenarios.given.files import MOST_RECORD, json_object, read_file, read_table
+from scenarios.pages.schema import TABLES, check_record, check_table, kind_of
 from scenarios.pages.traced import Traced
 from scenarios.report.records import PROVENANCE
 from scenarios.store.mark import FOLDER, MARK
@@ -25,6 +26,7 @@ DOCUMENTS = {
     "mark": f"{FOLDER}/{MARK}",
 }
 """What a folder may hold, by the name that places on a page have for it."""
+REMEDY = "name a folder of --out or a file of --json"
 
 
 def _has(*names: str) -> Callable[[Mapping[str, Any]], bool]:
@@ -104,12 +106,16 @@ class Subject:
     @cached_property
     def tables(self) -> dict[str, pd.DataFrame]:
         """The folder's tables by their names, for figures."""
-        import pandas as pd  # noqa: PLC0415 (only where something is drawn)
-
         if not self.path.is_dir():
             return {}
-        parquet = {one.stem: pd.read_parquet(one) for one in sorted(self.path.glob("*.parquet"))}
-        return parquet | {one.stem: pd.read_csv(one) for one in sorted(self.path.glob("*.csv"))}
+        kind = kind_of(self.family, self.documents["result"])
+        drawn = {name for family, name in TABLES if family == kind}
+        return {
+            path.stem: check_table(kind, path.stem, read_table(path, REMEDY), path)
+            for ending in ("parquet", "csv")
+            for path in sorted(self.path.glob(f"*.{ending}"))
+            if path.stem in drawn
+        }
 
 
 def read_subject(path: Path, number: int) -> Subject:
@@ -121,35 +127,18 @@ def read_subject(path: Path, number: int) -> Subject:
         If there is no result, or it cannot be read.
     """
     if path.is_dir():
-        if not (path / DOCUMENTS["result"]).is_file():
+        if not (path / DOCUMENTS["result"]).exists():
             raise InputError(f"{path} holds no result.json; name a folder of --out whose command has ended")
-        content = _bytes(path / DOCUMENTS["result"])
-        found = {name: path / file for name, file in DOCUMENTS.items() if (path / file).is_file()}
-        documents = {name: _object(_bytes(file), file) for name, file in found.items()}
+        found = {name: path / file for name, file in DOCUMENTS.items() if (path / file).exists()}
+        contents = {name: read_file(file, "result", REMEDY, MOST_RECORD) for name, file in found.items()}
+        documents = {name: json_object(contents[name], str(found[name]), REMEDY) for name in found}
+        content = contents["result"]
     else:
-        content = _bytes(path)
-        documents = {"result": _object(content, path)}
+        content = read_file(path, "result", REMEDY, MOST_RECORD)
+        documents = {"result": json_object(content, str(path), REMEDY)}
         if isinstance(told := documents["result"].pop(PROVENANCE, None), dict):
             documents["versions"] = told
     family = family_of(documents["result"], path)
+    check_record(family, documents["result"], path)
     sha256 = hashlib.sha256(content).hexdigest()
     return Subject(number=number, path=path, family=family, documents=documents, sha256=sha256)
-
-
-def _bytes(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise InputError(
-            f"{path} cannot be read ({error.strerror}); name a folder of --out or a file of --json"
-        ) from None
-
-
-def _object(content: bytes, path: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(content)
-    except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
-        raise InputError(f"{path} is no JSON object; name a folder of --out or a file of --json")
-    return found

@@ -30,6 +30,7 @@ _LINE = 0.04
 """Of the height of a panel that a line of small text needs."""
 _ROW = 0.17
 """Inches that a row of a legend needs."""
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _LETTER, _HANDLE = 4.4, 42.0
 """Points that a letter of a legend takes, and what stands before its words."""
 
@@ -168,9 +169,12 @@ def readable(value: float) -> str:
     """Return a number of an axis: with commas, or as a power of ten from a million on."""
     if 1e-3 <= abs(value) < 1e6 or not value:
         return f"{value:,.6g}"
+    if abs(value) < 1e-300:  # ten to its exponent would be nothing
+        return f"{value:.4g}"
     exponent = math.floor(math.log10(abs(value)) + 1e-9)
     digits = f"{value / 10**exponent:.4g}"
-    return f"$10^{{{exponent}}}$" if digits == "1" else f"${digits}\\times10^{{{exponent}}}$"
+    power = f"10{str(exponent).translate(_RAISED)}"
+    return power if digits == "1" else f"{digits}\u00d7{power}"
 
 
 def explained(axes: Axes, styles: Mapping[str, Style], drawn: Sequence[str]) -> None:

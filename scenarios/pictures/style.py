@@ -35,6 +35,7 @@ SETTINGS: Mapping[str, Any] = {
     "lines.markersize": 4.5,
     "pdf.fonttype": 42,  # text that can be searched
     "savefig.dpi": 120,
+    "text.parse_math": False,  # labels are words of users and folders: a $ is a $
     "svg.fonttype": "path",  # looks the same where a font is missing
     "svg.hashsalt": "blindrec",  # the same picture is the same file
     "xtick.labelsize": 8,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -46,8 +47,9 @@ def rendered(picture: Picture, ending: str) -> bytes:
     from scenarios.pictures.style import styled  # noqa: PLC0415 (as above)
 
     drawn, figure = io.BytesIO(), Figure()
-    picture.draw(figure)
-    with styled():
+    with styled(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)  # a name in a script that the font lacks
+        picture.draw(figure)
         figure.savefig(drawn, format=ending.removeprefix("."), metadata=ENDINGS[ending])
     return drawn.getvalue()
 

@@ -7,13 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from actors.device import PIECE
 from actors.embodied import Embodied
 from actors.keeper import Books, Keeper
 from coordinator.protocol.admitted import Own, admit
-from coordinator.protocol.messages import Release
+from coordinator.protocol.messages import Query, Release
 from coordinator.server.aggregation import aggregate, load_decoder, no_release
 from coordinator.server.fleet.cohorts import Cohorts, LocalHosts, spread_here
-from coordinator.server.fleet.layout import calls
+from coordinator.server.fleet.layout import calls, require_round
 from coordinator.server.rounds.conductor import Conductor
 from coordinator.server.rounds.state import Ask
 from coordinator.server.rounds.transcript import Sealed, seal
@@ -32,6 +33,7 @@ def conducted(job: Work[R, O, T], workers: int, progress: Progress) -> Done[O, T
     cast = {name: _embodied(crew, job.secret, keeper) for name, crew in job.crews.items()}
     if query := job.plan.rehearsal():
         with job.naming():
+            _require_room(query, job)
             holdings, secret, cohorts = _only(job, cast)
             rehearse(query, holdings, secret, cohorts[0])
             load_decoder(query)
@@ -115,10 +117,11 @@ class Queries:
         self, job: Work[Any, Any, Any], cast: Cast, threads: ThreadPoolExecutor | None, more: Callable[[int], None]
     ) -> None:
         self._ratings, self._secret, self._cohorts = _only(job, cast)
-        self._layout, self._map, self._more = job.layout, map if threads is None else threads.map, more
+        self._job, self._layout, self._map, self._more = job, job.layout, map if threads is None else threads.map, more
 
     def ask(self, ask: Ask) -> tuple[Statistic, Sequence[Release | Sealed]]:
         """Ask every cohort block by block; see `coordinator.server.rounds.conductor.Transport`."""
+        _require_room(ask.query, self._job)
         bits = ask.query.bits
         size = self._layout.block_of(bits)
         blocks = [
@@ -135,6 +138,13 @@ class Queries:
             releases.append(seal(release))
             self._more(release.count)
         return total or aggregate(ask.query, no_release(ask.query)), releases
+
+
+def _require_room(query: Query, job: Work[Any, Any, Any]) -> None:
+    """Refuse a query whose answers do not fit in this machine; see `require_round`."""
+    layout = job.layout
+    devices = min(layout.block_of(query.bits), layout.devices_per_actor, layout.devices, PIECE)
+    require_round(query, devices, min(layout.workers, -(-layout.devices // devices)))
 
 
 def _only(job: Work[Any, Any, Any], cast: Cast) -> tuple[Any, bytes, list[Any]]:

@@ -56,7 +56,7 @@ def answer(
         return aggregate(query, release), release
     assert isinstance(ratings, BlockRatings)
     booked = cohort.book(query, first, stop)
-    bits, counts = _flip_turn_and_count(query, ratings, secret, range(first, stop), booked.answering())
+    bits, counts = _flip_turn_and_count(booked.query, ratings, secret, range(first, stop), booked.answering())
     release = booked.release(bits)
     return score_statistic(query, release, counts), release
 
@@ -68,7 +68,7 @@ def rehearse(query: Query, ratings: Ratings, secret: bytes, cohort: Cohort) -> N
         aggregate(query, no_release(query))
         return
     assert isinstance(ratings, BlockRatings)
-    check(query, ratings)
+    query = check(query, ratings)
     _flip_turn_and_count(query, ratings, secret, range(cohort.first, cohort.first + 1), None)
 
 

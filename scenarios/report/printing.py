@@ -14,6 +14,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
+from scenarios.given.values import printable
 from scenarios.report.columns import Column
 from scenarios.report.records import STDOUT, deliver
 
@@ -39,7 +40,7 @@ def show(console: Console, result: Mapping[str, Any], title: str, columns: Seque
     """Print a result as a table: a line a column that it has, with the interval where there is one."""
     table = _table(title)
     for words, told in lines_of(result, columns):
-        table.add_row(Text(words), told)  # Text: brackets are no markup
+        table.add_row(Text(words), Text(printable(told)))  # Text: brackets are no markup
     console.print(table)
 
 
@@ -65,7 +66,7 @@ def show_description(console: Console, described: Mapping[str, Any], title: str)
             ", ".join(f"{key} {text_of(number)}" for key, number in value.items()) if isinstance(value, dict) else None
         )
         told = "above each user's own mean" if value is None else inner or text_of(value)
-        table.add_row(name.replace("_", " "), told)
+        table.add_row(name.replace("_", " "), Text(printable(told)))
     console.print(table)
 
 

@@ -8,8 +8,8 @@ from typing import Any
 from coordinator.protocol.errors import InputError, PolicyError
 from scenarios.app.experiment import NOTHING, Named
 from scenarios.given.config import Scenario
+from scenarios.given.files import file_sha256
 from scenarios.given.policies import code_digest
-from scenarios.given.values import file_sha256
 from scenarios.store.mark import FOLDER, MARK, RUN, Mark
 from scenarios.store.taking import require_source
 

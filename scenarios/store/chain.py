@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
 import itertools
@@ -21,6 +22,8 @@ from actors.durable import make_folder
 from actors.keeper import Books, Keeper
 from actors.log import FORMAT, count_lines
 from coordinator.protocol.errors import InputError, LedgerError, LostError
+from coordinator.protocol.limits import open_regular, read_whole
+from scenarios.given.files import read_arrays
 from scenarios.store.files import write_bytes
 from scenarios.store.mark import FOLDER, MARK, PROGRESS, UNCLAIMED, bound, read_mark
 from scenarios.store.units import UNIT, UNITS
@@ -113,14 +116,16 @@ class Chain(Generic[T]):
         for number in itertools.count():
             path = self._path(number)
             try:
-                content = path.read_bytes()
+                content = read_whole(path)
                 record, after = from_bytes(self.codec, content)
             except InputError as error:
                 raise InputError(f"{path}: {error}") from None
             except FileNotFoundError:
                 self._put_aside(number + 1)
                 return
-            except _UNREADABLE:
+            except _UNREADABLE as error:
+                if isinstance(error, OSError) and error.errno == errno.EOVERFLOW:
+                    raise InputError(f"{path} cannot be read ({error.strerror}); go on where more is left") from None
                 self.damaged = path
                 self._put_aside(number)
                 return
@@ -185,7 +190,7 @@ class Chain(Generic[T]):
         """Return the digest of a stored record; before the first record, the digest that binds the chain to its run."""
         if number < 0:
             return self._first
-        with self._path(number).open("rb") as file:
+        with open_regular(self._path(number)) as file:
             return file.read(_DIGEST).hex()
 
     def _path(self, number: int) -> Path:
@@ -251,8 +256,7 @@ def from_bytes(codec: Codec[T], content: bytes) -> tuple[T, str]:
     check, content = content[:_DIGEST], content[_DIGEST:]
     if hashlib.sha256(content).digest() != check:
         raise ValueError("the digest is another one's")
-    with np.load(io.BytesIO(content), allow_pickle=False) as file:
-        arrays = {name: file[name] for name in file.files}
+    arrays = read_arrays(content, f"a kept {codec.noun}")
     told: dict[str, Any] = json.loads(arrays.pop("told").tobytes())
     if told["format"] != FORMAT:
         raise InputError(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from actors.durable import PART, make_folder, write_whole
 from coordinator.protocol.errors import InputError
+from scenarios.given.files import read_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -83,16 +84,10 @@ def tables_in(folder: Path) -> dict[str, pd.DataFrame]:
     InputError
         If one cannot be read.
     """
-    import pandas as pd  # noqa: PLC0415 (only where tables are read)
-
     found: dict[str, pd.DataFrame] = {}
-    for ending, read in ((".csv", pd.read_csv), (".parquet", pd.read_parquet)):
+    for ending in (".csv", ".parquet"):
         for path in sorted(folder.glob(f"*{ending}")):
-            try:
-                found[path.stem] = read(path)
-            except (OSError, ValueError) as error:
-                why = getattr(error, "strerror", None) or "it is no table"
-                raise InputError(f"{path} cannot be read ({why}); put it back as it was") from None
+            found[path.stem] = read_table(path, "put it back as it was")
     return found
 
 

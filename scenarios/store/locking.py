@@ -26,7 +26,7 @@ def sole(out: Path | None) -> Iterator[None]:
     Raises
     ------
     InputError
-        If another running command holds it, or it cannot be made.
+        If another running command holds it, it cannot be made, or a symbolic link leads out of it.
 
     Notes
     -----
@@ -43,6 +43,7 @@ def sole(out: Path | None) -> Iterator[None]:
     try:
         _lock(held, out)
         try:
+            _require_inside(out)
             clear(out)
             yield
         finally:
@@ -62,6 +63,19 @@ def _lock(held: int, out: Path) -> None:
         return
     if not out.exists() or not os.path.samestat(os.fstat(held), out.stat()):  # its last holder has removed it meanwhile
         raise _in_use(out)
+
+
+def _require_inside(out: Path) -> None:
+    """Refuse a folder with a symbolic link out of it, by which something elsewhere would be overwritten or removed."""
+    top = out.resolve()
+    for folder, folders, files in os.walk(out):
+        for name in (*folders, *files):
+            path = Path(folder, name)
+            if path.is_symlink() and not path.resolve().is_relative_to(top):
+                raise InputError(
+                    f"output folder {out}: {path} is a symbolic link out of it, and would be written to; remove the "
+                    "link, or put what it leads to there"
+                )
 
 
 def _in_use(out: Path) -> InputError:

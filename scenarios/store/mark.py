@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from actors.log import FORMAT
-from coordinator.protocol.errors import InputError
+from coordinator.protocol.errors import InputError, ReadError
+from coordinator.protocol.limits import read_whole
+from scenarios.given.files import MOST_SETTINGS, json_object
 from scenarios.given.values import LARGEST_WHOLE
 from scenarios.store.files import write_json
 
@@ -102,13 +104,13 @@ def read_mark(out: Path) -> Mark | None:
     path = out / FOLDER / MARK
     remedy = "put it back as it was, or run the scenario in a new folder"
     try:
-        told = json.loads(path.read_text(encoding="utf-8"))
+        told = json_object(read_whole(path, MOST_SETTINGS), str(path), remedy)
         found, check = told["format"], told.pop("sha256", None)
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise InputError(f"{path} cannot be read ({error.strerror}); make it readable") from None
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise ReadError(f"{path} cannot be read ({error.strerror}); make it readable") from None
+    except (InputError, KeyError):
         raise InputError(f"output folder {out}: {path} is damaged; {remedy}") from None
     if found != FORMAT:
         raise InputError(

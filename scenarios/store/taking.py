@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -12,8 +11,8 @@ from pydantic import BaseModel
 
 from actors.durable import make_folder
 from coordinator.protocol.errors import InputError, LostError
+from scenarios.given.files import file_sha256, read_object
 from scenarios.given.policies import code_digest
-from scenarios.given.values import file_sha256
 from scenarios.store.files import left_over, try_folder
 from scenarios.store.mark import FOLDER, MARK, PROGRESS, RUN, SWEEP, Mark, read_mark
 
@@ -65,40 +64,19 @@ def take(out: Path, wanted: Mark) -> None:
 
 
 def over(out: Path, wanted: Mark) -> dict[str, Any] | None:
-    """Return the result of a folder in which the same experiment is over; None where it is not, or another one is.
-
-    Raises
-    ------
-    InputError
-        If the result cannot be read.
-    """
-    if (out / FOLDER / MARK).exists() or not (out / RESULT).is_file():
+    """Return the result of a folder in which the same experiment is over; None where it is not, or another one is."""
+    if (out / FOLDER / MARK).exists():
         return None
     try:
-        known = json.loads((out / "versions.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
+        known = read_object(out / "versions.json", "name a new folder")
+    except InputError:
         return None
-    same = isinstance(known, dict) and known.get(RUN_SHA256) == wanted.whole
-    return read_result(out) if same else None
+    return read_result(out) if known is not None and known.get(RUN_SHA256) == wanted.whole else None
 
 
-def read_result(out: Path) -> dict[str, Any]:
-    """Return the result of a folder.
-
-    Raises
-    ------
-    InputError
-        If it cannot be read.
-    """
-    path, remedy = out / RESULT, "put it back as it was, or run it in a new folder"
-    try:
-        result = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        why = getattr(error, "strerror", None) or "it is no JSON"
-        raise InputError(f"{path} cannot be read ({why}); {remedy}") from None
-    if not isinstance(result, dict):
-        raise InputError(f"{path} holds no result; {remedy}")
-    return result
+def read_result(out: Path) -> dict[str, Any] | None:
+    """Return the result of a folder, None where there is none; one that cannot be read is refused."""
+    return read_object(out / RESULT, "put it back as it was, or run it in a new folder")
 
 
 def _write(mark: Mark, out: Path) -> None:

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NoReturn
 
 from coordinator.protocol.errors import BlindrecError, InputError
+from scenarios.given.files import MOST_RECORD
 from scenarios.store.files import left_over
 from scenarios.watch.job_log import taken
 from scenarios.watch.standing import Standing
@@ -166,7 +167,7 @@ class Received:
             return None
         self.check()
         self._stream.seek(0)
-        return zlib.decompress(self._stream.read())
+        return zlib.decompressobj().decompress(self._stream.read(), MOST_RECORD)
 
     def unpack(self, folder: Path) -> tuple[int, int]:
         """Write the files of a folder into another one, and nothing outside of it; return how many, and their bytes.

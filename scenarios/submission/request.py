@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from coordinator.protocol.errors import InputError
+from scenarios.given.files import read_toml
 
 _HERE_ONLY = ("submit", "status", "watch", "fetch", "stop")
 _DATA = ("ratings", "file")
@@ -143,8 +143,8 @@ def _renamed(argument: str, old: str, new: str) -> str:
 def _named_in(file: Path) -> list[tuple[str, str]]:
     """Return the data that a TOML file names; one that cannot be read is the command's to complain about."""
     try:
-        values = tomllib.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        values = read_toml(file, "TOML file")
+    except InputError:
         return []
     tables = [values, *(value for value in values.values() if isinstance(value, dict))]
     return [("ratings", table["ratings"]) for table in tables if isinstance(table.get("ratings"), str)]

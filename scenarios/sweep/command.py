@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from scenarios.app.flags import Address, Backend, Figure, Json, Workers, with_fields
+from scenarios.app.flags import Address, AllowCode, Backend, Figure, Json, Workers, with_fields
 from scenarios.app.later import Later, grouped
 from scenarios.log import console
 from scenarios.pictures.writing import check_figure, deliver_figure
@@ -54,13 +54,23 @@ def _of_grid() -> Callable[..., None]:
         out: Out,
         grid: Annotated[str, typer.Argument(help=BUILT_IN)] = "standard",
         seeds: Annotated[int | None, typer.Option(help="Runs of every setting [the grid's, or 20].")] = None,
+        allow_code: AllowCode = False,
         backend: Backend = "ray",
         address: Address = None,
         workers: Workers = None,
         json: Json = None,
         figure: Figure = None,
     ) -> None:
-        _measure(load_sweep(grid, seeds=seeds), Path(grid).stem, out, backend, address, workers, json, figure)
+        _measure(
+            load_sweep(grid, seeds=seeds, allow_code=allow_code),
+            Path(grid).stem,
+            out,
+            backend,
+            address,
+            workers,
+            json,
+            figure,
+        )
 
     command.__doc__ = kind_of(USERS).help
     return command

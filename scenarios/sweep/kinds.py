@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from coordinator.protocol.errors import InputError
-from scenarios.given.values import brief, read_toml
+from scenarios.given.files import read_toml
+from scenarios.given.validation import refuse_code
+from scenarios.given.values import brief
 
 if TYPE_CHECKING:
     from scenarios.sweep.kind import Kind, Sweep
@@ -52,7 +54,9 @@ def sweep_of(values: Mapping[str, Any]) -> Sweep[Any, Any, Any]:
     return kind.read(told)
 
 
-def load_sweep(grid: str | Path | Mapping[str, Any], *, seeds: int | None = None) -> Sweep[Any, Any, Any]:
+def load_sweep(
+    grid: str | Path | Mapping[str, Any], *, seeds: int | None = None, allow_code: bool = False
+) -> Sweep[Any, Any, Any]:
     """Return the sweep of a built-in grid by its name, of a TOML file, or of what such a file holds.
 
     Parameters
@@ -60,6 +64,8 @@ def load_sweep(grid: str | Path | Mapping[str, Any], *, seeds: int | None = None
     grid : str, path or mapping
     seeds : int, optional
         Wins over the grid's.
+    allow_code : bool
+        Whether a file may name code; see `scenarios.given.validation.refuse_code`. A mapping may: a program made it.
 
     Raises
     ------
@@ -67,6 +73,8 @@ def load_sweep(grid: str | Path | Mapping[str, Any], *, seeds: int | None = None
         As `sweep_of` does, or if there is no such grid.
     """
     values = dict(grid) if isinstance(grid, Mapping) else _file(str(grid))
+    if not (allow_code or isinstance(grid, Mapping)):
+        refuse_code(values, f"grid file {grid}")
     return sweep_of(values if seeds is None else {**values, "seeds": seeds})
 
 

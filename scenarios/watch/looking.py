@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import time
@@ -13,6 +12,8 @@ from typing import Any
 import psutil
 
 from coordinator.protocol.errors import InputError
+from scenarios.given.files import MOST_PROGRESS, read_object
+from scenarios.given.values import printable
 from scenarios.report.printing import text_of
 from scenarios.store.chain import kept_records
 from scenarios.store.mark import FOLDER, PROGRESS, read_mark
@@ -47,13 +48,14 @@ class Look:
     result: dict[str, Any]
 
     def rows(self) -> dict[str, str]:
-        """Return what is shown, by the rows' names."""
-        return {
+        """Return what is shown, by the rows' names; what would move a terminal's cursor is written out."""
+        rows = {
             "state": self.state,
             **(self.standing.rows() if self.standing and self.state != OVER else {}),
             **({"kept": self.kept} if self.kept else {}),
             **{name.replace("_", " "): text_of(value) for name, value in self.result.items()},
         }
+        return {printable(name): printable(value) for name, value in rows.items()}
 
 
 def look(out: Path) -> Look:
@@ -95,13 +97,13 @@ def is_folder(what: str) -> bool:
 
 
 def _standing(out: Path) -> Standing | None:
-    path = out / FOLDER / PROGRESS
-    try:
-        return read_standing(json.loads(path.read_text(encoding="utf-8")))
-    except FileNotFoundError:
+    path, remedy = out / FOLDER / PROGRESS, "remove it, the run writes it again"
+    if (told := read_object(path, remedy, MOST_PROGRESS)) is None:
         return None
-    except (OSError, ValueError, RecursionError) as error:
-        raise InputError(f"{path} cannot be read ({error}); remove it, the run writes it again") from None
+    try:
+        return read_standing(told)
+    except InputError as error:
+        raise InputError(f"{path} cannot be read ({error}); {remedy}") from None
 
 
 def _held(out: Path) -> bool:
@@ -126,11 +128,6 @@ def _alive(standing: Standing | None) -> bool:
 
 
 def _result(out: Path) -> dict[str, Any] | None:
-    try:
-        told = json.loads((out / "result.json").read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    if (told := read_object(out / "result.json", "put it back as it was")) is None:
         return None
-    except (OSError, ValueError, RecursionError) as error:
-        raise InputError(f"{out / 'result.json'} cannot be read ({error}); put it back as it was") from None
-    numbers = told if isinstance(told, dict) else {}
-    return {name: numbers[name] for name in _SHOWN if isinstance(numbers.get(name), (int, float, str))}
+    return {name: told[name] for name in _SHOWN if isinstance(told.get(name), (int, float, str))}

@@ -13,6 +13,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from scenarios.given.values import printable
 from scenarios.log import strict
 from scenarios.report import printing as report
 
@@ -51,7 +52,7 @@ def moving() -> Iterator[Show]:
 
 
 def _write(line: str) -> None:
-    sys.stdout.write(f"{line}\n")
+    sys.stdout.write(f"{printable(line)}\n")
     sys.stdout.flush()
 
 

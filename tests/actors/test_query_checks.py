@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -212,3 +214,29 @@ def test_devices_without_any_rating_answer_all_the_same(name: str) -> None:
     if name not in ("sign", "pair-signs", "anchor") and not isinstance(found()[name], OneItem):
         assert release.unpacked().all() == (name == "pairwise-equal")
         assert release.unpacked().any() == (name == "pairwise-equal")
+
+
+def test_what_is_charged_is_what_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In one process whoever asks still holds the query's arrays, and may change them between check and use."""
+    pool = np.arange(6, dtype=np.int32)
+    query = replace(QUERIES["maxsense"], pool=pool)
+    honest = Cohort(RATINGS, worlds.SECRET, 0, 200, None).answer(replace(query, pool=pool.copy()), 0, 200)
+    cohort = Cohort(RATINGS, worlds.SECRET, 0, 200, Fraction(1))
+    charge = cohort.ledger.charge
+
+    def change(*arguments: Any) -> Any:
+        pool[:] = np.arange(6, 12)
+        return charge(*arguments)
+
+    monkeypatch.setattr(cohort.ledger, "charge", change)
+    answer = cohort.answer(query, 0, 200)
+    assert (answer.query_id, answer.bits) == (honest.query_id, honest.bits)
+    assert query.id != honest.query_id
+
+
+def test_names_of_a_query_are_few() -> None:
+    cohort = Cohort(RATINGS, worlds.SECRET, 0, 8, None)
+    for name in ("parameters", "arrays"):
+        query = forged(QUERIES["maxsense"], **{name: {f"name-{place}": 1.0 for place in range(200_000)}})
+        with pytest.raises(InputError, match=f"^a query has 200,000 {name}; give at most 64$"):
+            cohort.answer(query, 0, 8)

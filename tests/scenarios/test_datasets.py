@@ -293,3 +293,21 @@ def test_bad_parquet_is_refused(frame: dict[str, list[object]], named: list[str]
         read_ratings(tmp_path / "x.parquet")
     for part in ("x.parquet", *named):
         assert part in str(refused.value)
+
+
+def test_a_mark_of_the_order_of_bytes_alone_is_an_empty_file(tmp_path: Path) -> None:
+    for content in (b"\xef\xbb\xbf", b"\xef\xbb\xbf\n\n"):
+        (tmp_path / "ratings.csv").write_bytes(content)
+        with pytest.raises(InputError, match="is empty: give a file with ratings"):
+            read_ratings(tmp_path / "ratings.csv")
+
+
+@pytest.mark.parametrize("mark", [",", ";", "\t"])
+def test_movielens_may_be_saved_with_other_marks_between_columns(mark: str, tmp_path: Path) -> None:
+    rows = ("userId,movieId,rating,timestamp", "1,10,4.5,7", "2,10,0.5,8", "2,11,3.0,9")
+    (tmp_path / "ratings.csv").write_text("\n".join(row.replace(",", mark) for row in rows), encoding="utf-8")
+    read = read_ratings(tmp_path / "ratings.csv")
+    assert read.values.tolist() == [4.5, 0.5, 3.0]
+    (tmp_path / "ratings.csv").write_text("\n".join((*rows, "3,11,5.5,9")).replace(",", mark), encoding="utf-8")
+    with pytest.raises(InputError, match=r"outside 0\.5 to 5"):
+        read_ratings(tmp_path / "ratings.csv")

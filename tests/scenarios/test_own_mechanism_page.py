@@ -32,7 +32,7 @@ def test_the_class_is_short_and_the_same_on_every_layout(blindrec: Command, fold
     (folder / "oue.toml").write_text('design = "oue:OUE"\nodds = 2\nitems = 20\nrated = 5\nusers = 2000\nepsilon = 2\n')
     kept = result(blindrec, *RUN, "--setting", "odds=2", *HERE)["releases_sha256"]
     assert kept != told["releases_sha256"]
-    assert result(blindrec, "run", "oue.toml", *HERE)["releases_sha256"] == kept
+    assert result(blindrec, "run", "oue.toml", "--allow-code", *HERE)["releases_sha256"] == kept
 
 
 @pytest.mark.cluster
@@ -63,6 +63,6 @@ def test_what_must_hold_of_every_mechanism_holds_of_it(blindrec: Command) -> Non
 def test_a_sweep_takes_it(blindrec: Command, folder: Path) -> None:
     grid = 'seeds = 2\nbase = { design = "oue:OUE", rated = 5, epsilon = 4 }\ngrid = [{ items = [8, 12] }]\n'
     (folder / "grid.toml").write_text(grid, encoding="utf-8")
-    told = result(blindrec, "sweep", "sample-complexity", "grid.toml", "--out", folder / "sweep", *HERE)
+    told = result(blindrec, "sweep", "sample-complexity", "grid.toml", "--allow-code", "--out", folder / "sweep", *HERE)
     assert {row["design"] for row in told["settings"]} == {"oue:OUE"}
     assert all(row["users"] for row in told["settings"])

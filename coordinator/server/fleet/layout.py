@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from coordinator.protocol.errors import InputError
+from coordinator.protocol.limits import require_memory, round_bytes
+from coordinator.protocol.messages import Query
+from coordinator.protocol.own import OUTPUTS
 from coordinator.server.rounds.transcript import leaf_of
 
 SMALLEST_BLOCK = 1 << 13
@@ -53,6 +56,25 @@ class Layout:
             return leaf * min(leaves, max(MOST_BITS // (leaf * bits), 1))
         wanted = self.devices // (self.workers * BLOCKS_A_WORKER) // 8 * 8
         return min(max(wanted, SMALLEST_BLOCK), leaf)
+
+
+def require_round(query: Query, devices: int, workers: int = 1) -> None:
+    """Refuse a round that takes more memory than this machine has left, before anybody is asked.
+
+    Parameters
+    ----------
+    query : Query
+    devices : int
+        Devices that are asked at the same time by each of the ``workers``; 0 where they are asked elsewhere.
+    workers : int
+
+    Raises
+    ------
+    InputError
+    """
+    width = max(query.bits, int(query.parameters.get(OUTPUTS, 0)))
+    what = f"{query}, {width:,} {'bits' if width == query.bits else 'outputs'} a device,"
+    require_memory(workers * round_bytes(devices, width), what, "ask for less at once")
 
 
 def plan_layout(*, devices: int, workers: int, devices_per_actor: int | None) -> Layout:

@@ -17,7 +17,7 @@ from coordinator.protocol.messages import Query, Release
 from coordinator.server.fleet.aggregator import Aggregator, alone, start_aggregators
 from coordinator.server.fleet.carrying import Flight, carry
 from coordinator.server.fleet.cohorts import Cohorts
-from coordinator.server.fleet.layout import Layout, calls
+from coordinator.server.fleet.layout import Layout, calls, require_round
 from coordinator.server.fleet.panel import Panel, Question
 from coordinator.server.fleet.retrying import LOST, got, pause
 from coordinator.server.rounds.conductor import Block
@@ -62,6 +62,7 @@ class Querying:
 
     def ask(self, ask: Ask) -> tuple[Statistic, Sequence[Release | Sealed]]:
         """Ask every device of ``ask``; see `coordinator.server.rounds.conductor.Transport`."""
+        require_round(ask.query, 0)  # devices' hosts look after themselves
         for attempt in itertools.count():
             self._answers = 0
             try:

@@ -201,7 +201,7 @@ class Line:
             return np.empty((ballot.stop - ballot.first, 0), np.uint8)
 
         def check(block: Block, votes: Votes) -> None:
-            Votes.arrived(votes).require(ballot, *block.public)
+            Votes.valid(votes).require(ballot, *block.public)
 
         return np.concatenate([told.votes for told in self._voters.ask(ballot, blocks, check)], axis=1)
 

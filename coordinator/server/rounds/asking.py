@@ -106,7 +106,7 @@ def complaint_about(ask: object, state: ServerState) -> str | None:
     if not isinstance(ask, Ask) or not isinstance(ask.query, Query):
         return f"it returned {_shown(ask)}, which is no blindrec.Ask of a query; return one, or None to stop"
     try:
-        Query.arrived(ask.query)
+        Query.valid(ask.query)
     except InputError as error:
         return f"its query cannot be asked: {error}"
     return (

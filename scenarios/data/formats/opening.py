@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import io
-import zipfile
-import zlib
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO, cast
+from typing import BinaryIO
 
-from coordinator.protocol.errors import InputError
-from scenarios.given.values import a_file, nameable
+from coordinator.protocol.errors import InputError, ReadError
+from coordinator.protocol.limits import memory_left, open_regular, require_memory
+from scenarios.given.files import DAMAGED_ARCHIVE, ROW_BYTES, a_file, members_of, open_member
+from scenarios.given.values import nameable
 
 _USABLE = {".csv", ".dat", ".data", ".tsv", ".parquet"}
 _RATING_FILES = {"ratings.csv", "ratings.dat", "u.data", "ratings.parquet"}
 _SAMPLE = 1 << 16
-UNREADABLE = (zipfile.BadZipFile, zlib.error, EOFError, OSError)  # a damaged archive, or no right to read
-_NO_ARCHIVE = (RuntimeError, NotImplementedError)  # what zipfile says of a password or an unknown compression
+_SHORTEST = len("1,2,3\n")
+"""Bytes of the shortest line that holds a rating."""
+_MARK = b"\xef\xbb\xbf"
+"""What some programs write before text in UTF-8: the mark of the order of bytes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +80,7 @@ def open_ratings(path: Path) -> RatingFile:
     ------
     InputError
         If there is no such file, it is a directory, is empty, cannot be opened, is not text, or is an archive
-        with no or several files that could be meant.
+        with no or several files that could be meant, or takes more memory than is left.
     """
     if nameable(path, "file").is_dir():
         raise InputError(f"'{path}' is a directory: give the rating file inside it")
@@ -86,37 +88,52 @@ def open_ratings(path: Path) -> RatingFile:
         raise InputError(f"no file '{path}': check the path")
     a_file(path, "file", "give a file of ratings")
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             archive = file.read(4) in {b"PK\x03\x04", b"PK\x05\x06"}
         member = _choose_member(path) if archive else None
         with _open(path, member) as file:
             head = file.read(_SAMPLE)
-    except (*UNREADABLE, *_NO_ARCHIVE) as error:
+        found = _inspect(path, member, head)
+        _require_memory(found, path.stat().st_size if member is None else members_of(path)[member])
+    except InputError:
+        raise
+    except DAMAGED_ARCHIVE as error:
         raise unreadable(f"'{path}'", error) from error
-    return _inspect(path, member, head)
+    return found
+
+
+def _require_memory(file: RatingFile, size: int) -> None:
+    """Refuse a file, unpacked ``size`` bytes large, if its ratings take more memory than is left."""
+    remedy = "give fewer ratings, or read them where there is more"
+    if file.parquet:  # of which the reader knows how many rows it has; in an archive it is unpacked into memory
+        require_memory(0 if file.member is None else 2 * size, file.name, remedy)
+    elif size * ROW_BYTES > memory_left() * _SHORTEST:  # the shortest lines might be too many: count them
+        with file.open() as opened:
+            lines = sum(part.count(b"\n") for part in iter(lambda: opened.read(1 << 20), b""))
+        require_memory(size + ROW_BYTES * lines, f"{file.name}, with {lines:,} lines,", remedy)
 
 
 def unreadable(name: str, error: Exception) -> InputError:
     """Say in one line why the file called ``name`` cannot be read."""
     reason = (str(error) or type(error).__name__).splitlines()[0]
-    return InputError(f"{name} cannot be read ({reason}): give a readable, undamaged file")
+    return ReadError(f"{name} cannot be read ({reason}): give a readable, undamaged file")
 
 
 def _inspect(path: Path, member: str | None, head: bytes) -> RatingFile:
     found = RatingFile(path=path, member=member, parquet=head.startswith(b"PAR1"), first_line="")
     if found.parquet:
         return found
+    head = head.removeprefix(_MARK)
     if not head.strip():
         raise InputError(f"{found.name} is empty: give a file with ratings")
     if b"\0" in head:
         raise InputError(f"{found.name} is neither text in UTF-8 nor Parquet: save it as CSV in UTF-8")
-    line = next(line for line in head.removeprefix(b"\xef\xbb\xbf").splitlines() if line)
+    line = next(line for line in head.splitlines() if line)
     return RatingFile(path=path, member=member, parquet=False, first_line=line.decode("utf-8", errors="replace"))
 
 
 def _choose_member(path: Path) -> str:
-    with zipfile.ZipFile(path) as archive:
-        names = [name for name in archive.namelist() if not name.startswith("__MACOSX/")]
+    names = [name for name in members_of(path) if not name.startswith("__MACOSX/")]
     usable = [name for name in names if PurePosixPath(name).suffix.lower() in _USABLE]
     named = [name for name in usable if PurePosixPath(name).name.lower() in _RATING_FILES]
     chosen = named or usable
@@ -130,7 +147,4 @@ def _choose_member(path: Path) -> str:
 
 
 def _open(path: Path, member: str | None) -> BinaryIO:
-    if member is None:
-        return path.open("rb")
-    with zipfile.ZipFile(path) as archive:
-        return cast("BinaryIO", archive.open(member))
+    return open_regular(path) if member is None else open_member(path, member)

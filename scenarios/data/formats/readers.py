@@ -10,9 +10,10 @@ import pyarrow.parquet
 
 from coordinator.protocol.errors import InputError
 from scenarios.data.formats.columns import Faults, RatingColumns, from_table, need_ratings, numbers
-from scenarios.data.formats.opening import UNREADABLE, RatingFile, unreadable
+from scenarios.data.formats.opening import RatingFile, unreadable
 from scenarios.data.formats.recognise import Columns, RatingFormat, choose_fields, recognise_text
 from scenarios.data.formats.text import parse_text
+from scenarios.given.files import DAMAGED_ARCHIVE, require_rows
 
 _UNRATED = 99.0  # Jester's mark of a joke that was not rated
 
@@ -51,7 +52,9 @@ def read_columns(
             return _read_wide(file, form, skip=skip)
         table, bad = parse_text(file, form, times=times)
         return from_table(table, form, bad, skip=skip)
-    except (*UNREADABLE, pa.ArrowException) as error:
+    except InputError:
+        raise
+    except (*DAMAGED_ARCHIVE, pa.ArrowException) as error:
         raise unreadable(file.name, error) from error
 
 
@@ -90,6 +93,7 @@ def _read_parquet(file: RatingFile, columns: Columns | None, *, times: bool, ski
     with file.open() as opened:
         source = opened if file.member is None else io.BytesIO(opened.read())
         with pyarrow.parquet.ParquetFile(source) as parquet:
+            require_rows(parquet, file.name)
             fields, time = choose_fields(parquet.schema_arrow.names, columns, file.name)
             time = time if times else ""
             table = parquet.read(columns=[*fields, *filter(None, [time])])

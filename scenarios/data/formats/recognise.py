@@ -106,7 +106,8 @@ def recognise_text(file: RatingFile, columns: Columns | None) -> RatingFormat:
         )
     fields, time = choose_fields(header, columns, file.name)
     if header == _MOVIELENS and fields == tuple(_MOVIELENS[:3]):
-        return RatingFormat(name="MovieLens CSV", fields=fields, time=time, low=0.5, high=5.0, quoted=True)
+        name = "MovieLens CSV" if delimiter == "," else f"MovieLens, {_DELIMITERS[delimiter]}"
+        return RatingFormat(name=name, fields=fields, time=time, low=0.5, high=5.0, delimiter=delimiter, quoted=True)
     return RatingFormat(
         name=f"{_DELIMITERS[delimiter]} with named columns", fields=fields, time=time, delimiter=delimiter, quoted=True
     )

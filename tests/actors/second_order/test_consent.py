@@ -140,7 +140,7 @@ def test_a_model_that_is_none_is_refused_where_it_is_built_and_where_it_arrives(
 @pytest.mark.parametrize("mechanism", ["laplace", "sslp"])
 def test_what_divides_by_the_range_of_ratings_needs_one(mechanism: str) -> None:
     flat = forged(MODEL, lowest=3.0, highest=3.0, scale=(3.0,))
-    assert ItemFeatures.arrived(flat) is flat
+    assert ItemFeatures.arrived(flat).scale == flat.scale
     with pytest.raises(InputError, match=r"all ratings are 3; .* divides by their range"):
         pinned(tiers.WILLING, flat).answer(tiers.query(flat, mechanism), flat, 0, DEVICES)
     assert len(pinned(tiers.WILLING, flat).answer(tiers.query(flat, "pmc"), flat, 0, DEVICES)) == DEVICES

@@ -77,7 +77,7 @@ def test_a_design_of_ones_own_runs_by_its_name(blindrec: Command, folder: Path) 
     (folder / "mine.toml").write_text(
         'design = "theirs.good:GRR"\nshift = 2\nitems = 20\nrated = 5\nusers = 4000\nepsilon = 2\n', encoding="utf-8"
     )
-    again = result(blindrec, "run", "mine.toml", "--backend", "inprocess")
+    again = result(blindrec, "run", "mine.toml", "--allow-code", "--backend", "inprocess")
     assert again["releases_sha256"] == told["releases_sha256"]
     in_python = Scenario(design=foreign.GRR(shift=2), items=20, rated=5, users=4000, epsilon=2)
     assert record(run(in_python, InProcess(2)))["releases_sha256"] == told["releases_sha256"]
@@ -247,7 +247,18 @@ items = [6]
 )
 def test_a_sweep_says_how_far_a_channel_was_checked(blindrec: Command, folder: Path, design: str, channel: str) -> None:
     (folder / "grid.toml").write_text(GRID.format(design=design), encoding="utf-8")
-    swept = ("sweep", "sample-complexity", "grid.toml", "--out", "sw", "--backend", "inprocess", "--workers", 1)
+    swept = (
+        "sweep",
+        "sample-complexity",
+        "grid.toml",
+        "--allow-code",
+        "--out",
+        "sw",
+        "--backend",
+        "inprocess",
+        "--workers",
+        1,
+    )
     shown = blindrec(*swept)
     assert shown.code == 0, shown.err
     assert channel in shown.out

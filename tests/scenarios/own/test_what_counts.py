@@ -138,7 +138,7 @@ def test_settings_that_can_change_are_one_line(blindrec: Command, folder: Path) 
         (folder / "mine.toml").write_text(
             f'design = "pk.mine:Listed"\nw = {told}\nitems = 20\nrated = 5\nusers = 500\nepsilon = 1\n'
         )
-        line = refused(blindrec, "run", "mine.toml", "--backend", "inprocess")
+        line = refused(blindrec, "run", "mine.toml", "--allow-code", "--backend", "inprocess")
         assert line == f"setting w is a {kind}; give a number, a text, or a tuple of them\n"
     listed = started().Listed
     for value in ([1], {"a": 1}, listed.__init__.__globals__["np"].ones(2)):

@@ -74,7 +74,7 @@ def _header(page: str) -> Trees.Element:
     ("content", "out", "line"),
     [
         (None, "a.html", "cannot be read"),
-        ("{", "a.html", "is no JSON object"),
+        ("{", "a.html", "cannot be read (it is no JSON"),
         ('{"bounds": []}', "a.html", "holds a record that no report tells of; name a result of audit, compare"),
         ("{}", "a.txt", "name a file that ends in .html"),
         ("{}", "nowhere/a.html", "name a file in an existing folder"),

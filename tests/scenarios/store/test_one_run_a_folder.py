@@ -215,3 +215,25 @@ def test_other_commands_hold_their_folder_too(command: str, blindrec: Command, t
     with sole(tmp_path):
         line = refused(blindrec, *command.split(), "--backend", "inprocess", "--out", tmp_path)
     assert f"output folder {tmp_path} is in use by another blindrec" in line
+
+
+@pytest.mark.parametrize("name", ["versions.json", "rounds/seed-0", "rounds"])
+def test_links_out_of_a_folder_are_refused(name: str, tmp_path: Path) -> None:
+    """By one somebody's own file would be overwritten, or be removed as what is left over."""
+    out, elsewhere = tmp_path / "out", tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "mine").write_text("as it was", encoding="utf-8")
+    (out / name).parent.mkdir(parents=True)
+    (out / name).symlink_to(elsewhere / "mine" if name.endswith(".json") else elsewhere)
+    with pytest.raises(InputError, match=rf"{name} is a symbolic link out of it"), sole(out):
+        pytest.fail("nobody works there")
+    assert (elsewhere / "mine").read_text(encoding="utf-8") == "as it was"
+
+
+def test_links_within_a_folder_and_to_it_are_followed(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "one").write_text("1", encoding="utf-8")
+    (tmp_path / "out" / "two").symlink_to(tmp_path / "out" / "one")
+    (tmp_path / "link").symlink_to(tmp_path / "out")
+    with sole(tmp_path / "link"):
+        assert (tmp_path / "link" / "two").read_text(encoding="utf-8") == "1"

@@ -1,0 +1,333 @@
+"""What users and folders name is opened in one way, which has an end, and memory is looked at before it is taken."""
+
+from __future__ import annotations
+
+import ast
+import errno
+import os
+import re
+import resource
+import subprocess
+import sys
+import zipfile
+from fractions import Fraction
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+import pytest
+import worlds
+from foreign_bad import Wide
+from rich.console import Console
+from runs import Command, refused
+
+from actors.device import Cohort
+from blindrec import InProcess, run
+from coordinator.protocol import limits
+from coordinator.protocol.errors import BlindrecError, InputError, ReadError
+from coordinator.protocol.limits import memory_left, read_whole, require_memory
+from coordinator.server.mechanisms.oue import Oue
+from scenarios.data.datasets import read_ratings
+from scenarios.given import files
+from scenarios.given.config import Scenario
+from scenarios.given.endings import disk_is_full
+from scenarios.given.files import json_object, read_arrays, read_file, read_table
+from scenarios.own.halves import settings_in
+from scenarios.report.columns import Column
+from scenarios.report.printing import show
+from scenarios.run.claiming import mark_of_run
+from scenarios.store.chain import from_bytes
+
+ROOT = Path(__file__).parent.parent
+ROOMS = ("actors", "blindrec", "coordinator", "scenarios")
+READERS = {
+    "read_text", "read_bytes", "open", "read_csv", "read_parquet", "load", "loadtxt", "genfromtxt",
+    "fromfile", "memmap", "ZipFile", "ParquetFile", "gzip", "json_normalize",
+}  # fmt: skip
+"""Names by which files are opened; `json.loads` and the like read what is in memory already."""
+ALLOWED = {
+    "coordinator/protocol/limits.py": "the way itself, and the system's own files about memory",
+    "scenarios/given/files.py": "the same, for what is text, JSON, TOML, packed or a table",
+    "scenarios/data/formats/opening.py": "a rating file, by `open_regular` and `open_member`",
+    "scenarios/data/formats/readers.py": "Parquet and text of a file that `open_ratings` opened",
+    "scenarios/data/formats/text.py": "as readers.py",
+    "scenarios/data/item_files.py": "a table in bytes that `read_file` read",
+    "actors/durable.py": "writes and synchronizes, and reads nothing",
+    "scenarios/store/locking.py": "locks a folder",
+    "scenarios/store/chain.py": "writes an archive into memory",
+    "scenarios/store/files.py": "tries whether a file can be written",
+    "scenarios/places/on_ray.py": "opens the null device to write",
+    "scenarios/app/entrance.py": "opens the null device to write",
+    "scenarios/own/identity.py": "modules that Python has imported, or would",
+    "scenarios/given/policies.py": "blindrec's own modules",
+    "coordinator/__init__.py": "blindrec's own modules",
+    "scenarios/watch/looking.py": "the system's list of locks",
+    "scenarios/submitted.py": "the result that this process has just written",
+    "scenarios/submission/job_log.py": "packs regular files of a finished folder, and unpacks into a new one",
+}
+"""Modules that open something, and what."""
+
+
+def opened_in(text: str) -> set[str]:
+    """Names of readers that a module calls."""
+    calls = (node.func for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call))
+    names = {one.attr if isinstance(one, ast.Attribute) else getattr(one, "id", "") for one in calls}
+    return names & READERS
+
+
+def test_nothing_else_opens_files() -> None:
+    found = {
+        str(path.relative_to(ROOT)): names
+        for room in ROOMS
+        for path in sorted((ROOT / room).rglob("*.py"))
+        if (names := opened_in(path.read_text(encoding="utf-8")))
+    }
+    strange = {path: names for path, names in found.items() if path not in ALLOWED}
+    assert not strange, "open these by scenarios.given.files, or say in ALLOWED why not"
+    assert found.keys() == ALLOWED.keys(), "modules in ALLOWED that open nothing any more"
+
+
+def test_what_the_rule_looks_for_would_be_found() -> None:
+    assert opened_in("Path(a).read_text()\npd.read_csv(b)\nwith open(c) as d: pass") == {
+        "read_text",
+        "read_csv",
+        "open",
+    }
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device", "endless", "folder", "large"])
+def test_what_has_no_end_is_refused(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "given"
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    elif kind == "large":
+        path.write_bytes(b"x" * 101)
+    path = {"device": Path("/dev/zero"), "endless": Path("/proc/self/mem")}.get(kind, path)
+    with pytest.raises(OSError, match=r".") as caught:
+        read_whole(path, 100)
+    assert caught.value.strerror
+    with pytest.raises(InputError, match=f"{path} (cannot be read|is a pipe)"):
+        read_file(path, "file", "name another", 100)
+
+
+def test_a_file_that_cannot_be_read_is_no_full_disk() -> None:
+    """`/proc/self/mem` fails with EIO, which of a file that is written says that the disk takes no more."""
+    with pytest.raises(ReadError) as caught:
+        read_file(Path("/proc/self/mem"), "file", "name another", 100)
+    assert isinstance(caught.value.__context__, OSError)
+    assert caught.value.__context__.errno == errno.EIO
+    assert not disk_is_full(caught.value)
+    assert disk_is_full(OSError(errno.EIO, "as written"))
+
+
+def test_such_ratings_are_bad_input(blindrec: Command) -> None:
+    flags = ["--backend", "inprocess", "--users", "100"]
+    assert "cannot be read" in refused(blindrec, "run", "--ratings", "/proc/self/mem", *flags)
+
+
+def lead_to(place: Path, target: str) -> None:
+    """Put something without an end at a place of a folder."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.unlink(missing_ok=True)
+    if target == "pipe":
+        os.mkfifo(place)
+    else:
+        place.symlink_to(target)
+
+
+@pytest.mark.parametrize("target", ["/dev/zero", "pipe", "/proc/self/mem"])
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        *((command, "result.json") for command in ("status", "watch", "resume", "report")),
+        *((command, "rounds/scenario.json") for command in ("status", "watch", "resume")),
+        *((command, "rounds/progress.json") for command in ("status", "watch")),
+    ],
+)
+def test_folders_with_what_has_no_end(command: str, name: str, target: str, blindrec: Command, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    (out / "rounds").mkdir(parents=True)
+    if name != "rounds/scenario.json":
+        mark_of_run(Scenario(items=20, rated=5, users=100)).write(out)
+    lead_to(out / name, target)
+    extra: dict[str, list[object]] = {"report": ["--out", tmp_path / "a.html"], "resume": ["--backend", "inprocess"]}
+    assert re.search("cannot be read|is a pipe", refused(blindrec, command, out, *extra.get(command, [])))
+
+
+def test_escape_sequences_of_a_folder_are_written_out(blindrec: Command, tmp_path: Path) -> None:
+    (tmp_path / "result.json").write_text('{"users": "\\u001b[31mred", "rounds": 3}', encoding="utf-8")
+    said = blindrec("status", tmp_path)
+    assert said.code == 0
+    assert "\x1b" not in said.out
+    assert "\\x1b[31mred" in said.out
+
+
+def test_words_of_a_result_are_neither_escapes_nor_markup(capsys: pytest.CaptureFixture[str]) -> None:
+    show(Console(width=100), {"design": "\x1b[31m[/red]"}, "title", [Column(name="design", words="design")])
+    assert r"\x1b[31m[/red]" in capsys.readouterr().out
+
+
+class Cgroups(NamedTuple):
+    """A container's files about memory: its lines of /proc/self/cgroup, and what stands in each."""
+
+    lines: str
+    files: dict[str, str]
+
+
+@pytest.mark.parametrize(
+    "groups",
+    [
+        Cgroups(
+            "0::/a/b\n",
+            {
+                "a/memory.max": "1000000",
+                "a/memory.current": "800000",
+                "a/memory.stat": "inactive_file 100000\n",
+                "a/b/memory.max": "max",
+                "a/b/memory.current": "1",
+            },
+        ),
+        Cgroups(
+            "4:memory:/box\n",
+            {
+                "memory/memory.limit_in_bytes": "1000000",
+                "memory/memory.usage_in_bytes": "800000",
+                "memory/memory.stat": "total_inactive_file 100000\n",
+            },
+        ),
+    ],
+    ids=["v2", "v1, as a container sees it"],
+)  # fmt: skip
+def test_what_a_container_may_take_is_what_is_left(
+    groups: Cgroups, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "cgroup").write_text(groups.lines)
+    for name, content in groups.files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(content)
+    monkeypatch.setattr(limits, "GROUPS", tmp_path)
+    monkeypatch.setattr(limits, "OF_PROCESS", tmp_path / "cgroup")
+    assert memory_left() == 300_000
+
+
+def test_what_a_process_may_take_is_what_is_left() -> None:
+    limit = 3 << 30
+    script = "from coordinator.protocol.limits import memory_left; print(memory_left())"
+
+    def lower() -> None:
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+
+    said = subprocess.run(
+        [sys.executable, "-c", script], preexec_fn=lower, capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    assert 0 < int(said.stdout) < limit
+
+
+@pytest.fixture
+def little(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine with 100 MB left."""
+    for module in (limits, files):
+        monkeypatch.setattr(module, "memory_left", lambda: 100 << 20)
+    monkeypatch.setattr("scenarios.data.formats.opening.memory_left", lambda: 100 << 20)
+
+
+def test_more_than_is_left_is_refused(little: None) -> None:
+    require_memory(99 << 20, "this", "do that")
+    with pytest.raises(InputError, match=r"^this takes about 200 MB of memory, and 100 MB are left; do that$"):
+        require_memory(200 << 20, "this", "do that")
+
+
+def ratings_zip(path: Path, lines: int) -> Path:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("ratings.csv", "w") as file:
+        file.write(b"user,item,rating\n")
+        for _ in range(lines // 100_000):
+            file.write(b"1,2,3\n" * 100_000)
+    return path
+
+
+def test_an_archive_that_unpacks_to_too_much_is_not_unpacked(tmp_path: Path) -> None:
+    bomb = ratings_zip(tmp_path / "bomb.zip", 12_000_000)
+    with pytest.raises(InputError, match=r"unpacks from .* kB to 68\.7 MB, which no real file does"):
+        read_ratings(bomb)
+
+
+def test_ratings_that_do_not_fit_are_refused_before_they_are_read(tmp_path: Path, little: None) -> None:
+    path = ratings_zip(tmp_path / "ratings.zip", 2_000_000)
+    with pytest.raises(InputError, match=r"with 2,000,001 lines, takes about 202\.2 MB of memory, and 100 MB are left"):
+        read_ratings(path)
+    table = pd.DataFrame({"user": np.zeros(2_000_000, np.int32), "item": 1, "rating": 3.0})
+    table.to_parquet(tmp_path / "ratings.parquet")
+    with pytest.raises(InputError, match=r"with 2,000,000 rows, takes about .* and 100 MB are left"):
+        read_ratings(tmp_path / "ratings.parquet")
+
+
+def test_an_array_is_as_long_as_its_head_says(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", one=np.arange(6).reshape(2, 3), two=np.asfortranarray(np.ones((2, 2))))
+    content = (tmp_path / "a.npz").read_bytes()
+    arrays = read_arrays(content, "it")
+    assert arrays["one"].tolist() == [[0, 1, 2], [3, 4, 5]]
+    assert arrays["two"].flags.writeable
+    with zipfile.ZipFile(tmp_path / "a.npz") as whole:
+        one = whole.read("one.npy")
+    for head in (b"(9, 3)", b"(9**9,", b"(-1,3)"):
+        with zipfile.ZipFile(tmp_path / "b.npz", "w") as archive:
+            archive.writestr("one.npy", one.replace(b"(2, 3)", head))
+        with pytest.raises(ValueError, match=r"an array|shape"):
+            read_arrays((tmp_path / "b.npz").read_bytes(), "it")
+    with pytest.raises(ValueError, match="digest"):
+        from_bytes(None, b"x" * 100)  # type: ignore[arg-type] # it is refused before
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b'{"a": {"b/c": [1, "\\ud800"]}}', r"holds at '/a/b~1c/1' half of a surrogate pair"),
+        (b'{"a": [1' + b"0" * 400 + b"]}", r"holds at '/a/0' a number beyond 64 bits"),
+        (b'{"a": 1e999}', r"holds at '/a' a number beyond 64 bits"),
+        (b'{"a": NaN}', r"NaN is no number of JSON"),
+        (b'{"a": ' + b"[" * 60 + b"]" * 60 + b"}", r"more than 40 deep"),
+        (b"[" * 100_000, r"nested too deep"),
+        (b"[1]", r"no object of names"),
+    ],
+)
+def test_json_that_nobody_can_compute_with(content: bytes, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        json_object(content, "it", "do that")
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.parquet"])
+def test_damaged_tables_are_one_line(name: str, tmp_path: Path) -> None:
+    table = pd.DataFrame({"a": [1.0, 2.0], "b": ["x", "y"]})
+    path = tmp_path / name
+    table.to_parquet(path) if name.endswith("parquet") else table.to_csv(path, index=False)
+    assert read_table(path, "do that")["a"].tolist() == [1.0, 2.0]
+    whole, draw = path.read_bytes(), np.random.default_rng(0)
+    for _ in range(150):
+        place = int(draw.integers(len(whole)))
+        path.write_bytes(whole[:place] + draw.bytes(int(draw.integers(9))) + whole[place + int(draw.integers(9)) :])
+        try:
+            read_table(path, "do that")
+        except InputError as error:
+            assert str(error).count("\n") == 0  # noqa: PT017 (many files are as good as before)
+
+
+def test_a_round_that_does_not_fit_is_refused_before_anybody_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the server's side, and by a device that is asked all the same: nothing is sketched, nothing is charged."""
+    monkeypatch.setattr(limits, "memory_left", lambda: 8 << 30)
+    scenario = Scenario(design=Wide(), items=20, rated=5, users=300, epsilon=2)
+    with pytest.raises(BlindrecError, match=r"for 2,147,483,648 bits a device takes about [\d,.]+ [GT]B of memory"):
+        run(scenario, InProcess(1), progress=False)
+    narrow = scenario.model_copy(update={"settings": settings_in(Wide(wide=1 << 12))})
+    monkeypatch.setattr(limits, "memory_left", lambda: 1 << 20)
+    monkeypatch.setattr(limits, "_ALWAYS", 0)
+    with pytest.raises(BlindrecError, match=r"4,096 bits a device, takes about 4.8 MB of memory, and 1 MB are left"):
+        run(narrow, InProcess(1), progress=False)
+    monkeypatch.setattr(limits, "memory_left", lambda: 1 << 10)
+    cohort = Cohort(worlds.block_ratings(worlds.world(items=12, rated=4)), worlds.SECRET, 0, 4096, Fraction(1))
+    query = Oue(items=12, rated=4).query(round_number=0, public_seed=bytes(16), epsilon=Fraction(1))
+    with pytest.raises(InputError, match=r"13 bits a device, takes about .* and 1 kB are left"):
+        cohort.answer(query, 0, 4096)
+    assert cohort.spent(0) == 0
