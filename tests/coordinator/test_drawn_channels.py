@@ -118,7 +118,9 @@ def test_bits_fall_on_their_side_of_every_edge() -> None:
 @pytest.mark.parametrize("epsilon", [Fraction(1, 100), Fraction(1), Fraction(4)])
 def test_flipped_bits_have_as_many_times_the_epsilon_of_one(count: int, epsilon: Fraction) -> None:
     channel = flipped_bits(count, epsilon)
-    assert channel.log_ratio.ratio == bit_channel(epsilon).log_ratio.ratio ** count
+    of_one = bit_channel(epsilon).log_ratio.ratio
+    assert of_one is not None
+    assert channel.log_ratio.ratio == of_one**count
     rows = [channel.chances(np.array(sketch)) for sketch in np.ndindex(*[2] * count)]
     assert all(sum(row) == 1 for row in rows)
     ratio = max(Fraction(max(column), min(column)) for column in zip(*rows, strict=True))

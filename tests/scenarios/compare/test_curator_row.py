@@ -81,8 +81,8 @@ def test_a_curator_and_devices_count_pairs_of_as_many_items_and_likes(planted: W
     for changes in ({}, {"likes": 10}, {"top": 20, "co_liked": 7}):
         told = request(1, 60, **changes)
         local, own = row.scenario_of(planted.items, told), pair_design(told.wanted, planted.items)
-        assert local.settings.pair_items == own.pair_items
-        assert local.settings.pair_likes == own.pair_likes
+        assert local.value("pair_items") == own.pair_items
+        assert local.value("pair_likes") == own.pair_likes
         assert own.kept == {(): 20, ("likes",): 5, ("top", "co_liked"): 7}[tuple(changes)]
 
 
