@@ -254,7 +254,8 @@ def main(
             _, users, rounds, left = table.mean(axis=0)
             print(
                 f"     {target}: {right}/{runs} = {right / runs:.3f}, at most {bound:.3f}"
-                f"{' BROKEN' if bound < target else ''}; users {users:.0f}{planned}, rounds {rounds:.1f}, doubt left {left:.4f}",
+                f"{' BROKEN' if bound < target else ''}; users {users:.0f}{planned}, "
+                f"rounds {rounds:.1f}, doubt left {left:.4f}",
                 flush=True,
             )
     for target in nominal:
