@@ -187,7 +187,7 @@ def _anchored(scenario: Scenario) -> Ended:
         clusters=2,
         confidence=scenario.confidence,
     )
-    one = anchor_tables.ended(crowd, setting, most=scenario.users)
+    one = anchor_tables.ended(crowd, setting, most=MOST_DEVICES)
     return Ended(one.wrong == 0 and one.undecided == 0, one.users, one.rounds, one.promised)
 
 

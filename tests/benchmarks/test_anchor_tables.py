@@ -24,6 +24,7 @@ from coordinator.protocol.messages import Query
 from coordinator.server.aggregation import aggregate
 from coordinator.server.anchor import two_class
 from coordinator.server.anchor.sensing import AnchorSensing
+from coordinator.server.anchor.synthetic import DEVICES
 from coordinator.server.anchor.told import Course, course_of
 from coordinator.server.anchor.two_class import TwoClasses
 from coordinator.server.rounds.anchoring import Anchoring
@@ -141,6 +142,6 @@ def test_estimates_of_mean_ratings_are_right_where_users_rated_a_third_of_the_it
 
 def test_two_readings_of_the_same_rounds_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """These put levels too low, and what an answer tells too high, so that doubts were too small."""
-    monkeypatch.setattr(two_class, "READS", (two_class.DEVICES,) * 2)
+    monkeypatch.setattr(two_class, "READS", (DEVICES,) * 2)
     monkeypatch.setattr(two_class, "STEP", 1.0)
     assert level_error() < -normal_radius(1 + 1 / 3)

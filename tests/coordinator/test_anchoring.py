@@ -18,6 +18,7 @@ from coordinator.server.aggregation import aggregate
 from coordinator.server.anchor import two_class
 from coordinator.server.anchor.sensing import AnchorSensing
 from coordinator.server.anchor.start import spectral_start
+from coordinator.server.anchor.synthetic import DEVICES
 from coordinator.server.anchor.told import Told, course_of
 from coordinator.server.anchor.two_class import TwoClasses, contrasts, read, two_class_tables
 from coordinator.server.decoding.posterior import believe
@@ -92,7 +93,7 @@ def test_rounds_are_read_until_what_they_tell_no_longer_changes() -> None:
 
 def test_two_readings_promise_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
     """The second begins from levels that the first, which knew the pool alone, puts far too high."""
-    monkeypatch.setattr(two_class, "READS", (two_class.DEVICES,) * 2)
+    monkeypatch.setattr(two_class, "READS", (DEVICES,) * 2)
     monkeypatch.setattr(two_class, "STEP", 1.0)
     assert doubts_once_more() > 16
 
