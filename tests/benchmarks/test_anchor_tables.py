@@ -108,7 +108,7 @@ def test_items_sensed_a_little_more_often_are_noticed() -> None:
 
 
 @functools.cache
-def courses(runs: int = 8) -> list[tuple[Crowd, Course]]:
+def courses(runs: int = 16) -> list[tuple[Crowd, Course]]:
     """Rounds that 10,000 devices of mirrored classes answer who rated 35 of 100 items; none of these is decided yet."""
     design, found = AnchorSensing(items=100, rated=35), []
     for seed in range(runs):
