@@ -26,8 +26,9 @@ from coordinator.protocol.mechanisms.anchor import COUNTS, GUESS, LEAN, LEVELS, 
 from coordinator.protocol.messages import Query
 from coordinator.server.anchor.learning import learner_for
 from coordinator.server.anchor.sensing import AnchorSensing
-from coordinator.server.anchor.tabled import TableLearner
 from coordinator.server.anchor.told import course_of
+from coordinator.server.anchor.two_class import TwoClasses
+from coordinator.server.rounds.anchoring import Anchoring
 from coordinator.server.rounds.setting import Setting
 from coordinator.server.rounds.state import ServerState, absorb
 from coordinator.server.rounds.tabling import Tabling
@@ -140,12 +141,14 @@ class Crowd:
     like: Floats2
     shares: Floats
     seed: int
+    sizes: Ints | None = None
     coins: np.random.Generator = field(init=False)
     cluster: Ints = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "coins", np.random.default_rng(self.seed))
-        clusters = np.arange(self.items) % self.like.shape[1]
+        many = self.like.shape[1]
+        clusters = np.arange(self.items) % many if self.sizes is None else np.repeat(np.arange(many), self.sizes)
         object.__setattr__(self, "cluster", self.coins.permutation(clusters))
         _start(self.seed)
 
@@ -177,9 +180,10 @@ class Crowd:
 
 @dataclass(frozen=True, kw_only=True)
 class Ended:
-    """The result of one run: users, wrong items, those of them that count as decided, undecided ones, and doubts."""
+    """The result of one run: users, rounds, wrong items, decided ones of them, undecided ones, and doubts."""
 
     users: int
+    rounds: int
     wrong: int
     decided_wrong: int
     undecided: int
@@ -190,8 +194,12 @@ def ended(crowd: Crowd, setting: Setting, *, most: int) -> Ended:
     """Conduct one run; ``promised`` is the sum of all doubts at its end."""
     assert isinstance(setting.design, AnchorSensing)
     learner = learner_for(setting.design, setting.failure)
-    assert isinstance(learner, TableLearner)  # the other one is measured by devices: docs/anchor.md
-    policy, state = Tabling(setting=setting, learner=learner), ServerState(devices=most)
+    policy = (
+        Anchoring(setting=setting, learner=learner)
+        if isinstance(learner, TwoClasses)
+        else Tabling(setting=setting, learner=learner)
+    )
+    state = ServerState(devices=most)
     while ask := policy.next_query(state):
         state = absorb(state, ask, crowd.answer(ask.query, ask.stop - ask.first))
     posterior = learner.believe(course_of(state.readings.anchors)).posterior
@@ -200,6 +208,7 @@ def ended(crowd: Crowd, setting: Setting, *, most: int) -> Ended:
     wrong = min((one[posterior.cluster] != crowd.cluster for one in names), key=np.sum)
     return Ended(
         users=state.answers_asked,
+        rounds=len(state.asked),
         wrong=int(wrong.sum()),
         decided_wrong=int((wrong & decided).sum()),
         undecided=int((~decided).sum()),

@@ -15,10 +15,13 @@ from actors.device import Cohort
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query
 from coordinator.server.aggregation import aggregate
+from coordinator.server.anchor import two_class
 from coordinator.server.anchor.sensing import AnchorSensing
 from coordinator.server.anchor.start import spectral_start
+from coordinator.server.anchor.synthetic import DEVICES
 from coordinator.server.anchor.told import Told, course_of
-from coordinator.server.anchor.two_class import TwoClasses, contrasts, two_class_tables
+from coordinator.server.anchor.two_class import TwoClasses, contrasts, read, two_class_tables
+from coordinator.server.decoding.posterior import believe
 from coordinator.server.rounds.anchoring import Anchoring, astray
 from coordinator.server.rounds.learner import Learner
 from coordinator.server.rounds.query_rounds import Outcome, Round, conduct
@@ -72,6 +75,27 @@ def test_a_run_that_ends_early_tells_that_nothing_is_decided() -> None:
         assert outcome.posterior is not None
         assert not outcome.posterior.decided(SETTING.failure).any()
         assert outcome.posterior.doubt.min() >= 0.5
+
+
+def doubts_once_more(users: int = USERS) -> float:
+    """By what factor doubts change if all rounds are read once more with what they let the server expect."""
+    outcome, _ = run(users)
+    course = course_of(outcome.state.readings.anchors)
+    belief = LEARNER.believe(course)
+    first, *others = (read(one, belief.posterior.expected, rated=RATED) for one in course.turned)
+    again = believe(sum(others, start=first), clusters=2, failure=SETTING.failure)
+    return float(again.doubt.sum() / belief.posterior.doubt.sum())
+
+
+def test_rounds_are_read_until_what_they_tell_no_longer_changes() -> None:
+    assert 1 / 4 < doubts_once_more() < 4
+
+
+def test_two_readings_promise_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second begins from levels that the first, which knew the pool alone, puts far too high."""
+    monkeypatch.setattr(two_class, "READS", (DEVICES,) * 2)
+    monkeypatch.setattr(two_class, "STEP", 1.0)
+    assert doubts_once_more() > 16
 
 
 def query_about(expected: np.ndarray, trust: float) -> Query:

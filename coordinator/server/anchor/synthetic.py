@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import uint64
+from numba import int64, uint64
 
 from coordinator.protocol.arrays import Floats, Floats2, Indices, Indices2, Ints2, Words
 from coordinator.protocol.coins import as_words, derive
@@ -13,11 +13,11 @@ from coordinator.protocol.mechanisms.anchor import COUNTS, GUESS, LEVELS, SENSED
 from coordinator.protocol.messages import Query
 from coordinator.protocol.signs import UNIT
 from coordinator.protocol.streams import device_streams
-from coordinator.protocol.uniform import below
+from coordinator.protocol.uniform import LOW
 
-DEVICES = 1 << 13
+DEVICES = 1 << 12
 _FAR = np.uint64(1 << 40)
-_COIN = 2.0**-32
+_SENSES, _COIN = np.uint64(0x7FF), 2.0**-20
 
 
 @compiled
@@ -31,12 +31,13 @@ def _simulate(
     for k in range(streams.size):
         score, held = 0, 0
         for step in range(rated):
-            other = step + below(streams[k], step, many - step)
+            word = draw(streams[k], uint64(step))  # its halves choose an item, and what becomes of that
+            other, coin = step + int((word & LOW) * uint64(many - step) >> uint64(32)), word >> uint64(32)
             items[step], items[other] = items[other], items[step]
-            item, coin = items[step], draw(streams[k], _FAR + uint64(step))
-            row = int((coin >> uint64(32)) * _COIN < likes[item])
-            if (coin & uint64(0xFFFFFF)) * levels >> uint64(24) < uint64(sensed[item]):
-                kept[held] = 2 * item + row
+            item = items[step]
+            row = int(int64(coin >> uint64(12)) * _COIN < likes[item])
+            if ((coin >> uint64(1)) & _SENSES) * uint64(levels) >> uint64(11) < uint64(sensed[item]):
+                kept[held] = 2 * item + row + 1 if coin & uint64(1) else -(2 * item + row + 1)
                 held += 1
             else:
                 score += guess[row, item] - guess[2 + row, item]
@@ -44,8 +45,9 @@ def _simulate(
         right = score > 0 or (score == 0 and coin >> uint64(63) == uint64(1))
         total = 0
         for at in range(held):
-            value = counts[(kept[at] & 1) + (0 if right else 2), kept[at] >> 1]
-            total += value if draw(streams[k], _FAR * uint64(2) + uint64(at)) >> uint64(63) else -value
+            code = abs(kept[at]) - 1
+            value = counts[(code & 1) + (0 if right else 2), code >> 1]
+            total += value if kept[at] > 0 else -value
         found[int(right), min(abs(total), most)] += 1
     return found
 

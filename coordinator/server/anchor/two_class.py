@@ -19,21 +19,25 @@ from coordinator.server.anchor.start import spectral_start
 from coordinator.server.anchor.synthetic import DEVICES, simulated
 from coordinator.server.anchor.told import Course, Told
 from coordinator.server.decoding.estimates import Estimates
-from coordinator.server.decoding.posterior import believe
+from coordinator.server.decoding.posterior import believe, expected_levels
 
-REREAD = 2
-"""How often all rounds are read with what they let the server expect."""
+READS, STEP = (DEVICES // 8,) * 5 + (DEVICES,), 0.7
+"""Synthetic devices of each reading of all rounds, and how far all but the first go towards what they let expect.
+
+What a reading lets the server expect is where the next one begins, and their fixed point is what rounds tell. The first
+knows the pool alone and puts levels far too high, the second therefore too low, and so on.
+"""
 PAIRS_COUNT = 3
 """Rounds of turned signs after which the pairs' own posterior is dropped; it never decides anything."""
 GUESS_UNIT = 256
 """Steps of a rating's log-odds in a guess."""
 SURE = 0.98
 """A mean rating is taken to be so far from 0 at most."""
-LEVELS_TRIED = (4, 6, 8, 10, 12, 14, 16)
-"""Of `SENSING_LEVELS`, how often an open item may be sensed."""
+LEVELS_TRIED, TRIED_BY = (4, 6, 8, 10, 12, 14, 16), DEVICES // 4
+"""Of `SENSING_LEVELS`, how often an open item may be sensed, and synthetic devices that tell which is best."""
 
 
-def read(told: Told, expected: Floats, *, rated: int) -> Estimates:
+def read(told: Told, expected: Floats, *, rated: int, devices: int = DEVICES) -> Estimates:
     """Return a round's estimates of every item's mean rating d in the first class.
 
     For an item with centre m of the N that a device senses and rated, given that the guess is right (s = 1) or wrong
@@ -41,8 +45,8 @@ def read(told: Told, expected: Floats, *, rated: int) -> Estimates:
     probability that the device's other ratings sum up to less than v. That is linear in d.
     """
     query, statistic = told.query, told.statistic
-    scale, offset = contrasts(query, expected, rated=rated)
-    variance = np.maximum(1 - statistic.means**2, 0.5)
+    scale, offset = contrasts(query, expected, rated=rated, devices=devices)
+    variance = np.maximum(1 - (offset + scale * expected) ** 2, 0.5)
     power = statistic.sensed / variance
     return Estimates(weighted=scale * power * (statistic.means - offset), information=scale**2 * power)
 
@@ -79,19 +83,25 @@ class TwoClasses:
         odds[start.pool] = start.odds
         expected = level * np.tanh(odds / 2)
         estimates = Estimates(weighted=np.zeros(odds.size), information=np.zeros(odds.size))
-        for _ in range(REREAD if course.turned else 0):
-            estimates = self._read(course.turned, expected)
-            if len(course.turned) > PAIRS_COUNT:
-                posterior = believe(estimates, clusters=2, failure=self.failure)
-                expected = posterior.expected
-            else:
+        for number, devices in enumerate(READS if course.turned else ()):
+            before = np.clip(expected, -SURE, SURE)
+            estimates = self._read(course.turned, before, devices)
+            if len(course.turned) <= PAIRS_COUNT:
                 expected = level * np.tanh(odds / 2 + level * estimates.weighted)
-        if len(course.turned) <= PAIRS_COUNT:
-            posterior = unsure(expected)
-        return Belief(start=start, estimates=estimates, posterior=posterior)
+            elif (likeliest := expected_levels(estimates, clusters=2)) is not None:
+                expected = likeliest
+            if number:
+                expected = before + STEP * (expected - before)
+        if len(course.turned) > PAIRS_COUNT:
+            return Belief(
+                start=start,
+                estimates=estimates,
+                posterior=believe(estimates, clusters=2, failure=self.failure),
+            )
+        return Belief(start=start, estimates=estimates, posterior=unsure(expected))
 
-    def _read(self, rounds: Sequence[Told], expected: Floats) -> Estimates:
-        first, *others = (read(told, expected, rated=self.design.rated) for told in rounds)
+    def _read(self, rounds: Sequence[Told], expected: Floats, devices: int) -> Estimates:
+        first, *others = (read(told, expected, rated=self.design.rated, devices=devices) for told in rounds)
         return sum(others, start=first)
 
     def ask(self, belief: Belief, *, round_number: int, public_seed: bytes, epsilon: Epsilon) -> Query:
@@ -106,10 +116,10 @@ class TwoClasses:
             sensed = np.where(decided, 0, level).astype(np.int32)
             tables = two_class_tables(expected, np.zeros_like(expected), sensed)
             plain = self.design.turned(tables, round_number=round_number, public_seed=public_seed, epsilon=epsilon)
-            wrong, right = simulated(plain, expected, rated=self.design.rated - 1).sum(axis=1)
+            wrong, right = simulated(plain, expected, rated=self.design.rated - 1, devices=TRIED_BY).sum(axis=1)
             tables = two_class_tables(expected, (right - wrong) * expected, sensed)
             query = self.design.turned(tables, round_number=round_number, public_seed=public_seed, epsilon=epsilon)
-            slope, _ = contrasts(query, expected, rated=self.design.rated)
+            slope, _ = contrasts(query, expected, rated=self.design.rated, devices=TRIED_BY)
             told = level * float((slope[~decided] ** 2).sum())
             if best is None or told > best[0]:
                 best = told, query
