@@ -1,4 +1,4 @@
-"""Every private sketch that devices of a small catalogue can have, and what an exact channel releases of it."""
+"""The stated law of a query: what devices of a small catalogue can have to say, and the chances of its releases."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from coordinator.protocol.channels import Channel, Likelihood
 from coordinator.protocol.coins import round_key
 from coordinator.protocol.messages import Query
 from coordinator.protocol.streams import device_streams
-from scenarios.conformance.subject import TINY, Rated, Subject, stored
-from scenarios.conformance.verdicts import Failed, Unchecked
+from scenarios.scrutiny.mechanism import TINY, Rated, Subject, stored
+from scenarios.scrutiny.verdicts import Failed, Unchecked
 
 DEVICES = 16
 """Devices whose public coins are tried: what a private sketch can be depends on them."""

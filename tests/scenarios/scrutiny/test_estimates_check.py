@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from scipy.stats import t
 
-from scenarios.conformance import estimates_check
-from scenarios.conformance.checks import Check
-from scenarios.conformance.finding import subjects
-from scenarios.conformance.verdicts import FAILED, HELD, UNCHECKED, Row
+from scenarios.scrutiny import server_checks
+from scenarios.scrutiny.checks import Check
+from scenarios.scrutiny.mechanism import subjects
+from scenarios.scrutiny.verdicts import FAILED, HELD, UNCHECKED, Row
 
 LEVEL = np.array([0.5, 0.5, -0.5, -0.5])
 RADIUS = float(t.isf(1e-5 / 4, 19)) * math.sqrt(20 / 19) / math.sqrt(20)
@@ -25,8 +25,8 @@ def row(monkeypatch: pytest.MonkeyPatch, rise: float, spread: float = 1.0, give:
     """What is said of twenty runs in which values rise by ``rise``, give or take, and spread by ``spread``."""
     around = np.array([1.0, -1.0, 1.0, -1.0]) * math.sqrt(spread / 2)
     runs = ((around + LEVEL * (rise + sign * give), np.ones(4), LEVEL) for sign in [1, -1] * 10)
-    monkeypatch.setattr(estimates_check, "_ran", lambda *_: next(runs))
-    return Check("the check", "its meaning", estimates_check.estimates).of(subjects(foreign.OUE())[-1])
+    monkeypatch.setattr(server_checks, "_estimates_of", lambda *_: next(runs))
+    return Check("the check", "its meaning", server_checks.estimates).of(subjects(foreign.OUE())[-1])
 
 
 @pytest.mark.parametrize(
@@ -58,4 +58,4 @@ def test_spread_is_taken_around_the_weighted_mean_of_each_cluster() -> None:
     value = np.array([0.0, 3.0, 5.0, 5.0, 8.0])
     error = np.array([1.0, math.sqrt(2), 1.0, 1.0, 1.0])
     level = np.array([1.0, 1.0, -1.0, -1.0, -1.0])
-    assert estimates_check._spread(value, error, level) == pytest.approx((1 + 4 / 2 + 1 + 1 + 4) / 3)
+    assert server_checks._spread(value, error, level) == pytest.approx((1 + 4 / 2 + 1 + 1 + 4) / 3)

@@ -23,13 +23,12 @@ from coordinator.protocol.arrays import Words
 from coordinator.protocol.budget import require_epsilon
 from coordinator.protocol.grid_noise import GridLaplace
 from coordinator.protocol.second_order import SecondOrderQuery
-from scenarios.audit import second_order, stated
-from scenarios.audit.audit_command import nats
-from scenarios.audit.audits import audit, every_name
-from scenarios.audit.bounds import at_least, best_event, ordered, parts_of, smallest_leak
-from scenarios.audit.verdict import Audit
-from scenarios.conformance.finding import subjects
-from scenarios.conformance.subject import SECRET, TINY, cohort, stored
+from scenarios.scrutiny import sampling, second_order
+from scenarios.scrutiny.audit import audit, every_name
+from scenarios.scrutiny.bounds import at_least, best_event, ordered, parts_of, smallest_leak
+from scenarios.scrutiny.commands import nats
+from scenarios.scrutiny.mechanism import SECRET, TINY, cohort, stored, subjects
+from scenarios.scrutiny.verdicts import Audit
 
 KEYS = {"design", "guarantee", "claimed", "exact", "excess", "measured", "confidence", "held", "failures", "attacks"}
 KEYS |= {"power"}
@@ -227,12 +226,12 @@ def test_inputs_are_searched_for_among_devices_whose_noise_measures_nothing(monk
         asked.append(secret)
         return cohort(ratings, first, stop, secret=secret)
 
-    monkeypatch.setattr(stated, "cohort", noted)
+    monkeypatch.setattr(sampling, "cohort", noted)
     attacks = audit("grr", releases=1000).attacks
     assert asked[0] != SECRET  # the search
     assert asked[1:] == [SECRET] * len(attacks)
     query = subjects("grr", {})[0].query(TINY, Fraction(1))
-    ratings, asking = stored([()], [0] * 1000, TINY.items), stated.Asking()
+    ratings, asking = stored([()], [0] * 1000, TINY.items), sampling.Asking()
     one, other = (asking.answers([query], ratings, secret)[0].bits for secret in (SECRET, asked[0]))
     assert 0 < (one == other).all(axis=1).mean() < 0.9
 

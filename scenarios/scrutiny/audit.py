@@ -1,25 +1,28 @@
-"""Every attack on a mechanism of the local model, made, and what it measured."""
+"""Audits of a mechanism, by its name or one's own: every attack is made, and held against the claim and the channel."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 
-from coordinator.protocol.budget import Epsilon
+from coordinator.protocol import second_order_mechanisms
+from coordinator.protocol.budget import Epsilon, parse_epsilon
 from coordinator.protocol.channels import Likelihood, LogRatio
 from coordinator.protocol.channels.channel import DUST, ROUNDED
+from coordinator.protocol.checked import MOST_ITEMS, require_whole
+from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query
-from scenarios.audit.bounds import best_event, parts_of, power_of
-from scenarios.audit.laws import largest_stated
-from scenarios.audit.looking import looks
-from scenarios.audit.neighbours import PILOTS, inputs
-from scenarios.audit.plans import Plan, plans, plans_of
-from scenarios.audit.playing import play
-from scenarios.audit.stated import Asking
-from scenarios.audit.verdict import Attack, Audit
-from scenarios.conformance.subject import PUBLIC, Rated, Size, Subject, stored
+from coordinator.protocol.own import Mechanism
+from coordinator.server.mechanisms import found
+from scenarios.scrutiny import second_order
+from scenarios.scrutiny.attacks import PILOTS, Plan, inputs, looks, plans, plans_of
+from scenarios.scrutiny.bounds import best_event, parts_of, power_of
+from scenarios.scrutiny.mechanism import PUBLIC, TINY, Choice, Rated, Size, Subject, stored, subjects
+from scenarios.scrutiny.sampling import Asking, largest_stated, play
+from scenarios.scrutiny.verdicts import Attack, Audit, Failed
 
 MOST_HELD = 1 << 24
 """Bits of releases and sketches that are held at once: of long ones there are fewer."""
@@ -106,3 +109,79 @@ def _attack(
         misses=found.misses,
         by=found.by,
     )
+
+
+RELEASES, ROUNDS, CONFIDENCE = 1_000_000, 4, 0.999
+FEWEST, MOST = 1000, 1 << 24
+"""Releases that an attack may look at."""
+
+
+def audit(
+    design: str | Mechanism,
+    *,
+    epsilon: Epsilon | float | str = Fraction(1),
+    settings: Choice | None = None,
+    releases: int = RELEASES,
+    rounds: int = ROUNDS,
+    items: int = TINY.items,
+    rated: int = TINY.rated,
+    confidence: float = CONFIDENCE,
+) -> Audit:
+    """Attack a mechanism's real releases, and hold what they give away against its claim and its exact channel.
+
+    An honest mechanism fails with probability ``1 - confidence`` at most (Clopper and Pearson, 1934, Bonferroni over
+    the attacks); the event that an attack counts is chosen on other releases than those that measure it.
+
+    Parameters
+    ----------
+    design : str or Mechanism
+        A mechanism's name, also one of two tiers, or ``package.module:Name`` of one's own, or one's own itself.
+    epsilon : Fraction, float or str
+        What one release may cost [nats].
+    settings : dict, optional
+        Its settings that are not the default.
+    releases : int
+        How many releases each attack looks at; of long ones, and of two tiers, fewer.
+    rounds : int
+        Queries that the attacks over several rounds look at.
+    items, rated : int
+        Size of the catalogue, and how many items a device rated at most.
+    confidence : float
+        Probability that all lower bounds hold.
+
+    Raises
+    ------
+    InputError
+        If there is no such mechanism, or it cannot be asked so.
+    """
+    asked = epsilon if isinstance(epsilon, Fraction) else parse_epsilon(epsilon)
+    if asked is None:
+        raise InputError("epsilon is inf; an audit holds releases against a finite one")
+    require_whole("releases", releases, FEWEST, MOST)
+    require_whole("rounds", rounds, 2, 64)
+    size = Size(
+        items=require_whole("items", items, 2, MOST_ITEMS),
+        rated=require_whole("rated", rated, 1, items),
+        users=TINY.users,
+    )
+    if not 0.5 <= confidence < 1:
+        raise InputError(f"confidence is {confidence:g}; give a probability from 0.5 to below 1")
+    if isinstance(design, str) and design in second_order_mechanisms.found():
+        if settings:
+            raise InputError(f"{design} is a mechanism of two tiers, which has no settings here; leave them out")
+        return second_order.audited(design, asked, releases=releases, doubt=1 - confidence)
+    found = [replace(one, label=one.label.replace(" helpers=()", "")) for one in subjects(design, settings or {})]
+    try:
+        return audited(found, asked, size=size, releases=releases, rounds=rounds, doubt=1 - confidence)
+    except Failed as told:
+        raise InputError(f"design {found[0].label}: {told}") from None
+
+
+def every_name() -> list[str]:
+    """Return all mechanisms that are found: of the local model and the curator's, then those of two tiers."""
+    return [*found(), *second_order_mechanisms.found()]
+
+
+def all_audits(one: Callable[[str], Audit]) -> Iterator[Audit]:
+    """Yield the audit of every mechanism with its default settings, one after the other."""
+    yield from map(one, every_name())

@@ -1,20 +1,93 @@
-"""The command line of audits: `blindrec audit`."""
+"""The command lines of scrutiny: `blindrec audit` and `blindrec check`."""
 
 from __future__ import annotations
 
 import math
+from itertools import groupby
 from typing import Annotated
 
 import typer
+from rich import box
 from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
+from coordinator.protocol.budget import Epsilon, parse_epsilon
+from coordinator.protocol.errors import InputError
 from scenarios.app.flags import Figure, Json
-from scenarios.audit.verdict import Audit, in_words
-from scenarios.conformance.check_command import named
 from scenarios.given.endings import BAD_INPUT
 from scenarios.pictures.writing import check_figure, deliver_figure
 from scenarios.report.records import STDOUT, check_target, deliver
 from scenarios.report.tables import percent, printed, remark, show_table
+from scenarios.scrutiny.verdicts import FAILED, HELD, Audit, Conformance, in_words
+
+STYLES = {HELD: "green", FAILED: "bold red"}
+
+
+def check(
+    mechanism: Annotated[str, typer.Argument(help="A mechanism's name, or your own package.module:Name.")],
+    setting: Annotated[
+        list[str] | None, typer.Option(help="A setting of it, name=value; repeat for several [all it has].")
+    ] = None,
+    epsilon: Annotated[
+        str | None, typer.Option(help="Enumerate its channel at this epsilon alone [0.1, 1 and 3].")
+    ] = None,
+    json: Annotated[str | None, typer.Option(help="File for the JSON result, or - for standard output.")] = None,
+) -> None:
+    """Check that a mechanism keeps what every mechanism must keep; exit code 2 if something failed.
+
+    Its exact channel is enumerated over all that a device of a tiny catalogue can have rated, its sampler counted, its
+    queries asked on several layouts, its ledger read, and wrong queries tried.
+    """
+    from scenarios.scrutiny.checks import check as check_all
+
+    check_target(json)
+    found = check_all(mechanism, settings=parse_settings(setting or []), epsilon=_finite(epsilon))
+    deliver(json, found.as_json())
+    if json != STDOUT:
+        show_conformance(Console(), found)
+    if not found.held:
+        raise typer.Exit(BAD_INPUT)
+
+
+def parse_settings(told: list[str]) -> dict[str, str]:
+    """Return settings by name, as they were told.
+
+    Raises
+    ------
+    InputError
+        If one is no ``name=value``.
+    """
+    settings = {}
+    for one in told:
+        name, equals, value = one.partition("=")
+        if not name or not equals:
+            raise InputError(f"setting is {one!r}; give name=value")
+        settings[name] = value
+    return settings
+
+
+def _finite(epsilon: str | None) -> Epsilon:
+    if epsilon is None:
+        return None
+    if (told := parse_epsilon(epsilon)) is None:
+        raise InputError("epsilon is inf; a channel is checked at a finite one")
+    return told
+
+
+def show_conformance(console: Console, found: Conformance) -> None:
+    """Print what was checked: a table a choice of settings, a row a check."""
+    for label, rows in groupby(found.rows, key=lambda row: row.mechanism):
+        table = Table("check", "verdict", "what was found")
+        table.title, table.title_justify, table.box, table.pad_edge = Text(label), "left", box.SIMPLE_HEAD, False
+        table.columns[0].no_wrap = table.columns[1].no_wrap = True
+        table.columns[2].overflow = "fold"
+        for row in rows:
+            table.add_row(row.check, Text(row.verdict, style=STYLES.get(row.verdict, "")), Text(row.told))
+        console.print(table)
+    failed = f"{len(found.failures)} of {len(found.rows)} checks failed"
+    console.print("nothing failed" if found.held else failed, highlight=False)
+
 
 NATS = "epsilon in nats of one release"
 
@@ -40,12 +113,12 @@ def audit(
     Two inputs that are told apart best are given to devices by a fair coin; what they release, also asked again, beside
     devices whose inputs are known, and over several rounds, is held against what is claimed.
     """
-    from scenarios.audit.audits import all_audits
-    from scenarios.audit.audits import audit as audit_one
+    from scenarios.scrutiny.audit import all_audits
+    from scenarios.scrutiny.audit import audit as audit_one
 
     check_target(json)
     check_figure(figure)
-    told = named(setting or [])
+    told = parse_settings(setting or [])
 
     def made(name: str) -> Audit:
         return audit_one(
@@ -66,7 +139,7 @@ def audit(
     deliver(json, record)
     deliver_figure(figure, "audit", record)
     if json != STDOUT:
-        show(printed(), found) if design is None else show_one(printed(), found[0])
+        show_audits(printed(), found) if design is None else show_audit(printed(), found[0])
     if not held:
         raise typer.Exit(BAD_INPUT)
 
@@ -78,7 +151,7 @@ def nats(value: float | None) -> str:
     return "inf" if math.isinf(value) else f"{value:.4f}"
 
 
-def show(console: Console, found: list[Audit]) -> None:
+def show_audits(console: Console, found: list[Audit]) -> None:
     """Print a table with a row for each mechanism."""
     rows = [
         [
@@ -97,7 +170,7 @@ def show(console: Console, found: list[Audit]) -> None:
     remark(console, *(f"{one.design}: {line}" for one in found for line in one.failures), *_power(found))
 
 
-def show_one(console: Console, found: Audit) -> None:
+def show_audit(console: Console, found: Audit) -> None:
     """Print one audit: the three epsilons, and a row for each attack."""
     title = f"{found.design}: claimed {nats(found.claimed)}, exact {nats(found.exact)}, measured {nats(found.measured)}"
     title += f"; {NATS}, bounds hold together with probability {found.confidence:g}"

@@ -9,14 +9,10 @@ import foreign_mechanisms as foreign
 import pytest
 
 from coordinator.protocol.own import Mechanism
-from scenarios.conformance.channel_checks import at_the_runs_size, log_ratio
-from scenarios.conformance.checks import Check
-from scenarios.conformance.device_checks import layouts
-from scenarios.conformance.estimates_check import estimates
-from scenarios.conformance.finding import subjects
-from scenarios.conformance.server_checks import prediction
-from scenarios.conformance.subject import Subject
-from scenarios.conformance.verdicts import FAILED, HELD, Row
+from scenarios.scrutiny.checks import Check, at_the_runs_size, layouts, log_ratio
+from scenarios.scrutiny.mechanism import Subject, subjects
+from scenarios.scrutiny.server_checks import estimates, prediction
+from scenarios.scrutiny.verdicts import FAILED, HELD, Row
 
 pytestmark = pytest.mark.statistical
 """False alarm of estimates and predictions: 1e-5 each."""

@@ -14,12 +14,10 @@ from actors.coins import Coins
 from coordinator.protocol.arrays import Ints
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query
-from scenarios.conformance.channel_checks import at_the_runs_size, log_ratio
-from scenarios.conformance.checks import Check, conformance
-from scenarios.conformance.enumerating import chances, largest_ratio, streams_of
-from scenarios.conformance.sampler_check import sampler
-from scenarios.conformance.subject import TINY, Subject, every_rating
-from scenarios.conformance.verdicts import FAILED, HELD, UNCHECKED, Failed, Row, Unchecked
+from scenarios.scrutiny.checks import Check, at_the_runs_size, conformance, log_ratio, sampler
+from scenarios.scrutiny.laws import chances, largest_ratio, streams_of
+from scenarios.scrutiny.mechanism import TINY, Subject, every_rating
+from scenarios.scrutiny.verdicts import FAILED, HELD, UNCHECKED, Failed, Row, Unchecked
 
 MECHANISMS = ("unary", "matrix")
 

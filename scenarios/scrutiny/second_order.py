@@ -20,11 +20,10 @@ from coordinator.protocol.rows import Rows
 from coordinator.protocol.second_order import SecondOrderQuery
 from coordinator.protocol.second_order_mechanisms import check_mechanism, half_of
 from coordinator.protocol.second_order_public import A_RELEASE
-from scenarios.audit.bounds import best_event, ordered, parts_of, power_of
-from scenarios.audit.laws import keys_of
-from scenarios.audit.learned import learned
-from scenarios.audit.verdict import Attack, Audit
-from scenarios.conformance.subject import SECRET
+from scenarios.scrutiny.bounds import best_event, learned, ordered, parts_of, power_of
+from scenarios.scrutiny.mechanism import SECRET
+from scenarios.scrutiny.sampling import keys_of
+from scenarios.scrutiny.verdicts import Attack, Audit
 
 ITEMS, RANK, BLOCK = 8, 2, 1 << 14
 STARS = (1.0, 2.0, 3.0, 4.0, 5.0)

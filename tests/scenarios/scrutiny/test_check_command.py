@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from runs import Command, refused
 
-from scenarios.conformance.checks import CHECKS, check
-from scenarios.conformance.finding import choices, skipped, subjects
-from scenarios.conformance.verdicts import FAILED, UNCHECKED, Conformance
 from scenarios.given.mechanisms import server_half
+from scenarios.scrutiny.checks import CHECKS, check
+from scenarios.scrutiny.mechanism import choices, skipped, subjects
+from scenarios.scrutiny.verdicts import FAILED, UNCHECKED, Conformance
 
 HALVED = """
 from foreign_mechanisms import OUE
@@ -66,7 +66,7 @@ def test_a_number_that_twice_is_refused_is_left_out_with_a_line(
     ((label, reason),) = skipped("halved:Halved")
     assert label == "halved:Halved one=1.0"
     assert "one is 1.0; give a probability below 1" in reason
-    monkeypatch.setattr("scenarios.conformance.checks.conformance", lambda _: Conformance(()))
+    monkeypatch.setattr("scenarios.scrutiny.checks.conformance", lambda _: Conformance(()))
     (row,) = check("halved:Halved").rows
     assert (row.mechanism, row.verdict) == ("halved:Halved one=1.0", UNCHECKED)
 
