@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 
@@ -14,106 +14,71 @@ from coordinator.protocol.channels import Likelihood, LogRatio
 from coordinator.protocol.channels.channel import DUST, ROUNDED
 from coordinator.protocol.checked import MOST_ITEMS, require_whole
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.messages import Query
 from coordinator.protocol.own import Mechanism
-from coordinator.server.mechanisms import found
-from scenarios.scrutiny import second_order
-from scenarios.scrutiny.attacks import PILOTS, Plan, inputs, looks, plans, plans_of
-from scenarios.scrutiny.bounds import best_event, parts_of, power_of
-from scenarios.scrutiny.mechanism import PUBLIC, TINY, Choice, Rated, Size, Subject, stored, subjects
-from scenarios.scrutiny.sampling import Asking, largest_stated, play
+from coordinator.server.mechanisms import found as local_mechanisms
+from scenarios.scrutiny.attacks import Plan, attack_plans, attack_scores, variant_plans
+from scenarios.scrutiny.bounds import attack_of, best_event, parts_of, power_of
+from scenarios.scrutiny.laws import ClaimedLaw
+from scenarios.scrutiny.mechanism import TINY, Choice, Size, Subject, inputs, stored, subjects
+from scenarios.scrutiny.sampling import sample_attack
+from scenarios.scrutiny.second_order import second_order_audit
 from scenarios.scrutiny.verdicts import Attack, Audit, Failed
-
-MOST_HELD = 1 << 24
-"""Bits of releases and sketches that are held at once: of long ones there are fewer."""
-
-
-def audited(
-    subjects: Sequence[Subject], epsilon: Fraction, *, size: Size, releases: int, rounds: int, doubt: float
-) -> Audit:
-    """Make every attack on a mechanism.
-
-    Parameters
-    ----------
-    subjects : sequence of Subject
-        The mechanism as a run asks it first, then the other kinds of queries that it has, as about some items only.
-    epsilon : Fraction
-        What one release may cost [nats].
-    size : Size
-        Of the catalogue, and of what a device rated.
-    releases : int
-        How many releases each attack sees; fewer where they are long.
-    rounds : int
-        Queries that the attacks over several rounds see.
-    doubt : float
-        Probability that one of the bounds is wrong.
-    """
-    coins, main = np.random.default_rng(20261123), subjects[0]
-    asking = Asking()
-    asked = [_asked(subject, epsilon, size, rounds) for subject in subjects]
-    first = asked[0][0]
-    claimed = first.epsilon if main.public.private else None
-    made = list(plans(asking, asked[0], size, releases=releases, coins=coins))
-    for subject, queries in zip(subjects[1:], asked[1:], strict=True):
-        kind = subject.label.removeprefix(main.label).strip()
-        made += plans_of(kind, asking, queries, size, after=first, releases=releases, coins=coins)
-    told = tuple(_attack(asking, plan, releases, claimed, doubt / len(made), coins) for plan in made)
-    every = [query for queries in asked for query in queries]
-    likelihood = isinstance(asking.stated(first).channel, Likelihood) and claimed is not None
-    return Audit(
-        design=main.label,
-        guarantee=main.public.promise,
-        epsilon=claimed,
-        log_ratio=_exact(asking, every, inputs(size, coins)),
-        confidence=1 - doubt,
-        attacks=told,
-        power=power_of(told, doubt / len(made)),
-        dust=ROUNDED + DUST * claimed if likelihood and claimed is not None else Fraction(0),
-        refused=next((refusal for query in every if (refusal := asking.stated(query).refusal)), ""),
-    )
-
-
-def _asked(subject: Subject, epsilon: Fraction, size: Size, rounds: int) -> tuple[Query, ...]:
-    return tuple(subject.query(size, epsilon, round_number=number, public_seed=PUBLIC) for number in range(rounds))
-
-
-def _exact(asking: Asking, queries: Sequence[Query], rows: Sequence[Rated]) -> LogRatio | None:
-    """Return the largest log-ratio that the channel of any of these queries states; see `largest_stated`."""
-    told = []
-    for query in queries:
-        sketches = [asking.sketch(query, stored([row], [0] * PILOTS, query.items))[0] for row in rows]
-        told.append(largest_stated(asking, query, sketches))
-    known = [one for one in told if one is not None]
-    return max(known, key=float) if len(known) == len(told) else None
-
-
-def _attack(
-    asking: Asking, plan: Plan, releases: int, claimed: Epsilon, doubt: float, coins: np.random.Generator
-) -> Attack:
-    sketches = [asking.sketch(query, stored([()], [0], query.items))[0] for query in plan.queries]
-    width = max(*(one.shape[1] for one in sketches), *(query.bits for query in plan.queries))
-    devices = max(1000, min(releases // len(plan.queries), MOST_HELD // (width * len(plan.queries))))
-    played = play(asking, plan.queries, plan.neighbours, devices, coins, fitted=plan.fitted, company=plan.company)
-    parts = parts_of(played.victims.size, coins)
-    found = best_event(looks(played, parts), played.secret[played.victims], parts, doubt)
-    new = len({query.id for query in plan.queries})
-    return Attack(
-        name=plan.name,
-        meaning=plan.meaning,
-        times=new,
-        epsilon=None if claimed is None else new * claimed,
-        measured=found.nats,
-        right=found.right,
-        plays=found.plays,
-        hits=found.hits,
-        misses=found.misses,
-        by=found.by,
-    )
-
 
 RELEASES, ROUNDS, CONFIDENCE = 1_000_000, 4, 0.999
 FEWEST, MOST = 1000, 1 << 24
 """Releases that an attack may look at."""
+MOST_HELD = 1 << 24
+"""Bits of releases and sketches that are held at once: of long ones there are fewer."""
+
+
+def local_audit(
+    subjects: Sequence[Subject], epsilon: Fraction, *, size: Size, releases: int, rounds: int, doubt: float
+) -> Audit:
+    """Make every attack on a mechanism of the local model, which is given as `subjects` returns it.
+
+    First stands how a run asks it, then the other kinds of queries that it has, as about some items only.
+    """
+    coins, main = np.random.default_rng(20261123), subjects[0]
+    queries = [[one.query(size, epsilon, round_number=number) for number in range(rounds)] for one in subjects]
+    laws = [tuple(ClaimedLaw(one, query) for query in of) for one, of in zip(subjects, queries, strict=True)]
+    first = laws[0][0]
+    claimed = first.query.epsilon if main.public.private else None
+    plans = list(attack_plans(laws[0], size, releases=releases, coins=coins))
+    for subject, variant in zip(subjects[1:], laws[1:], strict=True):
+        kind = subject.label.removeprefix(main.label).strip()
+        plans += variant_plans(kind, variant, size, after=first, releases=releases, coins=coins)
+    each = doubt / len(plans)
+    attacks = tuple(_attack(plan, releases, claimed, each, coins) for plan in plans)
+    every, rows = [law for variant in laws for law in variant], inputs(size, coins)
+    likelihood = isinstance(first.channel, Likelihood) and claimed is not None
+    return Audit(
+        design=main.label,
+        guarantee=main.public.promise,
+        epsilon=claimed,
+        log_ratio=_largest([law.log_ratio(rows) for law in every]),
+        confidence=1 - doubt,
+        attacks=attacks,
+        power=power_of(attacks, each),
+        dust=ROUNDED + DUST * claimed if likelihood and claimed is not None else Fraction(0),
+        refused=next((law.refusal for law in every if law.refusal), ""),
+    )
+
+
+def _largest(ratios: Sequence[LogRatio | None]) -> LogRatio | None:
+    """Return the largest log-ratio; None where one is not known."""
+    known = [one for one in ratios if one is not None]
+    return max(known, key=float) if len(known) == len(ratios) else None
+
+
+def _attack(plan: Plan, releases: int, claimed: Epsilon, doubt: float, coins: np.random.Generator) -> Attack:
+    sketches = [law.sketch(stored([()], [0], law.query.items))[0] for law in plan.laws]
+    width = max(*(one.shape[1] for one in sketches), *(law.query.bits for law in plan.laws))
+    devices = max(FEWEST, min(releases // len(plan.laws), MOST_HELD // (width * len(plan.laws))))
+    sample = sample_attack(plan.laws, plan.neighbours, devices, coins, fitted=plan.fitted, company=plan.company)
+    parts = parts_of(sample.victims.size, coins)
+    event = best_event(attack_scores(sample, parts), sample.secret[sample.victims], parts, doubt)
+    new = len({law.query.id for law in plan.laws})
+    return attack_of(event, name=plan.name, meaning=plan.meaning, times=new, claimed=claimed)
 
 
 def audit(
@@ -154,8 +119,8 @@ def audit(
     InputError
         If there is no such mechanism, or it cannot be asked so.
     """
-    asked = epsilon if isinstance(epsilon, Fraction) else parse_epsilon(epsilon)
-    if asked is None:
+    nats = epsilon if isinstance(epsilon, Fraction) else parse_epsilon(epsilon)
+    if nats is None:
         raise InputError("epsilon is inf; an audit holds releases against a finite one")
     require_whole("releases", releases, FEWEST, MOST)
     require_whole("rounds", rounds, 2, 64)
@@ -169,19 +134,14 @@ def audit(
     if isinstance(design, str) and design in second_order_mechanisms.found():
         if settings:
             raise InputError(f"{design} is a mechanism of two tiers, which has no settings here; leave them out")
-        return second_order.audited(design, asked, releases=releases, doubt=1 - confidence)
-    found = [replace(one, label=one.label.replace(" helpers=()", "")) for one in subjects(design, settings or {})]
+        return second_order_audit(design, nats, releases=releases, doubt=1 - confidence)
+    variants = [replace(one, label=one.label.replace(" helpers=()", "")) for one in subjects(design, settings or {})]
     try:
-        return audited(found, asked, size=size, releases=releases, rounds=rounds, doubt=1 - confidence)
-    except Failed as told:
-        raise InputError(f"design {found[0].label}: {told}") from None
+        return local_audit(variants, nats, size=size, releases=releases, rounds=rounds, doubt=1 - confidence)
+    except Failed as failure:
+        raise InputError(f"design {variants[0].label}: {failure}") from None
 
 
 def every_name() -> list[str]:
     """Return all mechanisms that are found: of the local model and the curator's, then those of two tiers."""
-    return [*found(), *second_order_mechanisms.found()]
-
-
-def all_audits(one: Callable[[str], Audit]) -> Iterator[Audit]:
-    """Yield the audit of every mechanism with its default settings, one after the other."""
-    yield from map(one, every_name())
+    return [*local_mechanisms(), *second_order_mechanisms.found()]

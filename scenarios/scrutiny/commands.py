@@ -21,6 +21,7 @@ from scenarios.report.records import STDOUT, check_target, deliver
 from scenarios.report.tables import percent, printed, remark, show_table
 from scenarios.scrutiny.verdicts import FAILED, HELD, Audit, Conformance, in_words
 
+NATS = "epsilon in nats of one release"
 STYLES = {HELD: "green", FAILED: "bold red"}
 
 
@@ -42,24 +43,18 @@ def check(
     from scenarios.scrutiny.checks import check as check_all
 
     check_target(json)
-    found = check_all(mechanism, settings=parse_settings(setting or []), epsilon=_finite(epsilon))
-    deliver(json, found.as_json())
+    result = check_all(mechanism, settings=parse_settings(setting or []), epsilon=_finite(epsilon))
+    deliver(json, result.as_json())
     if json != STDOUT:
-        show_conformance(Console(), found)
-    if not found.held:
+        show_conformance(Console(), result)
+    if not result.held:
         raise typer.Exit(BAD_INPUT)
 
 
-def parse_settings(told: list[str]) -> dict[str, str]:
-    """Return settings by name, as they were told.
-
-    Raises
-    ------
-    InputError
-        If one is no ``name=value``.
-    """
+def parse_settings(pairs: list[str]) -> dict[str, str]:
+    """Return the values of settings, each given as ``name=value``, by their names."""
     settings = {}
-    for one in told:
+    for one in pairs:
         name, equals, value = one.partition("=")
         if not name or not equals:
             raise InputError(f"setting is {one!r}; give name=value")
@@ -70,14 +65,14 @@ def parse_settings(told: list[str]) -> dict[str, str]:
 def _finite(epsilon: str | None) -> Epsilon:
     if epsilon is None:
         return None
-    if (told := parse_epsilon(epsilon)) is None:
+    if (nats := parse_epsilon(epsilon)) is None:
         raise InputError("epsilon is inf; a channel is checked at a finite one")
-    return told
+    return nats
 
 
-def show_conformance(console: Console, found: Conformance) -> None:
+def show_conformance(console: Console, result: Conformance) -> None:
     """Print what was checked: a table a choice of settings, a row a check."""
-    for label, rows in groupby(found.rows, key=lambda row: row.mechanism):
+    for label, rows in groupby(result.rows, key=lambda row: row.mechanism):
         table = Table("check", "verdict", "what was found")
         table.title, table.title_justify, table.box, table.pad_edge = Text(label), "left", box.SIMPLE_HEAD, False
         table.columns[0].no_wrap = table.columns[1].no_wrap = True
@@ -85,11 +80,8 @@ def show_conformance(console: Console, found: Conformance) -> None:
         for row in rows:
             table.add_row(row.check, Text(row.verdict, style=STYLES.get(row.verdict, "")), Text(row.told))
         console.print(table)
-    failed = f"{len(found.failures)} of {len(found.rows)} checks failed"
-    console.print("nothing failed" if found.held else failed, highlight=False)
-
-
-NATS = "epsilon in nats of one release"
+    failed = f"{len(result.failures)} of {len(result.rows)} checks failed"
+    console.print("nothing failed" if result.held else failed, highlight=False)
 
 
 def audit(
@@ -113,86 +105,74 @@ def audit(
     Two inputs that are told apart best are given to devices by a fair coin; what they release, also asked again, beside
     devices whose inputs are known, and over several rounds, is held against what is claimed.
     """
-    from scenarios.scrutiny.audit import all_audits
     from scenarios.scrutiny.audit import audit as audit_one
+    from scenarios.scrutiny.audit import every_name
 
     check_target(json)
     check_figure(figure)
-    told = parse_settings(setting or [])
-
-    def made(name: str) -> Audit:
-        return audit_one(
+    settings = parse_settings(setting or [])
+    audits = [
+        audit_one(
             name,
             epsilon=epsilon,
-            settings=told,
+            settings=settings,
             releases=releases,
             rounds=rounds,
             items=items,
             rated=rated,
             confidence=confidence,
         )
-
-    found = list(all_audits(made)) if design is None else [made(design)]
-    held = all(one.held for one in found)
-    every = {"held": held, "audits": [one.as_json() for one in found]}
-    record = every if design is None else found[0].as_json()
+        for name in (every_name() if design is None else [design])
+    ]
+    held = all(one.held for one in audits)
+    records = [one.as_json() for one in audits]
+    record = {"held": held, "audits": records} if design is None else records[0]
     deliver(json, record)
     deliver_figure(figure, "audit", record)
     if json != STDOUT:
-        show_audits(printed(), found) if design is None else show_audit(printed(), found[0])
+        show_audits(printed(), audits) if design is None else show_audit(printed(), audits[0])
     if not held:
         raise typer.Exit(BAD_INPUT)
 
 
-def nats(value: float | None) -> str:
+def in_nats(value: float | None) -> str:
     """Return an epsilon in words."""
     if value is None:
         return "none"
     return "inf" if math.isinf(value) else f"{value:.4f}"
 
 
-def show_audits(console: Console, found: list[Audit]) -> None:
+def show_audits(console: Console, audits: list[Audit]) -> None:
     """Print a table with a row for each mechanism."""
-    rows = [
-        [
-            one.design,
-            nats(one.claimed),
-            nats(one.exact),
-            nats(one.measured),
-            _strongest(one),
-            "yes" if one.held else "NO",
-        ]
-        for one in found
-    ]
+    rows = []
+    for one in audits:
+        strongest = max(one.attacks, key=lambda attack: attack.measured / attack.times).name
+        figures = [in_nats(value) for value in (one.claimed, one.exact, one.measured)]
+        rows.append([one.design, *figures, strongest, "yes" if one.held else "NO"])
     columns = ["mechanism", "claimed", "exact", "measured, at least", "by attack", "held"]
-    title = f"{NATS}, bounds of each mechanism hold together with probability {found[0].confidence:g}"
+    title = f"{NATS}, bounds of each mechanism hold together with probability {audits[0].confidence:g}"
     show_table(console, columns, rows, title=title, words=["mechanism", "by attack", "held"])
-    remark(console, *(f"{one.design}: {line}" for one in found for line in one.failures), *_power(found))
+    remark(console, *(f"{one.design}: {line}" for one in audits for line in one.failures), *_power(audits))
 
 
-def show_audit(console: Console, found: Audit) -> None:
+def show_audit(console: Console, one: Audit) -> None:
     """Print one audit: the three epsilons, and a row for each attack."""
-    title = f"{found.design}: claimed {nats(found.claimed)}, exact {nats(found.exact)}, measured {nats(found.measured)}"
-    title += f"; {NATS}, bounds hold together with probability {found.confidence:g}"
-    rows = [
-        [one.name, one.meaning, nats(one.claimed), nats(one.measured), percent(one.right), _most(one.right_at_most)]
-        for one in found.attacks
-    ]
+    title = (
+        f"{one.design}: claimed {in_nats(one.claimed)}, exact {in_nats(one.exact)}, measured {in_nats(one.measured)}"
+    )
+    title += f"; {NATS}, bounds hold together with probability {one.confidence:g}"
+    rows = []
+    for attack in one.attacks:
+        most = "" if attack.right_at_most is None else percent(attack.right_at_most)
+        bounds = [in_nats(attack.claimed), in_nats(attack.measured)]
+        rows.append([attack.name, attack.meaning, *bounds, percent(attack.right), most])
     columns = ["attack", "what is told apart", "claimed", "measured, at least", "guessed right", "at most"]
     show_table(console, columns, rows, title=title, words=["attack", "what is told apart"])
-    verdict = found.failures or ["nothing contradicts the claim"]
-    remark(console, f"promised: {found.guarantee}", *verdict, *_power([found]))
+    verdict = one.failures or ["nothing contradicts the claim"]
+    remark(console, f"promised: {one.guarantee}", *verdict, *_power([one]))
 
 
-def _power(found: list[Audit]) -> list[str]:
+def _power(audits: list[Audit]) -> list[str]:
     """Return which leaks would have been found, a line; none where nothing is claimed."""
-    powers = [one.power for one in found if one.power is not None]
+    powers = [one.power for one in audits if one.power is not None]
     return [in_words(powers)] if powers else []
-
-
-def _strongest(found: Audit) -> str:
-    return max(found.attacks, key=lambda one: one.measured / one.times).name
-
-
-def _most(share: float | None) -> str:
-    return "" if share is None else percent(share)

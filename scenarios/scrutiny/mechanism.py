@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -16,7 +15,7 @@ from pydantic import ValidationError
 from actors.absence import PRESENT, Absence
 from actors.coins import Coins
 from actors.device import Cohort
-from actors.halves import DeviceHalf, Sketched
+from actors.halves import DeviceHalf
 from actors.mechanisms import half_of as device_half
 from actors.ratings import Ratings, StoredRatings
 from coordinator.protocol.admitted import admit
@@ -45,8 +44,8 @@ ROUNDS = ((0, PUBLIC), (1, PUBLIC), (0, bytes(16)), (7, derive(1, "public")))
 """Rounds and public seeds that channels are looked at with: what is honest in one of them must be so in all."""
 Rated = tuple[tuple[int, bool], ...]
 """Items that a device rated, ascending, each with whether it liked it."""
-
-
+Choice = Mapping[str, Any]
+"""Settings by name, those that are not the default."""
 ENUMERATED = 250
 """Inputs of a catalogue up to which every one is tried."""
 DRAWN = 40
@@ -72,9 +71,9 @@ RUN = Size(items=200, rated=20, users=1_000_000)
 def every_rating(size: Size) -> Iterator[Rated]:
     """Yield all that a device may have rated: every set of at most ``rated`` items, and every like."""
     for many in range(size.rated + 1):
-        for chosen in combinations(range(size.items), many):
+        for items in combinations(range(size.items), many):
             for likes in product((False, True), repeat=many):
-                yield tuple(zip(chosen, likes, strict=True))
+                yield tuple(zip(items, likes, strict=True))
 
 
 class Neighbours(NamedTuple):
@@ -101,8 +100,8 @@ def inputs(size: Size, coins: np.random.Generator) -> list[Rated]:
 def comparable(rows: Sequence[Rated], *, names_rated: bool) -> Ints:
     """Return the places of two inputs that are neighbours: any two, or where rated items are public, rated alike."""
     alike = [tuple(item for item, _ in row) for row in rows]
-    found = [pair for pair in combinations(range(len(rows)), 2) if not names_rated or alike[pair[0]] == alike[pair[1]]]
-    return np.array(found, np.int64).reshape(-1, 2)
+    pairs = [pair for pair in combinations(range(len(rows)), 2) if not names_rated or alike[pair[0]] == alike[pair[1]]]
+    return np.array(pairs, np.int64).reshape(-1, 2)
 
 
 def stored(rows: Sequence[Rated], user: Sequence[int] | Ints, items: int) -> StoredRatings:
@@ -124,55 +123,25 @@ class Asks(Protocol):
     """How a mechanism asks in a small world of two clusters."""
 
     def __call__(self, size: Size, epsilon: Epsilon, round_number: int, public_seed: bytes) -> Query:
-        """Return the query of a round; ``epsilon`` is what a scenario says [nats].
-
-        Raises
-        ------
-        InputError
-            If the mechanism does not fit that world.
-        """
+        """Return the query of a round; ``epsilon`` is what a scenario says [nats]."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """A mechanism with one choice of its settings.
+    """A mechanism with one choice of its settings."""
 
-    Attributes
-    ----------
-    label : str
-        Its name, with what of its settings is not the default.
-    public, device, server
-        Its halves.
-    asks : callable
-        What it asks.
-    epsilons : tuple of Fraction
-        Where its channel is enumerated [nats].
-    scenario : callable or None
-        The same as a scenario that can be run; None where there is none.
-    """
-
-    label: str
+    label: str  # its name, with what of its settings is not the default
     public: PublicHalf
     device: DeviceHalf
     server: ServerHalf
     asks: Asks
-    epsilons: tuple[Fraction, ...] = EPSILONS
-    scenario: Callable[..., Scenario] | None = None
+    epsilons: tuple[Fraction, ...] = EPSILONS  # where its channel is enumerated [nats]
+    scenario: Callable[..., Scenario] | None = None  # the same as a scenario that can be run; None where there is none
 
     def query(self, size: Size, epsilon: Epsilon, *, round_number: int = 0, public_seed: bytes = PUBLIC) -> Query:
-        """Return what is asked in a small world of two clusters.
-
-        Raises
-        ------
-        InputError
-            If the mechanism does not fit that world.
-        """
+        """Return what is asked in a small world of two clusters."""
         return self.asks(size, epsilon, round_number, public_seed)
-
-    def sketch(self, query: Query, ratings: Ratings) -> Sketched:
-        """Return what devices have to say."""
-        return self.device.sketch(query, ratings, coins_of(query, 0, ratings.users))
 
 
 def coins_of(query: Query, first: int, devices: int, secret: bytes = SECRET) -> Coins:
@@ -193,48 +162,39 @@ def cohort(
     return Cohort(ratings, secret, first, stop, budget, absence=absence)
 
 
-Choice = Mapping[str, Any]
-"""Settings by name, those that are not the default."""
-
-
-def subjects(design: str | Mechanism, told: Choice | None = None) -> list[Subject]:
-    """Return a mechanism with the settings that are told, or with every choice that can be listed; see `choices`.
+def subjects(design: str | Mechanism, settings: Choice | None = None) -> list[Subject]:
+    """Return a mechanism with these settings, or with every choice that can be listed; see `choices`.
 
     Designs that can ask about some items only are also asked so, with an estimate of each item that is expected; those
     that ask groups different things are also asked what earlier groups are asked.
-
-    Raises
-    ------
-    InputError
-        If there is no such mechanism, or it cannot be asked so.
     """
     if isinstance(design, Mechanism):
         half: ServerHalf = half_of_class(type(design))
-        wanted: list[Choice] = [settings_in(design).model_dump()]
+        variants: list[Choice] = [settings_in(design).model_dump()]
     else:
         half = server_half(design)
-        wanted = [one for one in choices(half) if not refusal(half, one)] if told is None else [told]
-    found = [subject_of(half, chosen) for chosen in wanted]
-    found += [subject_of(half, chosen, of=of) for chosen in wanted for of in half.groups]
-    return found + [subject_of(half, chosen, pooled=True) for chosen in wanted if _pools(half, chosen)]
+        variants = [one for one in choices(half) if not refusal(half, one)] if settings is None else [settings]
+    plain = [subject_of(half, one) for one in variants]
+    grouped = [subject_of(half, one, of=of) for one in variants for of in half.groups]
+    return plain + grouped + [subject_of(half, one, pooled=True) for one in variants if _pools(half, one)]
 
 
-def _pools(half: ServerHalf, told: Choice) -> bool:
+def _pools(half: ServerHalf, choice: Choice) -> bool:
     """Return whether a mechanism with these settings can ask about some items only."""
-    return set(POOLED) <= set(half.policies) and set(POOLED) <= set(half.policies_with(half.settings(**told)))
+    return set(POOLED) <= set(half.policies) and set(POOLED) <= set(half.policies_with(half.settings(**choice)))
 
 
-def refusal(half: ServerHalf, told: Choice) -> str:
-    """Return what one's own class says against settings that nobody gave, because its range ends before; else nothing.
+def refusal(half: ServerHalf, choice: Choice) -> str:
+    """Return what one's own class says against settings that nobody chose, because its range ends before; else nothing.
 
-    Only numbers that were doubled are tried: what is told, listed or the default must be taken.
+    Only numbers that were doubled are tried: what a user gives, what is listed and the default must be taken.
     """
     fields = half.settings.model_fields
-    doubled = [type(value) in (int, float) and value == 2 * fields[name].default for name, value in told.items()]
+    doubled = [type(value) in (int, float) and value == 2 * fields[name].default for name, value in choice.items()]
     if not isinstance(half, OwnHalf) or not doubled or not all(doubled):
         return ""
     try:
-        subject = subject_of(half, told)
+        subject = subject_of(half, choice)
         for size in (TINY, RUN):
             subject.public.channel(subject.query(size, PLAIN))
     except Exception as error:  # one's own code may raise anything
@@ -242,7 +202,7 @@ def refusal(half: ServerHalf, told: Choice) -> str:
     return ""
 
 
-def skipped(design: str | Mechanism) -> list[tuple[str, str]]:
+def omissions(design: str | Mechanism) -> list[tuple[str, str]]:
     """Return labels of the choices that `subjects` leaves out, and what the class says against each."""
     if isinstance(design, Mechanism):
         return []
@@ -254,11 +214,11 @@ def choices(half: ServerHalf) -> Iterator[Choice]:
     """Yield settings: the default, variants, every combination of named alternatives, and numbers twice as large."""
     fields = half.settings.model_fields
     named = {name: alternatives(field.annotation) for name, field in fields.items()}
-    combined = [dict(zip(named, chosen, strict=True)) for chosen in itertools.product(*named.values())]
+    combined = [dict(zip(named, values, strict=True)) for values in product(*named.values())]
     twice = [{name: 2 * field.default} for name, field in fields.items() if type(field.default) in (int, float)]
     seen: list[Choice] = []
-    for told in ({}, *half.variants, *combined, *twice):
-        new = {name: value for name, value in told.items() if value not in (fields[name].default, None)}
+    for choice in ({}, *half.variants, *combined, *twice):
+        new = {name: value for name, value in choice.items() if value not in (fields[name].default, None)}
         if new not in seen:
             seen.append(new)
             yield new
@@ -274,63 +234,50 @@ def alternatives(annotation: Any) -> list[Any]:
     return inside or [None]
 
 
-def scenario_of(half: ServerHalf, told: Choice, size: Size, epsilon: Epsilon, **changes: Any) -> Scenario:
-    """Return a small scenario of two clusters, filled in and settled.
-
-    Raises
-    ------
-    InputError
-        If the settings do not fit.
-    """
+def scenario_of(half: ServerHalf, choice: Choice, size: Size, epsilon: Epsilon, **changes: Any) -> Scenario:
+    """Return a small scenario of two clusters, filled in and settled."""
     world = {"items": size.items, "rated": size.rated, "users": size.users}
-    spent = "inf" if epsilon is None or not half.private else str(epsilon)
+    nats = "inf" if epsilon is None or not half.private else str(epsilon)
     try:
-        given = Scenario.model_validate({"design": half.name, **told, **world, "epsilon": spent, **changes})
+        scenario = Scenario.model_validate({"design": half.name, **choice, **world, "epsilon": nats, **changes})
     except ValidationError as error:
         raise InputError(str(error.errors()[0]["msg"]).removeprefix("Value error, ")) from None
-    return settle(given.complete())
+    return settle(scenario.complete())
 
 
-def subject_of(half: ServerHalf, told: Choice, *, pooled: bool = False, of: str = "") -> Subject:
+def subject_of(half: ServerHalf, choice: Choice, *, pooled: bool = False, of: str = "") -> Subject:
     """Return a mechanism with one choice of its settings, as scenarios ask it.
 
-    Parameters
-    ----------
-    half : ServerHalf
-        Of the mechanism.
-    told : dict
-        Its settings that are not the default.
-    pooled : bool
-        Whether it asks about all items but the first, with an estimate of each that is expected.
-    of : str
-        Which of its groups of devices is asked, `ServerHalf.groups`; by default the first query is meant.
+    If ``pooled``, it asks about all items but the first, with an estimate of each that is expected; ``of`` names the
+    one of its groups of devices that is asked (`ServerHalf.groups`), by default the first query.
     """
 
     def asks(size: Size, epsilon: Epsilon, round_number: int, public_seed: bytes) -> Query:
-        scenario = scenario_of(half, told, size, epsilon)
-        design, asked = scenario.asking(), {"round_number": round_number, "public_seed": public_seed}
+        scenario = scenario_of(half, choice, size, epsilon)
+        design, request = scenario.asking(), {"round_number": round_number, "public_seed": public_seed}
         if pooled:
             pool = np.arange(1, size.items, dtype=np.int32)
-            asked |= {"pool": pool, "expected": np.linspace(-0.6, 0.6, pool.size)}
+            request |= {"pool": pool, "expected": np.linspace(-0.6, 0.6, pool.size)}
         ask = getattr(design, f"of_{of}") if of else design.query
-        query = ask(**asked, epsilon=asked_epsilon(scenario))  # type: ignore[arg-type] # of a `PoolDesign`
+        query = ask(**request, epsilon=asked_epsilon(scenario))  # type: ignore[arg-type] # of a `PoolDesign`
         if isinstance(scenario.settings, OwnSettings):  # its channel is what is checked, so it is known here unchecked
             own = own_of(scenario.settings)
             admit(replace(own, parameters=frozenset(query.parameters), arrays=frozenset(query.arrays)))
         return query
 
+    def scenario(size: Size, epsilon: Epsilon, **changes: Any) -> Scenario:
+        return scenario_of(half, choice, size, epsilon, **changes)
+
     query = asks(TINY, PLAIN, 0, PUBLIC)
     return Subject(
-        label=_label(half, told) + " pool=some" * pooled + f" of {of}" * bool(of),
+        label=_label(half, choice) + " pool=some" * pooled + f" of {of}" * bool(of),
         public=public_half(query.design),
         device=device_half(query.design),
         server=half,
         asks=asks,
-        scenario=None
-        if pooled or of
-        else lambda size, epsilon, **changes: scenario_of(half, told, size, epsilon, **changes),
+        scenario=None if pooled or of else scenario,
     )
 
 
-def _label(half: ServerHalf, told: Choice) -> str:
-    return " ".join([half.name, *(f"{name}={value}" for name, value in told.items())])
+def _label(half: ServerHalf, choice: Choice) -> str:
+    return " ".join([half.name, *(f"{name}={value}" for name, value in choice.items())])

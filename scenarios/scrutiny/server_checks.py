@@ -10,7 +10,7 @@ import numpy as np
 
 from coordinator.protocol.arrays import Floats
 from coordinator.server.design import PoolDesign
-from coordinator.server.mechanisms import found
+from coordinator.server.mechanisms import found as local_mechanisms
 from coordinator.server.own import OwnDesign
 from scenarios.data.metrics import clustering_scores
 from scenarios.given.config import Scenario
@@ -31,19 +31,21 @@ WANTED = 0.85
 """Share of items right at which predictions are looked at, where users matter most."""
 ENOUGH = 1 << 14
 """Users that are as good as any number of them, where a prediction does not depend on it."""
+ESTIMATE_USERS = 1 << 12
+ERROR_SLACK = 1.5
+"""Standard errors need be right up to this factor: some leave out which items users happened to rate."""
 
 
 def settings(subject: Subject) -> str:
     """Check that every setting has its words, which are its flag's help, and means the same in all mechanisms."""
-    told = subject.server.settings.model_fields
     ours = OwnSettings.model_fields if issubclass(subject.server.settings, OwnSettings) else {}
-    fields = {name: field for name, field in told.items() if name not in ours}
+    fields = {name: field for name, field in subject.server.settings.model_fields.items() if name not in ours}
     if not fields:
         raise Unchecked("it has no settings of its own")
     for name, field in fields.items():
         if not (field.description or "").strip():
             raise Failed(f"setting {name} has no description")
-        for other in found().values():
+        for other in local_mechanisms().values():
             theirs = other.settings.model_fields.get(name)
             if theirs is not None and repr(theirs) != repr(field):
                 raise Failed(f"{other.name} has a setting {name}, too, of another type or with other words")
@@ -60,7 +62,7 @@ def prediction(subject: Subject) -> str:
 
     if subject.scenario is None:
         raise Unchecked("only whole catalogues are predicted")
-    users, share, faint = _predicted(subject.scenario)
+    users, share, faint = _prediction_of(subject.scenario)
     runs = (run(subject.scenario(_size(users), EPSILON, seed=seed), InProcess(1)) for seed in range(RUNS))
     right = np.array([_right(one) for one in runs])
     radius = float(t.isf(FALSE_ALARM / 2, RUNS - 1)) * float(right.std(ddof=1)) / math.sqrt(RUNS) + SLACK
@@ -72,13 +74,13 @@ def prediction(subject: Subject) -> str:
     return f"{users} users: {measured:.3f} right, {share:.3f} predicted, +- {radius:.3f}"
 
 
-def _right(ran: Run) -> float:
+def _right(result: Run) -> float:
     """Return the share of items that a run put right."""
-    assert ran.population.truth is not None  # a block model
-    return clustering_scores(ran.outcome.model.cluster, ran.population.truth).accuracy
+    assert result.population.truth is not None  # a block model
+    return clustering_scores(result.outcome.model.cluster, result.population.truth).accuracy
 
 
-def _predicted(scenario: Callable[..., Scenario]) -> tuple[int, float, bool]:
+def _prediction_of(scenario: Callable[..., Scenario]) -> tuple[int, float, bool]:
     """Return users with whom most, but not all of the items should be right, their share, and whether it is too small.
 
     Where a design of one's own predicts that the fewest are as good as any, it is held to that; where it predicts that
@@ -87,27 +89,21 @@ def _predicted(scenario: Callable[..., Scenario]) -> tuple[int, float, bool]:
     own = isinstance(scenario(_size(1 << 6), EPSILON).settings, OwnSettings)
     reason = "its class has no precision that says what to predict" if own else "its moments tell nothing"
     for users in (1 << power for power in range(6, 20)):
-        found = predictor(scenario(_size(users), EPSILON))
-        if found is None or (share := found.share(users)) is None:
+        forecast = predictor(scenario(_size(users), EPSILON))
+        if forecast is None or (share := forecast.share(users)) is None:
             continue
-        if not own and not reason.startswith("it is") and share == found.share(ENOUGH):  # for as many as it takes
+        if not own and not reason.startswith("it is") and share == forecast.share(ENOUGH):  # for as many as it takes
             return ENOUGH, share, False
         if share >= WANTED:
             return users, share, False
         reason = f"it is predicted to need more than {users} users"
-    if own and reason.startswith("it is") and (found := predictor(scenario(_size(ENOUGH), EPSILON))):
-        return ENOUGH, found.share(ENOUGH) or 0.0, True
+    if own and reason.startswith("it is") and (forecast := predictor(scenario(_size(ENOUGH), EPSILON))):
+        return ENOUGH, forecast.share(ENOUGH) or 0.0, True
     raise Unchecked(f"{reason}, in a catalogue of {ITEMS} items")
 
 
 def _size(users: int) -> Size:
     return Size(items=ITEMS, rated=ITEMS // 4, users=users)
-
-
-ESTIMATE_USERS = 1 << 12
-ERROR_SLACK = 1.5
-"""Standard errors need be right up to this factor: some leave out which items users happened to rate."""
-ESTIMATE_SIZE = Size(items=ITEMS, rated=ITEMS // 4, users=ESTIMATE_USERS)
 
 
 def estimates(subject: Subject) -> str:
@@ -120,38 +116,37 @@ def estimates(subject: Subject) -> str:
 
     if subject.scenario is None:
         raise Unchecked("only whole catalogues are estimated")
-    if not isinstance(subject.scenario(ESTIMATE_SIZE, EPSILON).asking(), OwnDesign | PoolDesign):
+    if not isinstance(subject.scenario(_size(ESTIMATE_USERS), EPSILON).asking(), OwnDesign | PoolDesign):
         raise Unchecked("it tells no value and standard error of every item")
-    told = [_estimates_of(subject, seed) for seed in range(RUNS)]
+    runs = [_estimates_of(subject, seed) for seed in range(RUNS)]
     reach = float(t.isf(FALSE_ALARM / 4, RUNS - 1)) / math.sqrt(RUNS)
-    rise = np.array([value[level > 0].mean() - value[level < 0].mean() for value, _, level in told])
+    rise = np.array([value[level > 0].mean() - value[level < 0].mean() for value, _, level in runs])
     around, radius = float(rise.mean()), reach * float(rise.std(ddof=1))
+    rises = f"values rise by {around:.3g} +- {radius:.2g}"
     if around + radius < 0:
         raise Failed(f"items that are liked more have lower values: by {-around:.3g} +- {radius:.2g}")
-    spread = np.array([_spread(*one) for one in told])
+    spread = np.array([_spread(*one) for one in runs])
     mean, wide = float(spread.mean()), reach * float(spread.std(ddof=1))
     if mean - wide > ERROR_SLACK**2 or mean + wide < 1 / ERROR_SLACK**2:
-        told_so = f"{math.sqrt(mean):.3g} of the standard errors that it states"
-        raise Failed(f"values of items that are liked alike lie {told_so} from their mean")
+        share = f"{math.sqrt(mean):.3g} of the standard errors that it states"
+        raise Failed(f"values of items that are liked alike lie {share} from their mean")
     if around - radius <= 0:
-        raise Unchecked(
-            f"{ESTIMATE_USERS} users tell nothing of what they like: values rise by {around:.3g} +- {radius:.2g}"
-        )
-    return f"values rise by {around:.3g} +- {radius:.2g}, and spread by {math.sqrt(mean):.3f} of their standard errors"
+        raise Unchecked(f"{ESTIMATE_USERS} users tell nothing of what they like: {rises}")
+    return f"{rises}, and spread by {math.sqrt(mean):.3f} of their standard errors"
 
 
 def _estimates_of(subject: Subject, seed: int) -> tuple[Floats, Floats, Floats]:
     """Return values and standard errors of one run, and of each item whether it is liked more than the mean."""
     assert subject.scenario is not None  # checked by who calls
-    ran = run(subject.scenario(ESTIMATE_SIZE, EPSILON, seed=seed), InProcess(1))
-    query, design = ran.outcome.state.asked[0].query, ran.scenario.asking()
+    result = run(subject.scenario(_size(ESTIMATE_USERS), EPSILON, seed=seed), InProcess(1))
+    query, design = result.outcome.state.asked[0].query, result.scenario.asking()
     assert isinstance(design, OwnDesign | PoolDesign)  # checked by who calls
-    found = design.read(query, ran.statistic)
-    assert ran.population.truth is not None  # a block model
-    level = np.array(ran.scenario.like).mean(axis=0)[ran.population.truth]
-    known = found.information > 0
-    error = 1 / np.sqrt(found.information[known])
-    return found.weighted[known] * error**2, error, level[known] - level.mean()
+    sums = design.read(query, result.statistic)
+    assert result.population.truth is not None  # a block model
+    level = np.array(result.scenario.like).mean(axis=0)[result.population.truth]
+    known = sums.information > 0
+    error = 1 / np.sqrt(sums.information[known])
+    return sums.weighted[known] * error**2, error, level[known] - level.mean()
 
 
 def _spread(value: Floats, error: Floats, level: Floats) -> float:

@@ -9,7 +9,7 @@ from runs import Command, refused
 
 from scenarios.given.mechanisms import server_half
 from scenarios.scrutiny.checks import CHECKS, check
-from scenarios.scrutiny.mechanism import choices, skipped, subjects
+from scenarios.scrutiny.mechanism import choices, omissions, subjects
 from scenarios.scrutiny.verdicts import FAILED, UNCHECKED, Conformance
 
 HALVED = """
@@ -63,7 +63,7 @@ def test_a_number_that_twice_is_refused_is_left_out_with_a_line(
     monkeypatch.syspath_prepend(tmp_path)
     labels = [one.label for one in subjects("halved:Halved")]
     assert labels == ["halved:Halved", "halved:Halved shift=6"]
-    ((label, reason),) = skipped("halved:Halved")
+    ((label, reason),) = omissions("halved:Halved")
     assert label == "halved:Halved one=1.0"
     assert "one is 1.0; give a probability below 1" in reason
     monkeypatch.setattr("scenarios.scrutiny.checks.conformance", lambda _: Conformance(()))
