@@ -29,10 +29,6 @@ if TYPE_CHECKING:
     from coordinator.server.rounds.state import Ask as Ask
     from coordinator.server.rounds.state import Policy as Policy
     from coordinator.server.rounds.state import ServerState as ServerState
-    from scenarios.audit.audits import audit as audit
-    from scenarios.audit.verdict import Audit as Audit
-    from scenarios.conformance.checks import check as check
-    from scenarios.conformance.verdicts import Conformance as Conformance
     from scenarios.from_python import compare as compare
     from scenarios.from_python import plan as plan
     from scenarios.from_python import report as report
@@ -46,6 +42,10 @@ if TYPE_CHECKING:
     from scenarios.returned import Result as Result
     from scenarios.returned import RunResult as RunResult
     from scenarios.returned import SweepResult as SweepResult
+    from scenarios.scrutiny.audit import audit as audit
+    from scenarios.scrutiny.checks import check as check
+    from scenarios.scrutiny.verdicts import Audit as Audit
+    from scenarios.scrutiny.verdicts import Conformance as Conformance
     from scenarios.two_tier.config import TwoTierScenario as TwoTierScenario
 
 __version__ = "0.1.0"
@@ -95,10 +95,9 @@ _HOMES = {
     "scenarios.given.config": ("Scenario",),
     "scenarios.online.config": ("OnlineScenario",),
     "scenarios.two_tier.config": ("TwoTierScenario",),
-    "scenarios.audit.audits": ("audit",),
-    "scenarios.audit.verdict": ("Audit",),
-    "scenarios.conformance.checks": ("check",),
-    "scenarios.conformance.verdicts": ("Conformance",),
+    "scenarios.scrutiny.audit": ("audit",),
+    "scenarios.scrutiny.checks": ("check",),
+    "scenarios.scrutiny.verdicts": ("Audit", "Conformance"),
     "scenarios.from_python": ("compare", "plan", "report", "run", "sweep"),
     "scenarios.returned": ("PlanResult", "Result", "RunResult", "SweepResult"),
     "scenarios.places.in_process": ("InProcess",),

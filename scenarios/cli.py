@@ -89,12 +89,12 @@ COMMANDS = (
     Later(
         "check",
         "Check that a mechanism keeps what every mechanism must keep; exit code 2 if something failed.",
-        "scenarios.conformance.check_command:check",
+        "scenarios.scrutiny.commands:check",
     ),
     Later(
         "audit",
         "Attack a mechanism's real releases: epsilon claimed, exact and measured; exit code 2 if more leaks.",
-        "scenarios.audit.audit_command:audit",
+        "scenarios.scrutiny.commands:audit",
     ),
     Later(
         "adversary",

@@ -18,13 +18,11 @@ from coordinator.protocol.messages import Query, Release
 from coordinator.server.mechanisms import found
 from coordinator.server.server_half import TRUST_CURATOR, ServerHalf
 from coordinator.server.statistics.statistic import Statistic
-from scenarios.conformance.channel_checks import log_ratio
-from scenarios.conformance.checks import CHECKS, Check
-from scenarios.conformance.finding import Told, choices, subjects
-from scenarios.conformance.subject import Subject
-from scenarios.conformance.verdicts import FAILED, HELD
 from scenarios.given.policies import policy_of
 from scenarios.run.experiment import Run, learner_of, run
+from scenarios.scrutiny.checks import CHECKS, Check, log_ratio
+from scenarios.scrutiny.mechanism import Choice, Subject, choices, subjects
+from scenarios.scrutiny.verdicts import FAILED, HELD
 
 if TYPE_CHECKING:
     from scenarios.places.on_ray import OnRay
@@ -54,7 +52,7 @@ def policies_of(half: ServerHalf) -> tuple[str, ...]:
 def cases_of(name: str) -> dict[str, dict[str, Any]]:
     """A mechanism under each of its policies, and with each choice of its settings under the first of them."""
     half = found()[name]
-    told: list[Told] = [*choices(half), *({"policy": policy} for policy in policies_of(half)[1:])]
+    told: list[Choice] = [*choices(half), *({"policy": policy} for policy in policies_of(half)[1:])]
     return {" ".join([name, *map(str, one.values())]): {"design": name, **one} for one in told}
 
 

@@ -17,7 +17,7 @@ from coordinator.server.rounds.learner import Learner
 from coordinator.server.rounds.schedules import Fixed
 from coordinator.server.rounds.setting import Setting
 from coordinator.server.server_half import POSTERIOR
-from scenarios.own.admitting import admitted_for
+from scenarios.own.admission import admitted_for
 from scenarios.run.job import Job
 from scenarios.store.round_store import KeptRounds, Nowhere
 

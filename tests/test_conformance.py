@@ -7,7 +7,7 @@ from contracts import MechanismContract, every_case, subjects_found
 from actors.mechanisms import found as device_halves
 from coordinator.protocol.mechanisms import found as public_halves
 from coordinator.server.mechanisms import found as server_halves
-from scenarios.conformance.subject import PLAIN, TINY
+from scenarios.scrutiny.mechanism import PLAIN, TINY
 
 pytest_generate_tests = every_case
 

@@ -14,9 +14,9 @@ from runs import Command, here, small
 import actors.mechanisms
 import coordinator.protocol.mechanisms
 import coordinator.server.mechanisms
-from scenarios.conformance.checks import CHECKS
-from scenarios.conformance.finding import subjects
-from scenarios.conformance.verdicts import FAILED
+from scenarios.scrutiny.checks import CHECKS
+from scenarios.scrutiny.mechanism import subjects
+from scenarios.scrutiny.verdicts import FAILED
 
 FILES = Path(__file__).parent / "fourth_party"
 ROOMS: dict[str, ModuleType] = {

@@ -56,13 +56,13 @@ def compare(
 ) -> None:
     """Compare all trust models on a file; see `HELP`."""
     # other commands need not wait for what this one loads
-    from scenarios.compare.sweep import comparison  # noqa: PLC0415
-    from scenarios.given.own_designs import own_designs  # noqa: PLC0415
-    from scenarios.own.importing import import_helpers, read_settings  # noqa: PLC0415
-    from scenarios.places.backends import open_session  # noqa: PLC0415
-    from scenarios.report.records import STDOUT, check_target, deliver  # noqa: PLC0415
-    from scenarios.report.tables import printed  # noqa: PLC0415
-    from scenarios.sweep.folder import swept  # noqa: PLC0415
+    from scenarios.compare.sweep import comparison
+    from scenarios.given.own_designs import own_designs
+    from scenarios.own.importing import import_helpers, read_settings
+    from scenarios.places.backends import open_session
+    from scenarios.report.records import STDOUT, check_target, deliver
+    from scenarios.report.tables import printed
+    from scenarios.sweep.folder import swept
 
     check_target(json)
     check_figure(figure)

@@ -23,8 +23,7 @@ from scenarios.data.block_world import settled
 from scenarios.data.populations import Population, populate
 from scenarios.given.config import Scenario
 from scenarios.given.policies import asked_epsilon, policy_of
-from scenarios.own.admitting import of_run
-from scenarios.own.checking import Checked
+from scenarios.own.admission import Checked, of_run
 from scenarios.places.session import Progress, Session, silent
 from scenarios.run.job import Job, Ran, run_job
 from scenarios.run.plotting import plot_of

@@ -106,8 +106,8 @@ def _measure(
     json: str | None,
     figure: Path | None,
 ) -> None:
-    from scenarios.report.tables import printed  # noqa: PLC0415 (`--help` need not wait for what a command works with)
-    from scenarios.sweep.folder import swept  # noqa: PLC0415 (as above)
+    from scenarios.report.tables import printed
+    from scenarios.sweep.folder import swept
 
     check_backend(backend, workers)
     check_target(json)

@@ -22,8 +22,7 @@ from coordinator.protocol.one_item import OneItem
 from coordinator.server.aggregation import aggregate, no_release
 from coordinator.server.mechanisms import found as servers_know
 from coordinator.server.mechanisms.pairwise import Pairwise
-from scenarios.conformance.finding import subjects
-from scenarios.conformance.subject import Size
+from scenarios.scrutiny.mechanism import Size, subjects
 
 ITEMS = 12
 OPEN = tuple(name for name, half in found().items() if not half.private)

@@ -13,8 +13,6 @@ import pytest
 from rich.console import Console
 from runs import Command, planted_ratings, write_movielens
 
-from scenarios.conformance import check_command
-from scenarios.conformance.verdicts import FAILED, HELD, Conformance, Row
 from scenarios.given.config import Scenario
 from scenarios.online.report import show_rows
 from scenarios.planner import tables
@@ -22,6 +20,8 @@ from scenarios.planner.candidates import Candidate
 from scenarios.planner.needs import Target
 from scenarios.planner.plan import DesignPlan, plan
 from scenarios.report import printing as report
+from scenarios.scrutiny import commands
+from scenarios.scrutiny.verdicts import FAILED, HELD, Conformance, Row
 from scenarios.theory.bounds import all_bounds, bounds_rows
 from scenarios.theory.bounds_tables import show_bounds
 
@@ -66,7 +66,7 @@ def checked(console: Console) -> None:
     told = "release 0101010101 of sketch [0, 1, 0, 1] at epsilon 0.1: 0.12345 of 1048576 devices, says 0.23456" * 2
     words = {"meaning": "m", "told": told}
     rows = [Row(mechanism="oue:OUE odds=2.0", check=f"check {one}", verdict=one, **words) for one in (HELD, FAILED)]
-    check_command.show(console, Conformance((*rows, replace(rows[0], told=f"digest {'a' * 64}"))))
+    commands.show_conformance(console, Conformance((*rows, replace(rows[0], told=f"digest {'a' * 64}"))))
 
 
 def adversaries(console: Console) -> None:

@@ -24,11 +24,11 @@ from coordinator.server.mechanisms.sign import SignSensing
 from coordinator.server.rounds.anchoring import Anchoring
 from coordinator.server.rounds.groups import Groups
 from coordinator.server.rounds.schedules import OneRound, UntilLearned
-from scenarios.conformance.finding import alternatives
 from scenarios.data.block_world import settle
 from scenarios.given.config import Scenario, load_scenario
 from scenarios.given.policies import asked_epsilon, policy_of
 from scenarios.run.experiment import learner_of
+from scenarios.scrutiny.mechanism import alternatives
 
 NAMES = list(found())
 OPEN = ["item-query", "full-reveal"]

@@ -12,7 +12,7 @@ from foreign_jobs import EPSILON, WORLD, job
 
 from coordinator.protocol.errors import InputError, PolicyError
 from coordinator.protocol.own import Mechanism, MechanismError
-from scenarios.own.admitting import admitted_for
+from scenarios.own.admission import admitted_for
 from scenarios.places.in_process import InProcess
 from scenarios.run.job import Ran, run_job
 

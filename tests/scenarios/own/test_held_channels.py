@@ -24,8 +24,7 @@ from coordinator.protocol.messages import Query
 from coordinator.protocol.own import Mechanism, MechanismError
 from coordinator.protocol.questions import check_question
 from coordinator.server.own import OwnDesign
-from scenarios.own.admitting import admitted_for
-from scenarios.own.checking import FOR_SOME, MOST_SAMPLED
+from scenarios.own.admission import FOR_SOME, MOST_SAMPLED, admitted_for
 from scenarios.places.in_process import InProcess
 from scenarios.run.job import run_job
 

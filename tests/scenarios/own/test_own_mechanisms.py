@@ -25,8 +25,7 @@ from coordinator.server.own import KMEANS, OwnDesign
 from coordinator.server.server_half import POOLED
 from coordinator.server.statistics.counts import CountStatistic
 from coordinator.server.statistics.statistic import merge
-from scenarios.own.admitting import admitted_for
-from scenarios.own.checking import EXACT, FOR_SOME
+from scenarios.own.admission import EXACT, FOR_SOME, admitted_for
 
 HONEST = (foreign.OUE, foreign.GRR, foreign.LocalHashing)
 

@@ -11,7 +11,6 @@ import numpy as np
 from actors.second_order.cohort import PrivateCohort
 from actors.second_order.consent import Consent
 from coordinator.protocol.arrays import Bits2, Bools, Floats, Floats2, Ints
-from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.channels import LogRatio
 from coordinator.protocol.directions import basis_of
 from coordinator.protocol.features import ItemFeatures, residuals
@@ -20,11 +19,10 @@ from coordinator.protocol.rows import Rows
 from coordinator.protocol.second_order import SecondOrderQuery
 from coordinator.protocol.second_order_mechanisms import check_mechanism, half_of
 from coordinator.protocol.second_order_public import A_RELEASE
-from scenarios.audit.bounds import best_event, ordered, parts_of, power_of
-from scenarios.audit.laws import keys_of
-from scenarios.audit.learned import learned
-from scenarios.audit.verdict import Attack, Audit
-from scenarios.conformance.subject import SECRET
+from scenarios.scrutiny.bounds import attack_of, best_event, frequency_scores, learned_scores, parts_of, power_of
+from scenarios.scrutiny.laws import keys_of
+from scenarios.scrutiny.mechanism import SECRET
+from scenarios.scrutiny.verdicts import Audit
 
 ITEMS, RANK, BLOCK = 8, 2, 1 << 14
 STARS = (1.0, 2.0, 3.0, 4.0, 5.0)
@@ -58,58 +56,28 @@ def inputs(features: ItemFeatures) -> Iterator[tuple[str, str, Floats, Floats]]:
     yield "attribute", "whether it liked the only item that it rated", one, one / 5
 
 
-def audited(mechanism: str, epsilon: Fraction, *, releases: int, doubt: float) -> Audit:
-    """Attack the releases of a two-tier mechanism.
-
-    Parameters
-    ----------
-    mechanism : str
-        Its name.
-    epsilon : Fraction
-        Its epsilon, if it has one [nats].
-    releases : int
-        How many an attack looks at.
-    doubt : float
-        Probability that one of the bounds is wrong.
-
-    Raises
-    ------
-    InputError
-        If the mechanism cannot be asked at that epsilon.
-    """
+def second_order_audit(mechanism: str, epsilon: Fraction, *, releases: int, doubt: float) -> Audit:
+    """Attack the releases of a two-tier mechanism; ``doubt`` is the probability that one of the bounds is wrong."""
     half, features = half_of(mechanism), model()
-    told = epsilon if half.takes_epsilon else None
-    check_mechanism(mechanism, told)
-    query = SecondOrderQuery(model=features.digest, mechanism=mechanism, epsilon=told)
+    claimed = epsilon if half.takes_epsilon else None
+    check_mechanism(mechanism, claimed)
+    query = SecondOrderQuery(model=features.digest, mechanism=mechanism, epsilon=claimed)
     channel = half.channel(query, features)
     coins, cases = np.random.default_rng(20261123), list(inputs(features))
-    parts = [True] if told is None or half.epsilon_of == A_RELEASE else [False, True]
-    attacks = []
+    parts = [True] if claimed is None or half.epsilon_of == A_RELEASE else [False, True]
+    each, attacks = doubt / len(cases) / len(parts), []
     for whole in parts:
-        for name, meaning, one, other in cases:
+        for name, meaning, *pair in cases:
             words = meaning if whole and len(parts) == 1 else f"{meaning}, {'a release' if whole else half.epsilon_of}"
-            shown = _shown(query, features, (one, other), min(releases, MOST), coins)
-            found = best_event(*_looks(shown, coins, whole=whole), doubt / len(cases) / len(parts))
+            sample = _sample(query, features, np.stack(pair), min(releases, MOST), coins)
+            use = parts_of(sample.secret.size, coins)
+            event = best_event(_scores(sample, use, whole=whole), sample.secret, use, each)
             times = ITEMS if whole and len(parts) > 1 else 1
-            claimed: Epsilon = None if told is None else times * told
-            attacks.append(
-                Attack(
-                    name=name,
-                    meaning=words,
-                    times=times,
-                    epsilon=claimed,
-                    measured=found.nats,
-                    right=found.right,
-                    plays=found.plays,
-                    hits=found.hits,
-                    misses=found.misses,
-                    by=found.by,
-                )
-            )
+            attacks.append(attack_of(event, name=name, meaning=words, times=times, claimed=claimed))
     return Audit(
         design=mechanism,
         guarantee=half.promised(query),
-        epsilon=told,
+        epsilon=claimed,
         log_ratio=LogRatio.of(None) if channel is None else channel.log_ratio,
         confidence=1 - doubt,
         attacks=tuple(attacks),
@@ -117,37 +85,21 @@ def audited(mechanism: str, epsilon: Fraction, *, releases: int, doubt: float) -
     )
 
 
-class Shown(NamedTuple):
-    """What the attacker saw of some devices' releases, and what they hold.
+class TwoTierSample(NamedTuple):
+    """What the attacker observes of some devices' releases, and what they hold."""
 
-    Attributes
-    ----------
-    payloads : ndarray of uint8, shape (devices, bytes)
-        As they crossed.
-    values : ndarray of float64, shape (devices, k)
-        What they stand for: a vector, or what a moment says of each of the two tastes.
-    tastes : ndarray of float64, shape (2, m)
-        Completed vectors with input a, and with b.
-    secret : ndarray of bool
-        Whether a device holds a.
-    """
-
-    payloads: Bits2
-    values: Floats2
-    tastes: Floats2
-    secret: Bools
+    payloads: Bits2  # as they crossed, shape (devices, bytes)
+    values: Floats2  # what they stand for: vectors, or what moments say of the two tastes, shape (devices, k)
+    tastes: Floats2  # completed vectors with input a, and with b, shape (2, m)
+    secret: Bools  # whether a device holds a
 
 
-def _shown(
-    query: SecondOrderQuery,
-    features: ItemFeatures,
-    pair: tuple[Floats, Floats],
-    devices: int,
-    coins: np.random.Generator,
-) -> Shown:
+def _sample(
+    query: SecondOrderQuery, features: ItemFeatures, pair: Floats2, devices: int, coins: np.random.Generator
+) -> TwoTierSample:
     """Let private devices answer that each hold one of two inputs by a fair coin."""
     secret = coins.random(devices) < 0.5
-    rows = _rows(np.where(secret[:, None], *pair))
+    rows = _rows(np.where(secret[:, None], pair[0], pair[1]))
     consent = Consent(mechanisms=frozenset({query.mechanism}), epsilon=query.epsilon)
     cohort = PrivateCohort(rows, SECRET, 0, consent=consent)
     cohort.pin(query.model, 0, devices)
@@ -156,14 +108,14 @@ def _shown(
         for first in range(0, devices, BLOCK)
         for release in cohort.answer(query, features, first, min(first + BLOCK, devices))
     ]
-    tastes = residuals(features, _rows(np.stack(pair)))
+    tastes = residuals(features, _rows(pair))
     payloads = np.frombuffer(b"".join(one.payload for one in releases), np.uint8).reshape(devices, -1)
     if not half_of(query.mechanism).moment:
-        return Shown(payloads, np.stack([one.as_vector(features, query) for one in releases]), tastes, secret)
+        return TwoTierSample(payloads, np.stack([one.as_vector(features, query) for one in releases]), tastes, secret)
     sides = tastes @ basis_of(features)
     sides /= np.linalg.norm(sides, axis=1)[:, None]
     moments = np.stack([one.as_moment(features, query) for one in releases])
-    return Shown(payloads, np.einsum("nij,ki,kj->nk", moments, sides, sides), tastes, secret)
+    return TwoTierSample(payloads, np.einsum("nij,ki,kj->nk", moments, sides, sides), tastes, secret)
 
 
 def _rows(ratings: Floats2) -> Rows:
@@ -173,13 +125,12 @@ def _rows(ratings: Floats2) -> Rows:
     return Rows(starts=starts, items=items.astype(np.int32), values=ratings[users, items], count=ITEMS)
 
 
-def _looks(shown: Shown, coins: np.random.Generator, *, whole: bool) -> tuple[dict[str, Floats], Bools, Ints]:
-    """Return the scores of every look at releases, who holds what, and what each release is for."""
-    parts, lean = parts_of(shown.secret.size, coins), shown.tastes[0] - shown.tastes[1]
+def _scores(sample: TwoTierSample, use: Ints, *, whole: bool) -> dict[str, Floats]:
+    """Return scores of releases, by the name of what makes them; ``use`` is what each release is for."""
+    lean = sample.tastes[0] - sample.tastes[1]
     if not whole:  # the coordinate, or the bit, that the two tastes differ in most
         place = int(np.argmax(np.abs(lean)))
-        return {"coordinate": shown.values[:, place] * np.sign(lean[place])}, shown.secret, parts
-    by_taste = shown.values if shown.values.shape[1] == lean.size else None
-    scores = {} if by_taste is None else {"projection": by_taste @ lean}
-    scores["releases"] = ordered(keys_of(shown.payloads), shown.secret, parts)
-    return scores | learned(shown.values.astype(np.float32), shown.secret, parts), shown.secret, parts
+        return {"coordinate": sample.values[:, place] * np.sign(lean[place])}
+    scores = {"projection": sample.values @ lean} if sample.values.shape[1] == lean.size else {}
+    scores["releases"] = frequency_scores(keys_of(sample.payloads), sample.secret, use)
+    return scores | learned_scores(sample.values.astype(np.float32), sample.secret, use)

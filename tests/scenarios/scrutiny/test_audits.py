@@ -23,13 +23,13 @@ from coordinator.protocol.arrays import Words
 from coordinator.protocol.budget import require_epsilon
 from coordinator.protocol.grid_noise import GridLaplace
 from coordinator.protocol.second_order import SecondOrderQuery
-from scenarios.audit import second_order, stated
-from scenarios.audit.audit_command import nats
-from scenarios.audit.audits import audit, every_name
-from scenarios.audit.bounds import at_least, best_event, ordered, parts_of, smallest_leak
-from scenarios.audit.verdict import Audit
-from scenarios.conformance.finding import subjects
-from scenarios.conformance.subject import SECRET, TINY, cohort, stored
+from scenarios.scrutiny import sampling, second_order
+from scenarios.scrutiny.audit import audit, every_name
+from scenarios.scrutiny.bounds import at_least, best_event, frequency_scores, parts_of, smallest_leak
+from scenarios.scrutiny.commands import in_nats
+from scenarios.scrutiny.laws import ClaimedLaw
+from scenarios.scrutiny.mechanism import SECRET, TINY, cohort, stored, subjects
+from scenarios.scrutiny.verdicts import Audit
 
 KEYS = {"design", "guarantee", "claimed", "exact", "excess", "measured", "confidence", "held", "failures", "attacks"}
 KEYS |= {"power"}
@@ -106,7 +106,7 @@ def test_nobody_is_guilty_at_any_epsilon_and_a_twin_with_a_hair_less_noise_is(na
             assert honest.exact is not None
             assert honest.exact == pytest.approx(float(epsilon), rel=1e-6)
             assert honest.exact <= float(epsilon)
-            assert nats(honest.exact) == nats(honest.claimed)
+            assert in_nats(honest.exact) == in_nats(honest.claimed)
             if number % 5:
                 continue
             twin = verdict(with_a_hair_less_noise(channel), epsilon)
@@ -136,7 +136,7 @@ def game(leak: float, share: float, plays: int, coins: np.random.Generator) -> b
     secret, leaks = coins.random(plays) < 0.5, coins.random(plays) < share
     honest = coins.random(plays) < 1 / (1 + np.exp(-np.where(leaks, leak, 1.0)))
     bit, parts = (secret == honest).astype(np.int64), parts_of(plays, coins)
-    looks = {"stated log-ratio": 2.0 * bit - 1, "releases": ordered(2 * leaks + bit, secret, parts)}
+    looks = {"stated log-ratio": 2.0 * bit - 1, "releases": frequency_scores(2 * leaks + bit, secret, parts)}
     return best_event(looks, secret, parts, 1e-4).nats > 1
 
 
@@ -227,13 +227,14 @@ def test_inputs_are_searched_for_among_devices_whose_noise_measures_nothing(monk
         asked.append(secret)
         return cohort(ratings, first, stop, secret=secret)
 
-    monkeypatch.setattr(stated, "cohort", noted)
+    monkeypatch.setattr(sampling, "cohort", noted)
     attacks = audit("grr", releases=1000).attacks
     assert asked[0] != SECRET  # the search
     assert asked[1:] == [SECRET] * len(attacks)
-    query = subjects("grr", {})[0].query(TINY, Fraction(1))
-    ratings, asking = stored([()], [0] * 1000, TINY.items), stated.Asking()
-    one, other = (asking.answers([query], ratings, secret)[0].bits for secret in (SECRET, asked[0]))
+    subject = subjects("grr", {})[0]
+    query = subject.query(TINY, Fraction(1))
+    ratings, law = stored([()], [0] * 1000, TINY.items), ClaimedLaw(subject, query)
+    one, other = (sampling.answers([law], ratings, secret)[0].bits for secret in (SECRET, asked[0]))
     assert 0 < (one == other).all(axis=1).mean() < 0.9
 
 

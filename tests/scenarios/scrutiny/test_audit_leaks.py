@@ -9,8 +9,8 @@ import foreign_leaks as planted
 import pytest
 
 from coordinator.protocol.own import Mechanism
-from scenarios.audit.audits import audit
-from scenarios.audit.verdict import Audit
+from scenarios.scrutiny.audit import audit
+from scenarios.scrutiny.verdicts import Audit
 
 pytestmark = pytest.mark.statistical
 """A twin fails by false alarm with probability 1e-3 at most, which is the audit's own; seeds are fixed."""

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from scipy.stats import beta, binom
 
 from coordinator.protocol.arrays import Bools, Floats, Ints
-from scenarios.audit.verdict import Attack, Detectable, Power
+from coordinator.protocol.budget import Epsilon
+from scenarios.scrutiny.verdicts import Attack, Detectable, Power
 
 FIT, CHOOSE, MEASURE = 0, 1, 2
 """What a play is for: a quarter orders what is seen, a quarter chooses the event, a half measures it."""
@@ -19,6 +20,8 @@ CUTS = 256
 """Thresholds that are tried for each score."""
 FEWEST = 12
 """What was seen less often says nothing."""
+MOST_LEARNED, WIDE = 20_000, 64
+"""Plays that are learned from, and columns of which a tree is still fitted."""
 FINDS = 0.9
 """Probability with which leaks of the size that an audit states are found."""
 SHARES = (1.0, 0.2, 0.01)
@@ -29,30 +32,15 @@ MARGIN = 0.01
 """A later look is preferred to an earlier, simpler one if it promises so much more [nats]."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
-    """What one event of an attack shows.
+class Event(NamedTuple):
+    """What one event shows: a lower bound of epsilon, and how often it happened among the plays that were measured."""
 
-    Attributes
-    ----------
-    nats : float
-        Lower bound of epsilon, at least 0 [nats].
-    by : str
-        Which look at the releases was chosen.
-    plays : int
-        Plays that were measured.
-    right : float
-        Share of these plays in which the victim's input was guessed right; a half says nothing.
-    hits, misses : int
-        How often the event happened among these plays with the input that it speaks for, and with the other one.
-    """
-
-    nats: float
-    by: str
+    nats: float  # at least 0
+    by: str  # the score that it is a threshold of
     plays: int
-    right: float
-    hits: int
-    misses: int
+    right: float  # share of these plays in which the victim's input was guessed right; a half says nothing
+    hits: int  # with the input that it speaks for
+    misses: int  # with the other one
 
 
 def parts_of(plays: int, coins: np.random.Generator) -> Ints:
@@ -77,25 +65,21 @@ def at_least(hits: Ints, misses: Ints, plays: int, doubt: float) -> Floats:
         Probability that a bound is wrong; each of the two counts gets half of it.
     """
     low = np.where(hits > 0, beta.ppf(doubt / 2, np.maximum(hits, 1), plays - hits + 1), 0.0)
-    high = np.where(misses < plays, beta.isf(doubt / 2, misses + 1, np.maximum(plays - misses, 1)), 1.0)
     with np.errstate(divide="ignore"):
-        told: Floats = np.log(low) - np.log(high)
-    return told
+        bounds: Floats = np.log(low) - np.log(_at_most(misses, plays, doubt))
+    return bounds
 
 
-def best_event(scores: Mapping[str, Floats], secret: Bools, parts: Ints, doubt: float) -> Found:
+def _at_most(misses: Floats | Ints, plays: int, doubt: float) -> Floats:
+    """Return upper bounds of the probability of what happened so often, each wrong with half of the doubt."""
+    return np.where(misses < plays, beta.isf(doubt / 2, misses + 1, np.maximum(plays - misses, 1)), 1.0)
+
+
+def best_event(scores: Mapping[str, Floats], secret: Bools, parts: Ints, doubt: float) -> Event:
     """Return what the event shows that the choosing plays like best; a score is larger where the victim rather holds a.
 
-    Parameters
-    ----------
-    scores : dict of str to ndarray of float64, shape (plays,)
-        What each look at the releases makes of a play; fitted on no play but those of `FIT`.
-    secret : ndarray of bool
-        Whether the victim holds a.
-    parts : ndarray
-        What each play is for; see `parts_of`.
-    doubt : float
-        Probability that the bound is wrong.
+    Scores have shape (plays,), and are fitted on no play but those of `FIT`; ``secret`` says whether the victim holds
+    a, ``parts`` what each play is for, and ``doubt`` how probable it is that the bound is wrong.
     """
     choosing, measuring = parts == CHOOSE, parts == MEASURE
     plays, measured = int(choosing.sum()), int(measuring.sum())
@@ -108,17 +92,32 @@ def best_event(scores: Mapping[str, Floats], secret: Bools, parts: Ints, doubt: 
             own, other = (np.sort(rather[choosing & (secret == one)]) for one in (side, not side))
             cuts = _cuts(np.concatenate([own, other]))
             hits, misses = own.size - np.searchsorted(own, cuts), other.size - np.searchsorted(other, cuts)
-            told, right = at_least(hits, misses, plays, doubt), (hits + other.size - misses) / max(plays, 1)
-            if told.size and told.max() > best + MARGIN:
-                best, by = float(told.max()), name
-                event, mine = rather >= cuts[told.argmax()], secret == side
+            nats, right = at_least(hits, misses, plays, doubt), (hits + other.size - misses) / max(plays, 1)
+            if nats.size and nats.max() > best + MARGIN:
+                best, by = float(nats.max()), name
+                event, mine = rather >= cuts[nats.argmax()], secret == side
             if right.size and right.max() > surest + MARGIN / 10:
                 surest, guess = float(right.max()), (rather >= cuts[right.argmax()]) == side
     hits, misses = (np.array([np.count_nonzero(event & measuring & one)]) for one in (mine, ~mine))
-    nats = float(at_least(hits, misses, measured, doubt)[0])
-    right_share = float((secret == guess)[measuring].mean()) if measured else 0.5
-    counts = int(hits[0]), int(misses[0])
-    return Found(nats=max(nats, 0.0), by=by, plays=measured, right=right_share, hits=counts[0], misses=counts[1])
+    bound = max(float(at_least(hits, misses, measured, doubt)[0]), 0.0)
+    share = float((secret == guess)[measuring].mean()) if measured else 0.5
+    return Event(bound, by, measured, share, int(hits[0]), int(misses[0]))
+
+
+def attack_of(event: Event, *, name: str, meaning: str, times: int, claimed: Epsilon) -> Attack:
+    """Return an attack with what its event shows; what is claimed of one release may be spent so many times."""
+    return Attack(
+        name=name,
+        meaning=meaning,
+        times=times,
+        epsilon=None if claimed is None else times * claimed,
+        measured=event.nats,
+        right=event.right,
+        plays=event.plays,
+        hits=event.hits,
+        misses=event.misses,
+        by=event.by,
+    )
 
 
 def power_of(attacks: Sequence[Attack], doubt: float) -> Power | None:
@@ -137,37 +136,22 @@ def power_of(attacks: Sequence[Attack], doubt: float) -> Power | None:
 
 
 def smallest_leak(claimed: float, rate: float, plays: int, doubt: float, share: float) -> float | None:
-    """Return the smallest epsilon of a share of the answers that an attack finds to be above the claim [nats].
+    """Return the smallest epsilon of a share of the answers that an attack finds to be above the claim [nats], if any.
 
-    Parameters
-    ----------
-    claimed : float
-        What one release may cost [nats]; what answers give away that do not leak.
-    rate : float
-        Share of plays in which the event happens that the attack counts, with either input.
-    plays : int
-        Plays that are measured; half as many choose the event, which is to be that of the leaking answers alone.
-    doubt : float
-        Probability that the attack's bound is wrong.
-    share : float
-        Share of the answers that leak.
-
-    Returns
-    -------
-    float or None
-        What is found with probability `FINDS`; None if nothing is.
+    An event that happens in ``rate`` of the plays, with either input, finds it with probability `FINDS`; half as many
+    plays as are measured choose that event, which is to be that of the leaking answers alone.
     """
     low, high = claimed, claimed + FARTHEST
-    if _finding(high, claimed, rate, plays, doubt, share) < FINDS:
+    if _finding_probability(high, claimed, rate, plays, doubt, share) < FINDS:
         return None
     while high - low > 1e-6 * high:
         middle = (low + high) / 2
-        enough = _finding(middle, claimed, rate, plays, doubt, share) >= FINDS
+        enough = _finding_probability(middle, claimed, rate, plays, doubt, share) >= FINDS
         low, high = (low, middle) if enough else (middle, high)
     return high
 
 
-def _finding(leak: float, claimed: float, rate: float, plays: int, doubt: float, share: float) -> float:
+def _finding_probability(leak: float, claimed: float, rate: float, plays: int, doubt: float, share: float) -> float:
     """Return the probability that the leaking answers' event is chosen, and that its lower bound is above the claim."""
     odds, honest = (1 / (1 + math.exp(-nats)) for nats in (leak, claimed))
     alone = share * rate * odds, share * rate * (1 - odds)
@@ -185,7 +169,7 @@ def _probability_above(nats: float, hit: float, miss: float, plays: int, doubt: 
     """Return the probability that `at_least` is above so much, if plays hit and miss with these probabilities."""
     # Over 200 quantiles of the misses: the fewest hits that suffice, and how probable it is that there are as many.
     misses = binom.ppf((np.arange(200) + 0.5) / 200, plays, miss)
-    low = np.exp(nats) * np.where(misses < plays, beta.isf(doubt / 2, misses + 1, np.maximum(plays - misses, 1)), 1.0)
+    low = np.exp(nats) * _at_most(misses, plays, doubt)
     hits = np.where(low < 1, binom.isf(doubt / 2, plays, np.minimum(low, 1)) + 1, plays + 1)
     return float(np.mean(binom.sf(hits - 1, plays - misses, hit / (1 - miss))))
 
@@ -198,11 +182,11 @@ def _cuts(scores: Floats) -> Floats:
     ranks = np.unique(
         np.concatenate([np.geomspace(1, scores.size, CUTS), np.linspace(1, scores.size, CUTS)]).astype(int)
     )
-    told: Floats = np.unique(np.sort(scores)[-ranks])
-    return told
+    cuts: Floats = np.unique(np.sort(scores)[-ranks])
+    return cuts
 
 
-def ordered(keys: Ints, secret: Bools, parts: Ints) -> Floats:
+def frequency_scores(keys: Ints, secret: Bools, parts: Ints) -> Floats:
     """Return for every play the log-ratio of how often its key was seen with a and with b among the plays of `FIT`.
 
     What was seen less than `FEWEST` times says nothing: 0.
@@ -210,7 +194,27 @@ def ordered(keys: Ints, secret: Bools, parts: Ints) -> Floats:
     place, fit = pd.factorize(keys)[0], parts == FIT
     size = int(place.max(initial=0)) + 1
     ours, theirs = (np.bincount(place[fit & one], minlength=size) for one in (secret, ~secret))
-    told = np.log(ours + 0.5) - np.log(theirs + 0.5)
-    told[ours + theirs < FEWEST] = 0.0
-    found: Floats = told[place]
-    return found
+    ratios = np.log(ours + 0.5) - np.log(theirs + 0.5)
+    ratios[ours + theirs < FEWEST] = 0.0
+    scores: Floats = ratios[place]
+    return scores
+
+
+def learned_scores(features: Floats, secret: Bools, parts: Ints) -> dict[str, Floats]:
+    """Return what a linear model and a tree say of every play, as probability of input a; they saw those of `FIT`.
+
+    Features have shape (plays, columns).
+    """
+    from sklearn.linear_model import LogisticRegression  # noqa: PLC0415 (only an attack waits for it)
+    from sklearn.tree import DecisionTreeClassifier  # noqa: PLC0415 (as above)
+
+    some = np.flatnonzero(parts == FIT)[:MOST_LEARNED]
+    if np.unique(secret[some]).size < 2:
+        return {}
+    mean, spread = features[some].mean(axis=0), features[some].std(axis=0)
+    scaled = (features - mean) / np.where(spread > 0, spread, 1)
+    models: dict[str, Any] = {"learned line": LogisticRegression(C=0.01, max_iter=20)}
+    if features.shape[1] <= WIDE:
+        models["learned tree"] = DecisionTreeClassifier(max_depth=6, min_samples_leaf=50, random_state=0)
+    fits = {name: model.fit(scaled[some], secret[some]) for name, model in models.items()}
+    return {name: np.asarray(model.predict_proba(scaled)[:, 1], np.float64) for name, model in fits.items()}

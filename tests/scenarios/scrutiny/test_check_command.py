@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from runs import Command, refused
 
-from scenarios.conformance.checks import CHECKS, check
-from scenarios.conformance.finding import choices, skipped, subjects
-from scenarios.conformance.verdicts import FAILED, UNCHECKED, Conformance
 from scenarios.given.mechanisms import server_half
+from scenarios.scrutiny.checks import CHECKS, check
+from scenarios.scrutiny.mechanism import choices, omissions, subjects
+from scenarios.scrutiny.verdicts import FAILED, UNCHECKED, Conformance
 
 HALVED = """
 from foreign_mechanisms import OUE
@@ -63,10 +63,10 @@ def test_a_number_that_twice_is_refused_is_left_out_with_a_line(
     monkeypatch.syspath_prepend(tmp_path)
     labels = [one.label for one in subjects("halved:Halved")]
     assert labels == ["halved:Halved", "halved:Halved shift=6"]
-    ((label, reason),) = skipped("halved:Halved")
+    ((label, reason),) = omissions("halved:Halved")
     assert label == "halved:Halved one=1.0"
     assert "one is 1.0; give a probability below 1" in reason
-    monkeypatch.setattr("scenarios.conformance.checks.conformance", lambda _: Conformance(()))
+    monkeypatch.setattr("scenarios.scrutiny.checks.conformance", lambda _: Conformance(()))
     (row,) = check("halved:Halved").rows
     assert (row.mechanism, row.verdict) == ("halved:Halved one=1.0", UNCHECKED)
 

@@ -1,12 +1,13 @@
-"""What an audit found: claimed, exact and measured epsilon, and each attack that was made."""
+"""What came of a scrutiny: a table of checks that held or failed, or epsilon claimed, exact and measured."""
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from coordinator.protocol.budget import Epsilon, as_float
 from coordinator.protocol.channels import LogRatio
@@ -14,41 +15,101 @@ from coordinator.protocol.channels import LogRatio
 if TYPE_CHECKING:
     import pandas as pd
 
+HELD, FAILED, UNCHECKED = "held", "failed", "not checked"
+
+
+class Failed(Exception):  # noqa: N818 (a verdict, which a check raises as soon as it knows)
+    """A check found a counter-example; its text is one line."""
+
+
+class Unchecked(Exception):  # noqa: N818 (a verdict)
+    """A check does not apply, or cannot be made; its text is the reason."""
+
+
+class Scrutiny(ABC):
+    """What came of a scrutiny: a verdict, what contradicts it, and a table."""
+
+    __slots__ = ()
+    table: ClassVar[str]  # the key of the table's rows in `as_json`
+
+    @property
+    @abstractmethod
+    def failures(self) -> Sequence[object]:
+        """What contradicts the claim."""
+
+    @abstractmethod
+    def as_json(self) -> dict[str, Any]:
+        """Return what the command's ``--json`` writes."""
+
+    @property
+    def held(self) -> bool:
+        """Whether nothing contradicts the claim."""
+        return not self.failures
+
+    def frame(self) -> pd.DataFrame:
+        """Return the table's rows, checks or attacks, as a table of pandas."""
+        import pandas as pd  # noqa: PLC0415 (loaded by whoever wants a table)
+
+        return pd.DataFrame(self.as_json()[self.table])
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Attack:
-    """One attack on real releases.
+class Row:
+    """One check of one mechanism."""
+
+    mechanism: str  # its name, with its settings where they are not the default
+    check: str
+    meaning: str  # what the check makes sure of
+    verdict: str  # held, failed or not checked
+    told: str  # figures, the counter-example, or why nothing was checked; one line
+
+    def as_json(self) -> dict[str, str]:
+        """Return the row by the names of its columns."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+@dataclass(frozen=True, slots=True)
+class Conformance(Scrutiny):
+    """All that was checked of one mechanism.
 
     Attributes
     ----------
-    name, meaning : str
-        A short name, and what is told apart by what.
-    times : int
-        How many times the claimed epsilon may be spent on what is seen: a new query each, or a coordinate each.
-    epsilon : Fraction or None
-        What all of them together may cost, exactly [nats]; None where nothing is promised.
-    measured : float
-        Lower bound of what they give away [nats], at the audit's confidence.
-    right : float
-        Share of victims whose input was guessed right; a half says nothing.
-    plays : int
-        Victims that were measured.
-    hits, misses : int
-        How often what it counts happened among them, with the input that it speaks for, and with the other one.
-    by : str
-        The look at the releases that was chosen.
+    rows : tuple of Row
+        One a check and a setting, in the order of the checks.
     """
 
+    table = "rows"
+    rows: tuple[Row, ...]
+
+    @property
+    def failures(self) -> list[Row]:
+        """The rows that failed."""
+        return [row for row in self.rows if row.verdict == FAILED]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what `blindrec check --json` tells."""
+        return {"held": self.held, "rows": [row.as_json() for row in self.rows]}
+
+    def __repr__(self) -> str:
+        names = ", ".join(dict.fromkeys(row.mechanism for row in self.rows))
+        counts = {kind: sum(row.verdict == kind for row in self.rows) for kind in (HELD, FAILED, UNCHECKED)}
+        return f"<{names}: {', '.join(f'{count} {kind}' for kind, count in counts.items() if count)}>"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attack:
+    """One attack on real releases."""
+
     name: str
-    meaning: str
-    times: int
-    epsilon: Epsilon
-    measured: float
-    right: float
-    plays: int
-    hits: int
-    misses: int
-    by: str
+    meaning: str  # what is told apart by what
+    times: int  # how often the claimed epsilon may be spent on what is seen: a new query each, or a coordinate each
+    epsilon: Epsilon  # what all of them together may cost, exactly [nats]; None where nothing is promised
+    measured: float  # lower bound of what they give away [nats], at the audit's confidence
+    right: float  # share of victims whose input was guessed right; a half says nothing
+    plays: int  # victims that were measured
+    hits: int  # how often the event that it counts happened among them, with the input that it speaks for
+    misses: int  # and with the other one
+    by: str  # the score that the event is a threshold of
 
     @property
     def claimed(self) -> float | None:
@@ -68,40 +129,20 @@ class Attack:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Detectable:
-    """The smallest leak that an attack would find if it were in a share of the answers.
+    """The smallest leak that an attack would find if it were in a share of the answers."""
 
-    Attributes
-    ----------
-    share : float
-        Share of the answers that leak; their bits alone are told apart better than is claimed.
-    epsilon : float or None
-        What they give away at least if it is found [nats]; None: none of any size is found.
-    """
-
-    share: float
-    epsilon: float | None
+    share: float  # share of the answers that leak; their bits alone are told apart better than is claimed
+    epsilon: float | None  # what they give away at least if it is found [nats]; None: none of any size is found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Power:
-    """What an audit would have found, computed from its numbers of releases and attacks.
+    """What an audit would have found, computed from its numbers of releases and attacks."""
 
-    Attributes
-    ----------
-    probability : float
-        Probability that a leak of the size that is stated is found; smaller ones are found less often.
-    attack : str
-        The attack that it is computed for.
-    claimed : float
-        What one release may cost [nats].
-    leaks : tuple of Detectable
-        For several shares of the answers.
-    """
-
-    probability: float
-    attack: str
-    claimed: float
-    leaks: tuple[Detectable, ...]
+    probability: float  # that a leak of the size that is stated is found; smaller ones are found less often
+    attack: str  # the attack that it is computed for
+    claimed: float  # what one release may cost [nats]
+    leaks: tuple[Detectable, ...]  # for several shares of the answers
 
     def as_json(self) -> dict[str, Any]:
         """Return the fields as JSON values."""
@@ -121,10 +162,8 @@ def in_words(powers: Sequence[Power]) -> str:
         where = "every answer" if leaks[0].share == 1 else f"one answer in {1 / leaks[0].share:g}"
         parts.append(f"{' to '.join(ends)} in {where}")
     by = f"by attack {powers[0].attack}" if len(powers) == 1 else "by the mechanism"
-    start = (
-        f"leaks are found with probability at least {powers[0].probability:g} from so much above the claim on ({by})"
-    )
-    return f"{start}: {', '.join(parts)}; smaller ones may pass"
+    often = f"leaks are found with probability at least {powers[0].probability:g} from so much above the claim on"
+    return f"{often} ({by}): {', '.join(parts)}; smaller ones may pass"
 
 
 def _percent(share: float) -> str:
@@ -132,7 +171,7 @@ def _percent(share: float) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Audit:
+class Audit(Scrutiny):
     """What an audit of one mechanism found.
 
     Attributes
@@ -146,18 +185,19 @@ class Audit:
     log_ratio : LogRatio or None
         Largest log-ratio of the exact channel; infinite where ratings are told as they are, None where the channel
         cannot be gone through.
-    dust : Fraction
-        By how much it may exceed the claim where a class states floats [nats]; elsewhere not at all.
     confidence : float
         Probability that all lower bounds hold.
     attacks : tuple of Attack
         Those that were made.
     power : Power or None
         Which leaks these attacks would have found; None where nothing is claimed, or no attack saw anything.
+    dust : Fraction
+        By how much `log_ratio` may exceed the claim where a class states floats [nats]; elsewhere not at all.
     refused : str
         Why devices refuse such queries, if they do; the attacks were made past the refusal.
     """
 
+    table = "attacks"
     design: str
     guarantee: str
     epsilon: Epsilon
@@ -193,26 +233,15 @@ class Audit:
         """What is not as it is claimed, a line each."""
         if self.epsilon is None:
             return []
-        told = [self.refused] if self.refused else []
+        lines = [self.refused] if self.refused else []
         if self.log_ratio is not None and not self.log_ratio.within(self.epsilon + self.dust):
             above = "" if math.isinf(float(self.log_ratio)) else f"{self.excess:.3g} "
-            told.append(f"exact epsilon {self.exact:.9g} is {above}above the claimed {self.claimed:.9g}")
-        return told + [
+            lines.append(f"exact epsilon {self.exact:.9g} is {above}above the claimed {self.claimed:.9g}")
+        return lines + [
             f"attack {one.name} measured at least {one.measured:.4g}, claimed are {one.claimed:.9g}"
             for one in self.attacks
             if one.epsilon is not None and one.measured > one.epsilon
         ]
-
-    @property
-    def held(self) -> bool:
-        """Whether nothing contradicts the claim."""
-        return not self.failures
-
-    def frame(self) -> pd.DataFrame:
-        """Return the attacks as a table of pandas."""
-        import pandas as pd  # noqa: PLC0415 (loaded by whoever wants a table)
-
-        return pd.DataFrame([one.as_json() for one in self.attacks])
 
     def as_json(self) -> dict[str, Any]:
         """Return what `blindrec audit --json` tells; infinity is the string ``"inf"``."""
@@ -233,5 +262,5 @@ class Audit:
 
     def __repr__(self) -> str:
         claimed, exact = ("none" if one is None else f"{one:g}" for one in (self.claimed, self.exact))
-        told = "held" if self.held else f"{len(self.failures)} failed"
-        return f"<{self.design}: claimed {claimed}, exact {exact}, measured {self.measured:.4f}, {told}>"
+        verdict = "held" if self.held else f"{len(self.failures)} failed"
+        return f"<{self.design}: claimed {claimed}, exact {exact}, measured {self.measured:.4f}, {verdict}>"

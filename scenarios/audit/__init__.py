@@ -1,1 +1,0 @@
-"""What an attack on real releases finds out, beside the epsilon that is claimed and the exact one."""

@@ -1,1 +1,0 @@
-"""Conformance: what every mechanism must hold, whoever wrote it; a table of what held."""

@@ -1,0 +1,267 @@
+"""The attacks: which two inputs are told apart, what devices are asked for it, and how their releases are read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from coordinator.protocol.arrays import Bits2, Floats, Ints
+from coordinator.protocol.coins import derive
+from scenarios.scrutiny.bounds import frequency_scores, learned_scores
+from scenarios.scrutiny.laws import PILOTS, ClaimedLaw, LogRatios, keys_of, patterns_of
+from scenarios.scrutiny.mechanism import Neighbours, Rated, Size, comparable, inputs, stored
+from scenarios.scrutiny.sampling import AttackSample, Observation, answers
+
+AT_ONCE = 1 << 20
+"""Numbers of sketches that are compared at once."""
+MOST_PAIRS = 4
+"""Pairs of inputs that one attack uses; a device's own pair depends on its public coins."""
+SEARCHED = 1 << 18
+"""Releases that a search looks at, at most."""
+SEARCHING = derive(0, "devices that are searched")
+"""The secret of these devices: their noise is not that of the devices on which an attack is measured."""
+CHUNK, MOST_CHUNKS = 8, 8
+"""Bits of a long release that are looked at together, and how many times so many of them."""
+FAR = 15
+"""Differing bits are counted up to here where they are compared."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """One attack before it is made."""
+
+    name: str
+    meaning: str
+    neighbours: Neighbours
+    laws: tuple[ClaimedLaw, ...]  # of the queries that devices are asked in turn
+    fitted: bool = True  # whether each device gets the pair of inputs that the channel tells apart best there
+    company: bool = False  # whether the attacker knows the inputs of the devices around the victim
+
+
+def attack_plans(
+    laws: tuple[ClaimedLaw, ...], size: Size, *, releases: int, coins: np.random.Generator
+) -> Iterator[Plan]:
+    """Yield the attacks; the worst neighbours are looked up in the channel, and others are searched for."""
+    first, named = laws[0], laws[0].names_rated
+    worst, unlike = _neighbours(first, size, releases, coins)
+    rounds = f"in {len(laws)} rounds"
+    meaning = "the two inputs that the channel tells apart best"
+    yield Plan(name="worst", meaning=meaning, neighbours=worst, laws=(first,))
+    meaning = "two inputs that were found by search"
+    yield Plan(name="searched", meaning=meaning, neighbours=unlike, laws=(first,), fitted=False)
+    yield Plan(name="repeat", meaning="the worst inputs, asked twice the same", neighbours=worst, laws=(first, first))
+    meaning = "the worst inputs, beside devices whose inputs are known"
+    yield Plan(name="company", meaning=meaning, neighbours=worst, laws=(first,), company=True)
+    yield Plan(name="rounds", meaning=f"the worst inputs, {rounds}", neighbours=worst, laws=laws)
+    meaning = f"inputs found by search, {rounds}"
+    yield Plan(name="searched rounds", meaning=meaning, neighbours=unlike, laws=laws, fitted=False)
+    for name, meaning, pairs in _inferences(size, named=named):
+        yield Plan(name=name, meaning=f"{meaning}, {rounds}", neighbours=pairs, laws=laws)
+
+
+def variant_plans(
+    kind: str,
+    laws: tuple[ClaimedLaw, ...],
+    size: Size,
+    *,
+    after: ClaimedLaw,
+    releases: int,
+    coins: np.random.Generator,
+) -> Iterator[Plan]:
+    """Yield the attacks on another kind of query, as that about some items only: alone, and after a run's first one."""
+    first, words = laws[0], kind.replace("pool=some", "about some items only")
+    worst, unlike = _neighbours(first, size, releases, coins)
+    yield Plan(name=f"worst {kind}", meaning=f"the worst inputs, {words}", neighbours=worst, laws=(first,))
+    meaning = f"inputs found by search, {words}"
+    yield Plan(name=f"searched {kind}", meaning=meaning, neighbours=unlike, laws=(first,), fitted=False)
+    meaning = f"inputs found by search, in {len(laws)} rounds, from the second on {words}"
+    yield Plan(name=f"rounds {kind}", meaning=meaning, neighbours=unlike, laws=(after, *laws[1:]), fitted=False)
+
+
+def _inferences(size: Size, *, named: bool) -> Iterator[tuple[str, str, Neighbours]]:
+    """Yield what is inferred of one device: whether it rated an item, and how; it likes all others, or none."""
+    others = [tuple((item, like) for item in range(1, max(2, min(size.rated, size.items)))) for like in (False, True)]
+    liked, disliked = ([((0, like), *rest) for rest in others] for like in (True, False))
+    pairs = np.array([[0, 2], [1, 3]])
+    if not named:
+        yield "membership", "whether an item was rated", Neighbours((*liked, *others), pairs)
+    yield "attribute", "whether an item is liked", Neighbours((*liked, *disliked), pairs)
+
+
+def _neighbours(
+    law: ClaimedLaw, size: Size, releases: int, coins: np.random.Generator
+) -> tuple[Neighbours, Neighbours]:
+    """Return the pairs of inputs that a channel tells apart best, and those that its releases do."""
+    rows = inputs(size, coins)
+    pairs = comparable(rows, names_rated=law.names_rated)
+    return _worst(law, rows, pairs), _most_unlike(law, rows, pairs, releases=releases, coins=coins)
+
+
+def _worst(law: ClaimedLaw, rows: list[Rated], pairs: Ints) -> Neighbours:
+    """Return the few pairs of inputs that together lie farthest apart on most devices, as the channel claims it."""
+    ratios = LogRatios(law)
+    of_rows = [law.sketch(stored([row], [0] * PILOTS, law.query.items)) for row in rows]
+    sketches, answered = (np.stack(parts) for parts in zip(*of_rows, strict=True))
+    one_by_one = law.enumerable and not ratios.alike(sketches[pairs[0, 0]])
+    step = 1 if one_by_one else max(1, AT_ONCE // sketches[0].size)
+    far = np.zeros((len(pairs), PILOTS))
+    for start in range(0, len(pairs), step):
+        one, two = pairs[start : start + step].T
+        apart = ratios.distance(np.concatenate(sketches[one]), np.concatenate(sketches[two])).reshape(-1, PILOTS)
+        far[start : start + step] = np.where(answered[one] & answered[two], apart, 0.0)
+    best: list[int] = []
+    reached = np.zeros(PILOTS)
+    for _ in range(MOST_PAIRS):
+        gain = np.maximum(far, reached).sum(axis=1)
+        place = int(np.argmax(gain))
+        if best and gain[place] <= reached.sum() * 1.01:
+            break
+        best.append(place)
+        reached = np.maximum(reached, far[place])
+    return _of_places(rows, pairs[best])
+
+
+def _most_unlike(
+    law: ClaimedLaw, rows: list[Rated], pairs: Ints, *, releases: int, coins: np.random.Generator
+) -> Neighbours:
+    """Return the pairs of inputs whose releases differ most, whatever the channel claims, in releases of their own."""
+    devices = min(SEARCHED, releases, (1 << 24) // law.query.bits)
+    user = coins.integers(len(rows), size=devices)
+    (answer,) = answers([law], stored(rows, user, law.query.items), SEARCHING)
+    least = np.full(len(pairs), -np.inf)
+    for start in range(0, law.query.bits, CHUNK):
+        part = patterns_of(answer.bits[:, start : start + CHUNK]) + (1 << CHUNK) * ~answer.answered
+        counts = np.bincount(user * (2 << CHUNK) + part, minlength=len(rows) * (2 << CHUNK)).reshape(len(rows), -1)
+        counts = counts[:, counts.any(axis=0)]
+        least = np.maximum(least, _cautious_log_ratio(counts, np.bincount(user, minlength=len(rows)), pairs))
+    return _of_places(rows, pairs[np.argsort(-least, kind="stable")[:MOST_PAIRS]])
+
+
+def _cautious_log_ratio(counts: Ints, devices: Ints, pairs: Ints) -> Floats:
+    """Return a cautious log-ratio of one release's shares for each pair of inputs, the largest over releases."""
+    shares = np.log((counts + 0.5) / (devices + 1.0)[:, None])
+    spread = 1.0 / (counts + 0.5)
+    largest = np.full(len(pairs), -np.inf)
+    for column in range(counts.shape[1]):
+        share, noise = shares[:, column], spread[:, column]
+        apart = np.abs(share[pairs[:, 0]] - share[pairs[:, 1]])
+        largest = np.maximum(largest, apart - 4 * np.sqrt(noise[pairs[:, 0]] + noise[pairs[:, 1]]))
+    return largest
+
+
+def _of_places(rows: list[Rated], pairs: Ints) -> Neighbours:
+    """Return pairs of inputs without the inputs that are in none of them."""
+    used, places = np.unique(pairs, return_inverse=True)
+    return Neighbours(tuple(rows[place] for place in used.tolist()), places.reshape(pairs.shape))
+
+
+def attack_scores(sample: AttackSample, parts: Ints) -> dict[str, Floats]:
+    """Return scores of every play, larger where the victim rather holds a, by the name of what makes them.
+
+    ``parts`` says what each play is for; see `bounds.parts_of`.
+    """
+    victims = sample.victims
+    secret = sample.secret[victims]
+    log_ratio: Floats = np.sum([one.log_ratio[victims] for one in sample.observations], axis=0)
+    scores = {"stated log-ratio": log_ratio}
+    if (agreement := _agreement(sample)) is not None:
+        scores["agreement"] = agreement
+    columns = [_columns(sample, one) for one in sample.observations]
+    tables = {"releases": np.stack([part for of_query in columns for part in of_query], axis=1)}
+    if len(columns) > 1:
+        tables |= {f"release {number}": np.stack(of_query, axis=1) for number, of_query in enumerate(columns)}
+    if (noise := _equal_noise(sample)) is not None:
+        tables["equal noise"] = noise
+    tables |= _chunks(sample)
+    features = _features(sample, list(scores.values()), noise)
+    scores |= {name: frequency_scores(keys_of(table), secret, parts) for name, table in tables.items()}
+    return scores | learned_scores(features, secret, parts)
+
+
+def _columns(sample: AttackSample, one: Observation) -> list[Ints]:
+    """Return all that is known of one query, as whole numbers: of the victim, and of its company."""
+    victims, pairs = sample.victims, one.answers.pairs
+    releases, ours, theirs = patterns_of(one.answers.bits), keys_of(one.ours), keys_of(one.theirs)
+    columns = [releases[victims], one.answers.answered[victims].astype(np.int64), ours[victims], theirs[victims]]
+    columns += [] if pairs is None else [keys_of(pairs)[victims]]
+    columns += [np.sign(one.log_ratio[victims]).astype(np.int64)]
+    for step in sample.company:
+        other = victims + step
+        columns += [releases[other], np.where(sample.secret[other], ours[other], theirs[other])]
+    return columns
+
+
+def _noises(sample: AttackSample) -> list[tuple[Bits2, Bits2]]:
+    """Return which bits of each release are noise if the device holds a, and if it holds b, where that is known."""
+    return [
+        (one.answers.bits ^ one.likely_ours, one.answers.bits ^ one.likely_theirs)
+        for one in sample.observations
+        if one.likely_ours is not None and one.likely_theirs is not None
+    ]
+
+
+def _agreement(sample: AttackSample) -> Floats | None:
+    """Return by how many bits releases are nearer to what is likeliest with a than to what is likeliest with b."""
+    noises = _noises(sample)
+    if len(noises) < len(sample.observations):
+        return None
+    nearer = [(theirs.sum(axis=1, dtype=np.int64) - ours.sum(axis=1))[sample.victims] for ours, theirs in noises]
+    agreement: Floats = np.sum(nearer, axis=0, dtype=np.float64)
+    return agreement
+
+
+def _equal_noise(sample: AttackSample) -> Ints | None:
+    """Return how many bits of noise differ between the victim's release, with either input, and what it goes with.
+
+    That is the victim's next release, or one of its company's, whose noise is known.
+    """
+    victims, noises, counts = sample.victims, _noises(sample), []
+    for step in sample.company:
+        for ours, theirs in noises:
+            known = np.where(sample.secret[:, None], ours, theirs)[victims + step]
+            counts += [_differing_bits(ours[victims], known), _differing_bits(theirs[victims], known)]
+    for sides, next_sides in pairwise(noises):
+        counts += [_differing_bits(a[victims], b[victims]) for a, b in zip(sides, next_sides, strict=True)]
+    return np.stack(counts, axis=1) if counts else None
+
+
+def _differing_bits(one: Bits2, two: Bits2) -> Ints:
+    width = min(one.shape[1], two.shape[1])  # two rounds may ask for releases of different lengths
+    counts: Ints = np.minimum((one[:, :width] ^ two[:, :width]).sum(axis=1, dtype=np.int64), FAR)
+    return counts
+
+
+def _chunks(sample: AttackSample) -> dict[str, Ints]:
+    """Return a few bits of long releases, with what they should say: low bits may tell what others hide."""
+    first, victims = sample.observations[0], sample.victims
+    width, ends = first.query.bits, CHUNK * MOST_CHUNKS // 2
+    if width <= CHUNK:
+        return {}
+    starts = sorted({*range(0, width, CHUNK)} - {*range(ends, width - ends, CHUNK)})
+    pair = sample.pair[victims]
+    return {
+        f"bits {start} to {min(start + CHUNK, width) - 1}": np.stack(
+            [patterns_of(first.answers.bits[victims, start : start + CHUNK]), pair], axis=1
+        )
+        for start in starts
+    }
+
+
+def _features(sample: AttackSample, scores: Sequence[Floats], noise: Ints | None) -> Floats:
+    """Return what a learner is shown: bits, what they should say, other scores, and the public address."""
+    victims = sample.victims
+    columns: list[np.ndarray[Any, Any]] = [score[:, None] for score in scores]
+    columns += [] if noise is None else [noise]
+    address = [victims % 2, victims % 10, victims % 16, victims % 100, victims, sample.pair[victims]]
+    columns += [np.stack(address, axis=1)]
+    for one in sample.observations:
+        columns.append(one.answers.bits[victims])
+        if one.likely_ours is not None and one.likely_theirs is not None:
+            lean = one.likely_ours[victims].astype(np.int8) - one.likely_theirs[victims].astype(np.int8)
+            columns.append(lean * (2 * one.answers.bits[victims].astype(np.int8) - 1))
+        columns += [one.answers.bits[victims + step] for step in sample.company]
+    return np.concatenate([part.astype(np.float32) for part in columns], axis=1)
