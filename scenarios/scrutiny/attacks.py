@@ -74,12 +74,25 @@ def variant_plans(
 ) -> Iterator[Plan]:
     """Yield the attacks on another kind of query, as that about some items only: alone, and after a run's first one."""
     first, words = laws[0], kind.replace("pool=some", "about some items only")
-    worst, unlike = _neighbours(first, size, releases, coins)
+    rows = inputs(size, coins)
+    pairs = comparable(rows, names_rated=first.names_rated)
+    worst = _worst(first, rows, pairs)
+    unlike = _most_unlike(first, rows, pairs, releases=releases, coins=coins)
+    # What a round about all items has in common with one about some of them shows where only the latter's rating
+    # differs: of two inputs that differ in both, equal noise tells nothing.
+    single = pairs[[_differ_in_one(rows[one], rows[other]) for one, other in pairs.tolist()]]
+    alone = _most_unlike(first, rows, single, releases=releases, coins=coins) if len(single) else unlike
     yield Plan(name=f"worst {kind}", meaning=f"the worst inputs, {words}", neighbours=worst, laws=(first,))
     meaning = f"inputs found by search, {words}"
     yield Plan(name=f"searched {kind}", meaning=meaning, neighbours=unlike, laws=(first,), fitted=False)
-    meaning = f"inputs found by search, in {len(laws)} rounds, from the second on {words}"
-    yield Plan(name=f"rounds {kind}", meaning=meaning, neighbours=unlike, laws=(after, *laws[1:]), fitted=False)
+    meaning = f"inputs that differ in one rating, found by search, in {len(laws)} rounds, from the second on {words}"
+    yield Plan(name=f"rounds {kind}", meaning=meaning, neighbours=alone, laws=(after, *laws[1:]), fitted=False)
+
+
+def _differ_in_one(one: Rated, other: Rated) -> bool:
+    """Return whether two inputs differ in what they say of a single item."""
+    ours, theirs = dict(one), dict(other)
+    return sum(ours.get(item) != theirs.get(item) for item in ours.keys() | theirs.keys()) == 1
 
 
 def _inferences(size: Size, *, named: bool) -> Iterator[tuple[str, str, Neighbours]]:
