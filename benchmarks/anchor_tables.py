@@ -27,10 +27,10 @@ from coordinator.protocol.messages import Query
 from coordinator.server.anchor.learning import learner_for
 from coordinator.server.anchor.sensing import AnchorSensing
 from coordinator.server.anchor.tabled import TableLearner
+from coordinator.server.anchor.tabling import Tabling
 from coordinator.server.anchor.told import course_of
 from coordinator.server.rounds.setting import Setting
 from coordinator.server.rounds.state import ServerState, absorb
-from coordinator.server.rounds.tabling import Tabling
 from coordinator.server.statistics.anchor import AnchorStatistic
 
 _NONE = np.zeros(0, np.int64)

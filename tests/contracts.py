@@ -16,6 +16,7 @@ from runs import here, of_file, planted_ratings, small, write_movielens
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.messages import Query, Release
 from coordinator.server.mechanisms import found
+from coordinator.server.rounds.learner import SumLearner
 from coordinator.server.server_half import TRUST_CURATOR, ServerHalf
 from coordinator.server.statistics.statistic import Statistic
 from scenarios.conformance.channel_checks import log_ratio
@@ -91,7 +92,8 @@ class MechanismContract:
         assert issubclass(statistic, Statistic)
         assert {type(value) for value in wire.crossed} == {Query, int, Release, statistic}
         learner = learner_of(ran.scenario)
-        assert (learner.curator is not None) == (ran.scenario.half.trust == TRUST_CURATOR)
+        curated = isinstance(learner, SumLearner) and learner.how.curator is not None
+        assert curated == (ran.scenario.half.trust == TRUST_CURATOR)
         held = [*wire.crossed, ran.outcome, policy_of(ran.scenario), learner]
         assert sum(1 for value in held for _ in leaves(value, items=40)) > 100
         assert not shows_a_secret(held, SEED)

@@ -11,12 +11,12 @@ from coordinator.protocol.budget import Epsilon, parse_epsilon
 from coordinator.protocol.checked import MOST_ITEMS, require_whole
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.own import Mechanism
-from coordinator.server.mechanisms import found
 from scenarios.audit import attacks, second_order
 from scenarios.audit.verdict import Audit
 from scenarios.conformance.finding import Told, subjects
 from scenarios.conformance.subject import TINY, Size
 from scenarios.conformance.verdicts import Failed
+from scenarios.given.mechanisms import designs
 
 RELEASES, ROUNDS, CONFIDENCE = 1_000_000, 4, 0.999
 FEWEST, MOST = 1000, 1 << 24
@@ -86,7 +86,7 @@ def audit(
 
 def every_name() -> list[str]:
     """Return all mechanisms that are found: of the local model and the curator's, then those of two tiers."""
-    return [*found(), *second_order_mechanisms.found()]
+    return [*designs(), *second_order_mechanisms.found()]
 
 
 def all_audits(one: Callable[[str], Audit]) -> Iterator[Audit]:

@@ -21,7 +21,7 @@ from coordinator.server.server_half import POOLED, ServerHalf
 from scenarios.conformance.subject import PLAIN, PUBLIC, RUN, TINY, Size, Subject
 from scenarios.data.block_world import settle
 from scenarios.given.config import Scenario
-from scenarios.given.mechanisms import server_half
+from scenarios.given.mechanisms import server_half, variants
 from scenarios.given.policies import asked_epsilon
 from scenarios.own.halves import OwnHalf, OwnSettings, half_of_class, own_of, settings_in
 
@@ -89,7 +89,7 @@ def choices(half: ServerHalf) -> Iterator[Told]:
     combined = [dict(zip(named, chosen, strict=True)) for chosen in itertools.product(*named.values())]
     twice = [{name: 2 * field.default} for name, field in fields.items() if type(field.default) in (int, float)]
     seen: list[Told] = []
-    for told in ({}, *half.variants, *combined, *twice):
+    for told in ({}, *variants(half), *combined, *twice):
         new = {name: value for name, value in told.items() if value not in (fields[name].default, None)}
         if new not in seen:
             seen.append(new)

@@ -8,11 +8,11 @@ from fractions import Fraction
 
 import numpy as np
 
-from coordinator.server.mechanisms import found
 from scenarios.conformance.subject import Size, Subject
 from scenarios.conformance.verdicts import Failed, Unchecked
 from scenarios.data.metrics import clustering_scores
 from scenarios.given.config import Scenario
+from scenarios.given.mechanisms import designs
 from scenarios.own.halves import OwnSettings
 from scenarios.places.in_process import InProcess
 from scenarios.run.experiment import Run, run
@@ -40,7 +40,7 @@ def settings(subject: Subject) -> str:
     for name, field in fields.items():
         if not (field.description or "").strip():
             raise Failed(f"setting {name} has no description")
-        for other in found().values():
+        for other in designs().values():
             theirs = other.settings.model_fields.get(name)
             if theirs is not None and repr(theirs) != repr(field):
                 raise Failed(f"{other.name} has a setting {name}, too, of another type or with other words")

@@ -18,7 +18,6 @@ from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms import half_of
 from coordinator.protocol.own import Mechanism
 from coordinator.server.design import Design, World
-from coordinator.server.mechanisms import found
 from coordinator.server.server_half import (
     FIXED,
     GROUPS,
@@ -31,7 +30,7 @@ from coordinator.server.server_half import (
 )
 from scenarios.given.advice_settings import AdviceSettings
 from scenarios.given.attacks import AttackSettings
-from scenarios.given.mechanisms import all_settings, own_settings, server_half
+from scenarios.given.mechanisms import all_settings, designs, own_settings, server_half
 from scenarios.given.number_lists import Matrix, Row, check_shares
 from scenarios.given.settings import (
     BAD_LINES,
@@ -90,7 +89,7 @@ class Scenario(AttackSettings, AdviceSettings):
         ) -> None: ...
 
     design: str = Field(
-        default="maxsense", description=f"What is asked: {', '.join(found())}, or your own {OWN} [maxsense]."
+        default="maxsense", description=f"What is asked: {', '.join(designs())}, or your own {OWN} [maxsense]."
     )
     settings: SerializeAsAny[Settings] = Settings()
     decoder: str = Field(

@@ -10,16 +10,14 @@ from pathlib import Path
 from actors.lying.plot import Plot
 from coordinator.protocol.admitted import Own
 from coordinator.protocol.coins import derive
-from coordinator.server.anchor.learning import learner_for
-from coordinator.server.anchor.sensing import AnchorSensing
-from coordinator.server.decoding.told_ratings import Curator
-from coordinator.server.design import PoolDesign
+from coordinator.server.decoding.public_counts import PublicCounts
+from coordinator.server.design import LearnerOptions
 from coordinator.server.fleet.layout import plan_layout
+from coordinator.server.own import server_half
 from coordinator.server.rounds.learner import Learner
 from coordinator.server.rounds.query_rounds import Outcome
 from coordinator.server.rounds.resuming import require_same
 from coordinator.server.rounds.state import Ask, total
-from coordinator.server.server_half import POSTERIOR, TRUST_CURATOR
 from coordinator.server.statistics.statistic import Statistic
 from scenarios.data.block_world import settled
 from scenarios.data.populations import Population, populate
@@ -78,25 +76,19 @@ class Run:
         return total(self.outcome.state)
 
 
-def learner_of(scenario: Scenario) -> Learner:
+def learner_of(scenario: Scenario, public: PublicCounts | None = None) -> Learner:
     """Return how the server of a filled-in scenario learns; a trusted curator has coins that nobody else knows."""
-    curator = None
-    if scenario.half.trust == TRUST_CURATOR:
-        seed = derive(scenario.seed, "curator")
-        curator = Curator(epsilon=scenario.epsilon, rated=scenario.rated or 0, seed=seed)
-    asking = scenario.asking()
-    design = asking if scenario.decoder == POSTERIOR else None
-    return Learner(
-        clusters=scenario.clusters or 0,
+    options = LearnerOptions(
         decoder=scenario.decoder,
-        curator=curator,
-        design=design if isinstance(design, PoolDesign) else None,
         confidence=scenario.confidence,
         assume_malicious=scenario.assume_malicious or 0.0,
         verifies=scenario.verify is not None,
-        anchors=learner_for(asking, 1 - scenario.confidence) if isinstance(asking, AnchorSensing) else None,
-        own=own[0] if (own := own_of(scenario)) else None,
+        curator_seed=derive(scenario.seed, "curator"),
+        public=public,
     )
+    own = own_of(scenario)
+    half = scenario.half if own is None else server_half(own[0])
+    return half.learner(scenario.settings, scenario.world, options)
 
 
 def own_of(scenario: Scenario) -> tuple[Own, Checked] | None:
@@ -163,7 +155,7 @@ def run(
         secret=derive(filled.seed, "devices"),
         budget=asked_epsilon(filled),
         policy=policy_of(filled),
-        learner=replace(learner_of(filled), public=population.public),
+        learner=learner_of(filled, population.public),
         layout=plan_layout(devices=users, workers=session.workers, devices_per_actor=devices_per_actor),
         most_rounds=filled.most_rounds,
         rounds=rounds or Nowhere(),

@@ -18,13 +18,13 @@ from coordinator.protocol.arrays import Indices2
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import InputError, PolicyError
 from coordinator.protocol.public_features import PublicFeatures
+from coordinator.server.design import MOST_ROUNDS
 from coordinator.server.fleet.layout import Layout
 from coordinator.server.rounds.asking import whose
 from coordinator.server.rounds.learner import Learner
 from coordinator.server.rounds.query_plan import QueryPlan
 from coordinator.server.rounds.query_rounds import Outcome
 from coordinator.server.rounds.state import Policy, ServerState
-from coordinator.server.server_half import MOST_ROUNDS
 from scenarios.given.policies import packages_of_policy
 from scenarios.own.halves import packages_of
 from scenarios.places.session import Backstage, Crew, Progress, Session, Work

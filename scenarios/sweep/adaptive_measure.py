@@ -136,6 +136,6 @@ def _adaptive(unit: Unit, begin: float) -> Measured:
         right=clustering_scores(outcome.model.cluster, truth).exact,
         undecided=int((~outcome.posterior.decided(failure)).sum()),
         rounds=len(outcome.state.asked),
-        steps=steps(rounds, learner_of(unit.scenario), devices=outcome.state.devices, truth=truth),
+        steps=steps(rounds, learner_of(unit.scenario), failure=failure, devices=outcome.state.devices, truth=truth),
         seconds=time.perf_counter() - begin,
     )

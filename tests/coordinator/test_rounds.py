@@ -19,12 +19,13 @@ from coordinator.server.aggregation import aggregate as aggregate_any
 from coordinator.server.aggregation import no_release
 from coordinator.server.decoding.line import decode
 from coordinator.server.design import Decoding
+from coordinator.server.mechanisms import half_of
 from coordinator.server.mechanisms.maxsense import MaxSense
 from coordinator.server.mechanisms.pairwise import Pairwise
-from coordinator.server.rounds.learner import Learner
+from coordinator.server.rounds.learner import SumLearner
 from coordinator.server.rounds.query_rounds import Round, conduct
 from coordinator.server.rounds.schedules import OneRound
-from coordinator.server.rounds.state import Ask, ServerState, absorb, learn, total
+from coordinator.server.rounds.state import Ask, ServerState, absorb, total
 from coordinator.server.rounds.transcript import chain, digest
 from coordinator.server.statistics.scores import ScoreStatistic
 from coordinator.server.statistics.scores import aggregate_scores as aggregate
@@ -32,7 +33,7 @@ from coordinator.server.statistics.scores import aggregate_scores as aggregate
 WORLD = worlds.world(items=12, rated=6, like=((1.0, 0.0),))
 DESIGN = MaxSense(items=12, rated=6)
 POLICY = OneRound(design=DESIGN, epsilon=None, public_seed=worlds.PUBLIC)
-LEARNER = Learner(clusters=2, decoder="centred")
+LEARNER = SumLearner(half=half_of("maxsense"), how=Decoding(clusters=2, decoder="centred"))
 
 
 @dataclass
@@ -154,9 +155,11 @@ def test_what_the_server_holds_does_not_grow_with_its_rounds() -> None:
 
 def test_nothing_asked_is_nothing_learned() -> None:
     with pytest.raises(ValueError, match="asked nothing"):
-        learn(ServerState(devices=10), Decoding(clusters=2, decoder="centred"))
+        LEARNER.learn(ServerState(devices=10))
 
 
 def test_a_wrong_learner_is_an_input_error() -> None:
     with pytest.raises(InputError, match="decoder"):
-        conduct(POLICY, Learner(clusters=2, decoder="best"), Oracle(), devices=40)
+        conduct(
+            POLICY, SumLearner(half=half_of("maxsense"), how=Decoding(clusters=2, decoder="best")), Oracle(), devices=40
+        )

@@ -12,11 +12,10 @@ import worlds
 from benchmarks.victims import actors_below
 from coordinator.server.fleet.layout import Layout
 from coordinator.server.mechanisms.sign import SignSensing
-from coordinator.server.rounds.learner import Learner
+from coordinator.server.rounds.learner import PosteriorLearner
 from coordinator.server.rounds.schedules import Fixed
 from coordinator.server.rounds.setting import Setting
 from coordinator.server.rounds.tally import Tally
-from coordinator.server.server_half import POSTERIOR
 from scenarios.places.in_process import InProcess
 from scenarios.places.on_ray import OnRay
 from scenarios.run.job import Job, Ran, run_job
@@ -50,7 +49,7 @@ def job() -> Job:
         secret=worlds.SECRET,
         budget=Fraction(2),
         policy=Fixed(setting=setting, rounds=3),
-        learner=Learner(clusters=2, decoder=POSTERIOR, design=DESIGN),
+        learner=PosteriorLearner(clusters=2, design=DESIGN),
         layout=Layout(devices=USERS, workers=2, devices_per_actor=USERS // 4),
     )
 

@@ -13,17 +13,19 @@ from runs import small
 from actors.mechanisms import found as devices_know
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms import half_of
+from coordinator.server.anchor.anchoring import Anchoring
 from coordinator.server.decoding.line import DECODERS
+from coordinator.server.decoding.told_ratings import Curator
+from coordinator.server.grouped_sets import Groups
 from coordinator.server.mechanisms import found
-from coordinator.server.mechanisms.item_query import ItemQuery
+from coordinator.server.mechanisms.item_query import ItemQuery, UntilLearned
 from coordinator.server.mechanisms.maxsense import MaxSense
 from coordinator.server.mechanisms.multi_maxsense import MultiMaxSense
 from coordinator.server.mechanisms.pairwise import Pairwise
 from coordinator.server.mechanisms.reveal import Reveal
 from coordinator.server.mechanisms.sign import SignSensing
-from coordinator.server.rounds.anchoring import Anchoring
-from coordinator.server.rounds.groups import Groups
-from coordinator.server.rounds.schedules import OneRound, UntilLearned
+from coordinator.server.rounds.learner import SumLearner
+from coordinator.server.rounds.schedules import OneRound
 from scenarios.conformance.finding import alternatives
 from scenarios.data.block_world import settle
 from scenarios.given.config import Scenario, load_scenario
@@ -74,7 +76,7 @@ def test_designs_are_built_from_what_the_scenario_says() -> None:
     for public in ("private", "public"):
         paired = filled(design="pairwise", agreement="positive", rated_items=public)
         assert paired.asking() == Pairwise(items=40, agreement="positive", rated_public=public == "public")
-    assert filled(design="item-query").asking() == ItemQuery(items=40)
+    assert filled(design="item-query").asking() == ItemQuery(items=40, rated=5)
     assert filled(design="full-reveal").asking() == Reveal(
         name="full-reveal", items=40, most=40, share=1 / math.log2(40)
     )
@@ -109,22 +111,27 @@ def test_every_design_asks_what_devices_know() -> None:
             assert half_of(query.design).private == (name not in OPEN + CURATOR)
 
 
+def curator_of(scenario: Scenario) -> Curator | None:
+    learner = learner_of(scenario)
+    return learner.how.curator if isinstance(learner, SumLearner) else None
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_devices_privatize_unless_a_curator_is_trusted(name: str) -> None:
     """A design with an epsilon reaches devices with it, or the curator with it; never neither, never both."""
     scenario = filled(design=name)
-    curator, policy = learner_of(scenario).curator, policy_of(scenario)
+    curator, policy = curator_of(scenario), policy_of(scenario)
     if name in CURATOR:
         assert asked_epsilon(scenario) is None
         assert curator is not None
         assert (curator.epsilon, curator.rated, len(curator.seed)) == (Fraction(1), 5, 16)
-        assert learner_of(filled(design=name, seed=1)).curator != curator
+        assert curator_of(filled(design=name, seed=1)) != curator
     else:
         assert curator is None
         assert asked_epsilon(scenario) == scenario.epsilon
     if name == "item-query":
         assert isinstance(policy, UntilLearned)
-        assert (policy.rated, policy.answers) == (5, 1)
+        assert policy.design == ItemQuery(items=40, rated=5, answers=1)
     elif name == "anchor":
         assert isinstance(policy, Anchoring)
         assert policy.setting.epsilon == asked_epsilon(scenario)

@@ -19,9 +19,11 @@ from benchmarks.victims import alive, below
 from coordinator.protocol.coins import derive
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query
+from coordinator.server.design import Decoding
 from coordinator.server.fleet.coordinator import start_coordinator
 from coordinator.server.fleet.layout import plan_layout
-from coordinator.server.rounds.learner import Learner
+from coordinator.server.mechanisms import half_of
+from coordinator.server.rounds.learner import SumLearner
 from coordinator.server.rounds.schedules import OneRound
 from coordinator.server.rounds.state import Ask, ServerState
 from coordinator.server.rounds.tally import Tally
@@ -184,7 +186,7 @@ def asked_again(second: Callable[[], Query]) -> Job:
         secret=derive(0, "devices"),
         budget=None,
         policy=Curious(),
-        learner=Learner(clusters=2, decoder="centred"),
+        learner=SumLearner(half=half_of("maxsense"), how=Decoding(clusters=2, decoder="centred")),
         layout=plan_layout(devices=20, workers=1, devices_per_actor=None),
     )
 
@@ -210,7 +212,9 @@ def test_what_devices_refuse_is_told_as_in_this_process(lent: None) -> None:
 
 
 def test_an_error_of_the_server_arrives_as_it_was_raised(lent: None) -> None:
-    job = replace(refused_later(), learner=Learner(clusters=2, decoder="best"))
+    job = replace(
+        refused_later(), learner=SumLearner(half=half_of("maxsense"), how=Decoding(clusters=2, decoder="best"))
+    )
     with pytest.raises(InputError, match="decoder") as raised:
         enter_and_run(job)
     assert type(raised.value) is InputError

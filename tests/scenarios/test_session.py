@@ -18,9 +18,10 @@ from actors.device import Device
 from coordinator.protocol.coins import as_words, derive
 from coordinator.protocol.errors import PolicyError
 from coordinator.protocol.messages import Query
+from coordinator.server.design import Decoding
 from coordinator.server.fleet.layout import Layout
-from coordinator.server.mechanisms import found
-from coordinator.server.rounds.learner import Learner
+from coordinator.server.mechanisms import found, half_of
+from coordinator.server.rounds.learner import SumLearner
 from coordinator.server.rounds.schedules import OneRound
 from coordinator.server.rounds.state import Ask, ServerState
 from coordinator.server.server_half import ONE_ROUND
@@ -154,7 +155,7 @@ def job(budget: Fraction | None, *, epsilon: Fraction | None) -> Job:
         secret=derive(0, "devices"),
         budget=budget,
         policy=OneRound(design=scenario.asking(), epsilon=epsilon, public_seed=derive(0, "public")),
-        learner=Learner(clusters=2, decoder="centred"),
+        learner=SumLearner(half=half_of("maxsense"), how=Decoding(clusters=2, decoder="centred")),
         layout=Layout(devices=50, workers=1, devices_per_actor=20),
     )
 

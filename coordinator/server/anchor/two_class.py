@@ -17,9 +17,10 @@ from coordinator.server.anchor.belief import Belief, unsure
 from coordinator.server.anchor.sensing import AnchorSensing, Tables
 from coordinator.server.anchor.start import spectral_start
 from coordinator.server.anchor.synthetic import DEVICES, simulated
-from coordinator.server.anchor.told import Course, Told
+from coordinator.server.anchor.told import Course
 from coordinator.server.decoding.estimates import Estimates
 from coordinator.server.decoding.posterior import believe
+from coordinator.server.rounds.readings import AnchorRound
 
 REREAD = 2
 """How often all rounds are read with what they let the server expect."""
@@ -33,7 +34,7 @@ LEVELS_TRIED = (4, 6, 8, 10, 12, 14, 16)
 """Of `SENSING_LEVELS`, how often an open item may be sensed."""
 
 
-def read(told: Told, expected: Floats, *, rated: int) -> Estimates:
+def read(told: AnchorRound, expected: Floats, *, rated: int) -> Estimates:
     """Return a round's estimates of every item's mean rating d in the first class.
 
     For an item with centre m of the N that a device senses and rated, given that the guess is right (s = 1) or wrong
@@ -90,7 +91,7 @@ class TwoClasses:
             posterior = unsure(expected)
         return Belief(start=start, estimates=estimates, posterior=posterior)
 
-    def _read(self, rounds: Sequence[Told], expected: Floats) -> Estimates:
+    def _read(self, rounds: Sequence[AnchorRound], expected: Floats) -> Estimates:
         first, *others = (read(told, expected, rated=self.design.rated) for told in rounds)
         return sum(others, start=first)
 
