@@ -24,8 +24,9 @@ from scenarios.conformance.checks import CHECKS, Check
 from scenarios.conformance.finding import Told, choices, subjects
 from scenarios.conformance.subject import Subject
 from scenarios.conformance.verdicts import FAILED, HELD
-from scenarios.given.policies import policy_of
-from scenarios.run.experiment import Run, learner_of, run
+from scenarios.given.run_spec import RunSpec
+from scenarios.run.experiment import run
+from scenarios.run.job import Result
 
 if TYPE_CHECKING:
     from scenarios.places.on_ray import OnRay
@@ -59,14 +60,14 @@ def cases_of(name: str) -> dict[str, dict[str, Any]]:
     return {" ".join([name, *map(str, one.values())]): {"design": name, **one} for one in told}
 
 
-def same(one: Run, other: Run) -> bool:
+def same(one: Result, other: Result) -> bool:
     """Whether two runs had the same releases and learned the same."""
     return (
         one.outcome.releases_sha256 == other.outcome.releases_sha256
         and one.outcome.state.asked == other.outcome.state.asked
         and one.outcome.model.cluster.tobytes() == other.outcome.model.cluster.tobytes()
         and one.outcome.model.score.tobytes() == other.outcome.model.score.tobytes()
-        and one.ran.advice.tobytes() == other.ran.advice.tobytes()
+        and one.advice.tobytes() == other.advice.tobytes()
     )
 
 
@@ -91,10 +92,10 @@ class MechanismContract:
         statistic = type(ran.statistic)
         assert issubclass(statistic, Statistic)
         assert {type(value) for value in wire.crossed} == {Query, int, Release, statistic}
-        learner = learner_of(ran.scenario)
+        learner = RunSpec(ran.scenario).learner
         curated = isinstance(learner, SumLearner) and learner.how.curator is not None
         assert curated == (ran.scenario.half.trust == TRUST_CURATOR)
-        held = [*wire.crossed, ran.outcome, policy_of(ran.scenario), learner]
+        held = [*wire.crossed, ran.outcome, RunSpec(ran.scenario).policy, learner]
         assert sum(1 for value in held for _ in leaves(value, items=40)) > 100
         assert not shows_a_secret(held, SEED)
         for release in [value for value in wire.crossed if type(value) is Release and value.count]:

@@ -12,6 +12,7 @@ from coordinator.server.own import OwnDesign
 from scenarios.conformance.server_checks import EPSILON, ITEMS
 from scenarios.conformance.subject import Size, Subject
 from scenarios.conformance.verdicts import Failed, Unchecked
+from scenarios.given.run_spec import RunSpec
 from scenarios.places.in_process import InProcess
 from scenarios.run.experiment import run
 
@@ -33,7 +34,7 @@ def estimates(subject: Subject) -> str:
 
     if subject.scenario is None:
         raise Unchecked("only whole catalogues are estimated")
-    if not isinstance(subject.scenario(SIZE, EPSILON).asking(), OwnDesign | PoolDesign):
+    if not isinstance(RunSpec(subject.scenario(SIZE, EPSILON)).design, OwnDesign | PoolDesign):
         raise Unchecked("it tells no value and standard error of every item")
     told = [_ran(subject, seed) for seed in range(RUNS)]
     reach = float(t.isf(FALSE_ALARM / 4, RUNS - 1)) / math.sqrt(RUNS)
@@ -55,7 +56,7 @@ def _ran(subject: Subject, seed: int) -> tuple[Floats, Floats, Floats]:
     """Return values and standard errors of one run, and of each item whether it is liked more than the mean."""
     assert subject.scenario is not None  # checked by who calls
     ran = run(subject.scenario(SIZE, EPSILON, seed=seed), InProcess(1))
-    query, design = ran.outcome.state.asked[0].query, ran.scenario.asking()
+    query, design = ran.outcome.state.asked[0].query, RunSpec(ran.scenario).design
     assert isinstance(design, OwnDesign | PoolDesign)  # checked by who calls
     found = design.read(query, ran.statistic)
     assert ran.population.truth is not None  # a block model

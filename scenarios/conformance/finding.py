@@ -22,7 +22,7 @@ from scenarios.conformance.subject import PLAIN, PUBLIC, RUN, TINY, Size, Subjec
 from scenarios.data.block_world import settle
 from scenarios.given.config import Scenario
 from scenarios.given.mechanisms import server_half, variants
-from scenarios.given.policies import asked_epsilon
+from scenarios.given.run_spec import RunSpec
 from scenarios.own.halves import OwnHalf, OwnSettings, half_of_class, own_of, settings_in
 
 Told = Mapping[str, Any]
@@ -140,12 +140,12 @@ def subject_of(half: ServerHalf, told: Told, *, pooled: bool = False, of: str = 
 
     def asks(size: Size, epsilon: Epsilon, round_number: int, public_seed: bytes) -> Query:
         scenario = scenario_of(half, told, size, epsilon)
-        design, asked = scenario.asking(), {"round_number": round_number, "public_seed": public_seed}
+        design, asked = RunSpec(scenario).design, {"round_number": round_number, "public_seed": public_seed}
         if pooled:
             pool = np.arange(1, size.items, dtype=np.int32)
             asked |= {"pool": pool, "expected": np.linspace(-0.6, 0.6, pool.size)}
         ask = getattr(design, f"of_{of}") if of else design.query
-        query = ask(**asked, epsilon=asked_epsilon(scenario))  # type: ignore[arg-type] # of a `PoolDesign`
+        query = ask(**asked, epsilon=RunSpec(scenario).budget)  # type: ignore[arg-type] # of a `PoolDesign`
         if isinstance(scenario.settings, OwnSettings):  # its channel is what is checked, so it is known here unchecked
             own = own_of(scenario.settings)
             admit(replace(own, parameters=frozenset(query.parameters), arrays=frozenset(query.arrays)))

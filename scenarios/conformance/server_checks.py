@@ -15,7 +15,8 @@ from scenarios.given.config import Scenario
 from scenarios.given.mechanisms import designs
 from scenarios.own.halves import OwnSettings
 from scenarios.places.in_process import InProcess
-from scenarios.run.experiment import Run, run
+from scenarios.run.experiment import run
+from scenarios.run.job import Result
 from scenarios.theory.predictors import predictor
 
 EPSILON = Fraction(2)
@@ -69,7 +70,7 @@ def prediction(subject: Subject) -> str:
     return f"{users} users: {measured:.3f} right, {share:.3f} predicted, +- {radius:.3f}"
 
 
-def _right(ran: Run) -> float:
+def _right(ran: Result) -> float:
     """Return the share of items that a run put right."""
     assert ran.population.truth is not None  # a block model
     return clustering_scores(ran.outcome.model.cluster, ran.population.truth).accuracy

@@ -1,4 +1,4 @@
-"""Policies by name, as `blindrec run --policy` knows them, and a user's own by import path."""
+"""A user's own policies by import path, and the code that a policy is made of."""
 
 from __future__ import annotations
 
@@ -9,10 +9,6 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from coordinator.protocol.budget import Epsilon
-from coordinator.protocol.coins import derive
-from coordinator.protocol.errors import PolicyError
-from coordinator.server.server_half import TRUST_CURATOR
 from scenarios import PACKAGES
 from scenarios.own.importing import found_at
 from scenarios.own.sources import OURS, modules_with
@@ -20,56 +16,6 @@ from scenarios.own.sources import OURS, modules_with
 if TYPE_CHECKING:
     from coordinator.server.rounds.setting import Setting
     from coordinator.server.rounds.state import Policy
-    from scenarios.given.config import Scenario
-
-
-def asked_epsilon(scenario: Scenario) -> Epsilon:
-    """Return the epsilon that devices privatize their answers with; a trusted curator gets ratings as they are."""
-    return None if scenario.half.trust == TRUST_CURATOR else scenario.epsilon
-
-
-def setting_of(scenario: Scenario) -> Setting:
-    """Return what the policy of a filled-in scenario is told; a trusted curator's devices answer without noise."""
-    from coordinator.server.rounds.setting import Setting  # noqa: PLC0415 (numerical, as all policies)
-
-    return Setting(
-        design=scenario.asking(),
-        epsilon=asked_epsilon(scenario),
-        public_seed=derive(scenario.seed, "public"),
-        clusters=scenario.clusters or 2,
-        confidence=scenario.confidence,
-        answers_per_device=scenario.answers_per_device,
-        pool_size=scenario.pool_size,
-        assume_malicious=scenario.assume_malicious or 0.0,
-    )
-
-
-def policy_of(scenario: Scenario) -> Policy:
-    """Return the server's policy of a filled-in scenario.
-
-    Raises
-    ------
-    PolicyError
-        If it is a user's own and cannot be imported or made.
-    """
-    setting = setting_of(scenario)
-    if ":" not in scenario.policy:
-        from coordinator.server.rounds.policies import PolicyOptions  # noqa: PLC0415 (numerical)
-
-        options = PolicyOptions(devices=scenario.users or 0, rounds=scenario.rounds, verify=scenario.verify)
-        return scenario.half.policy(scenario.policy, setting, options)
-    try:
-        policy = import_policy(scenario.policy)(setting)
-    except PolicyError:
-        raise
-    except (Exception, SystemExit) as error:
-        raise PolicyError(
-            f"policy {scenario.policy} cannot be made: {type(error).__name__}: {error}; it is called with one "
-            "blindrec.Setting before the first round"
-        ) from error
-    if not callable(getattr(policy, "next_query", None)):
-        raise PolicyError(f"policy {scenario.policy} has no method next_query(state); see blindrec.Policy")
-    return policy  # type: ignore[no-any-return] # looked at above
 
 
 def import_policy(path: str) -> Callable[[Setting], Any]:

@@ -3,105 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from actors.lying.plot import Plot
-from coordinator.protocol.admitted import Own
 from coordinator.protocol.coins import derive
-from coordinator.server.decoding.public_counts import PublicCounts
-from coordinator.server.design import LearnerOptions
 from coordinator.server.fleet.layout import plan_layout
-from coordinator.server.own import server_half
-from coordinator.server.rounds.learner import Learner
-from coordinator.server.rounds.query_rounds import Outcome
 from coordinator.server.rounds.resuming import require_same
-from coordinator.server.rounds.state import Ask, total
-from coordinator.server.statistics.statistic import Statistic
+from coordinator.server.rounds.state import Ask
 from scenarios.data.block_world import settled
 from scenarios.data.populations import Population, populate
 from scenarios.given.config import Scenario
-from scenarios.given.policies import asked_epsilon, policy_of
-from scenarios.own.admitting import of_run
-from scenarios.own.checking import Checked
+from scenarios.given.run_spec import RunSpec
 from scenarios.places.in_process import InProcess
 from scenarios.places.session import Progress, Session, silent
-from scenarios.run.job import Job, Ran, run_job
+from scenarios.run.job import Job, Result, run_job
 from scenarios.run.plotting import plot_of
 from scenarios.store.round_store import KeptRounds, Nowhere
 
 TOP = 10
 """Length of a device's recommendation."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
-    """One run, with everything that reports are made of.
-
-    Attributes
-    ----------
-    population : Population
-        The experimenter's knowledge.
-    ran : Ran
-        What the backend brought back.
-    backend : str
-        Where it ran.
-    workers, devices_per_actor : int
-        Its layout.
-    plot : Plot or None
-        What liars agreed on; None if nobody lied.
-    """
-
-    population: Population = field(repr=False)
-    ran: Ran = field(repr=False)
-    backend: str
-    workers: int
-    devices_per_actor: int
-    plot: Plot | None = field(default=None, repr=False)
-
-    @property
-    def scenario(self) -> Scenario:
-        """The scenario, filled in."""
-        return self.population.scenario
-
-    @property
-    def outcome(self) -> Outcome:
-        """What the server learned."""
-        return self.ran.outcome
-
-    @property
-    def statistic(self) -> Statistic:
-        """Sums over all rounds."""
-        return total(self.outcome.state)
-
-
-def learner_of(scenario: Scenario, public: PublicCounts | None = None) -> Learner:
-    """Return how the server of a filled-in scenario learns; a trusted curator has coins that nobody else knows."""
-    options = LearnerOptions(
-        decoder=scenario.decoder,
-        confidence=scenario.confidence,
-        assume_malicious=scenario.assume_malicious or 0.0,
-        verifies=scenario.verify is not None,
-        curator_seed=derive(scenario.seed, "curator"),
-        public=public,
-    )
-    own = own_of(scenario)
-    half = scenario.half if own is None else server_half(own[0])
-    return half.learner(scenario.settings, scenario.world, options)
-
-
-def own_of(scenario: Scenario) -> tuple[Own, Checked] | None:
-    """Return the mechanism of one's own of a filled-in scenario, checked, and how; None where it is none.
-
-    Raises
-    ------
-    MechanismError
-        If its class asks nothing that can be asked, or its channel tells more than it claims.
-    """
-    epsilon = asked_epsilon(scenario)
-    answer = None if epsilon is None else epsilon / scenario.answers_per_device
-    return of_run(scenario.settings, scenario.world, answer)
 
 
 def run(
@@ -113,7 +34,7 @@ def run(
     progress: Progress = silent,
     rounds: KeptRounds | None = None,
     ledger: Path | None = None,
-) -> Run:
+) -> Result:
     """Run a scenario.
 
     Parameters
@@ -136,7 +57,7 @@ def run(
 
     Returns
     -------
-    Run
+    Result
 
     Raises
     ------
@@ -148,20 +69,23 @@ def run(
     """
     population = settled(population or populate(scenario))
     filled = population.scenario
+    spec = RunSpec(filled, population.public)
     plot = plot_of(population, partial(_honest_course, population, session.workers))
     users = population.ratings.users
     job = Job(
         ratings=population.ratings,
         secret=derive(filled.seed, "devices"),
-        budget=asked_epsilon(filled),
-        policy=policy_of(filled),
-        learner=learner_of(filled, population.public),
+        budget=spec.budget,
+        policy=spec.policy,
+        learner=spec.learner,
         layout=plan_layout(devices=users, workers=session.workers, devices_per_actor=devices_per_actor),
         most_rounds=filled.most_rounds,
         rounds=rounds or Nowhere(),
         ledger=ledger,
         absence=filled.absence,
         plot=plot,
+        population=population,
+        spec=spec,
     )
     if not job.rounds.trusted:
         require_same(job.policy, job.learner, job.rounds, devices=users, budget=job.budget)
@@ -170,15 +94,7 @@ def run(
     job = replace(job, layout=layout)
     advised, listed = _advised(population), _listed(population)
     features = population.told.features if population.told else None
-    ran = run_job(job, session, advised=advised, top=TOP, progress=progress, listed=listed, features=features)
-    return Run(
-        population=population,
-        ran=ran,
-        backend=session.name,
-        workers=layout.workers,
-        devices_per_actor=layout.devices_per_actor,
-        plot=plot,
-    )
+    return run_job(job, session, advised=advised, top=TOP, progress=progress, listed=listed, features=features)
 
 
 def _honest_course(population: Population, workers: int) -> Sequence[Ask]:

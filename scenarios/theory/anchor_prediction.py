@@ -21,6 +21,7 @@ from coordinator.server.moments.anchor import pair_contrast
 from coordinator.server.moments.counts import hypergeometric_masses
 from scenarios.data.block_world import block_parameters
 from scenarios.given.config import Scenario
+from scenarios.given.run_spec import RunSpec
 
 PLAYED, MANY = 6, 60
 """Runs that are played, whose mean is the prediction; a third of them in pools above the second number."""
@@ -56,7 +57,7 @@ def users_of(scenario: Scenario, failure: float) -> float:
         raise InputError(f"anchor sensing is predicted for 2 clusters, not for {of.cluster_sizes.size}; run it")
     if of.rated < 2:
         raise InputError("anchor sensing learns from pairs of ratings; give users 2 rated items or more")
-    asked = scenario.asking()
+    asked = RunSpec(scenario).design
     assert isinstance(asked, AnchorSensing)  # predicted for no other
     world = AnchorWorld(
         items=of.items,

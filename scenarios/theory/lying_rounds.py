@@ -18,7 +18,7 @@ from coordinator.server.rounds.beliefs import most_moved
 from coordinator.server.rounds.state import Ask, ServerState
 from scenarios.data.block_world import known_world
 from scenarios.given.config import Scenario
-from scenarios.given.policies import policy_of, setting_of
+from scenarios.given.run_spec import RunSpec
 from scenarios.theory.lying import DRAWS, Sway, by_level
 
 SIZES = 120
@@ -65,7 +65,7 @@ def stalling(scenario: Scenario, labels: Indices, stalled: int) -> Floats:
     ratings are counted centred, the centres are taken to be the true levels, and the first items' mixture that of all
     pools.
     """
-    design, block = scenario.asking(), known_world(scenario).block
+    design, block = RunSpec(scenario).design, known_world(scenario).block
     assert isinstance(design, SignSensing)  # others are refused
     assert block is not None
     levels = 2 * block.class_shares @ block.like - 1
@@ -99,8 +99,9 @@ def overthrown(scenario: Scenario, sway: Sway, labels: Indices, *, promoted: int
     promoted : int
         Less liked items that liars promote.
     """
-    setting, users = setting_of(scenario), scenario.users or 1
-    ask, design = policy_of(scenario).next_query(ServerState(devices=users)), setting.design
+    spec = RunSpec(scenario)
+    setting, ask = spec.setting, spec.policy.next_query(ServerState(devices=scenario.users or 1))
+    design = setting.design
     if ask is None or scenario.clusters != sway.levels.size or not isinstance(design, PoolDesign):
         return 0.0
     truth, coins, asked = by_level(scenario)[labels], np.random.default_rng(0), ask.stop - ask.first
@@ -119,7 +120,7 @@ def overthrown(scenario: Scenario, sway: Sway, labels: Indices, *, promoted: int
 
 def suiting(scenario: Scenario, promoted: int) -> float:
     """Return the probability that public coins let one answer move so many promoted items at once."""
-    if isinstance(design := scenario.asking(), SignSensing):
+    if isinstance(design := RunSpec(scenario).design, SignSensing):
         return float(1 - (1 - 2.0 ** (1 - promoted)) ** design.vectors)
     return float(scenario.value("theta") / (scenario.rated or 1)) ** promoted
 

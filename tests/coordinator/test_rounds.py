@@ -13,13 +13,14 @@ import numpy as np
 import pytest
 import worlds
 
-from coordinator.protocol.errors import InputError
+from coordinator.protocol.errors import InputError, PolicyError
 from coordinator.protocol.messages import Release
 from coordinator.server.aggregation import aggregate as aggregate_any
 from coordinator.server.aggregation import no_release
 from coordinator.server.decoding.line import decode
 from coordinator.server.design import Decoding
 from coordinator.server.mechanisms import half_of
+from coordinator.server.mechanisms.grr import Grr
 from coordinator.server.mechanisms.maxsense import MaxSense
 from coordinator.server.mechanisms.pairwise import Pairwise
 from coordinator.server.rounds.learner import SumLearner
@@ -163,3 +164,17 @@ def test_a_wrong_learner_is_an_input_error() -> None:
         conduct(
             POLICY, SumLearner(half=half_of("maxsense"), how=Decoding(clusters=2, decoder="best")), Oracle(), devices=40
         )
+
+
+def test_a_design_other_than_the_runs_is_refused_under_every_decoder() -> None:
+    """Its answers would be decoded as another mechanism's; a stored round of it is none of this run's, either."""
+    other = OneRound(design=Grr(items=12, rated=6), epsilon=Fraction(1), public_seed=worlds.PUBLIC)
+    oracle = Oracle()
+    with pytest.raises(PolicyError, match="round 0: it asks design 'grr'; the run's design is 'maxsense'"):
+        conduct(other, LEARNER, oracle, devices=40)
+    assert not oracle.asked
+    ask = other.next_query(ServerState(devices=40))
+    assert ask is not None
+    stored = Round(ask=ask, statistic=aggregate_any(ask.query, no_release(ask.query)), digest=bytes(32))
+    with pytest.raises(PolicyError, match="it asks design 'grr'; the run's design is 'maxsense'"):
+        conduct(POLICY, LEARNER, oracle, devices=40, earlier=[stored])

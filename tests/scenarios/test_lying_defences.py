@@ -13,7 +13,8 @@ from coordinator.server.statistics.groups import GroupStatistic
 from scenarios.data.populations import populate
 from scenarios.given.config import Scenario
 from scenarios.places.in_process import InProcess
-from scenarios.run.experiment import Run, run
+from scenarios.run.experiment import run
+from scenarios.run.job import Result
 from scenarios.run.lying_scores import lying_scores, renamed
 from scenarios.run.plotting import plot_of
 from scenarios.run.results import record
@@ -30,7 +31,7 @@ ADAPTIVE: dict[str, Any] = {
 }
 
 
-def ran(**given: Any) -> Run:
+def ran(**given: Any) -> Result:
     return run(Scenario(**given), InProcess(1))
 
 
@@ -103,14 +104,14 @@ def test_liars_who_know_the_rounds_fill_the_last_and_are_as_many_as_otherwise() 
     """As planned, with centred ratings as well: until they come the run is the honest one to the bit."""
     honest, lied = ran(**ADAPTIVE), ran(**ADAPTIVE, malicious=0.01, attack="late:6", coins_drawn="before")
     same = [ask for ask in honest.outcome.state.asked if ask.query.pool is None or ask.query.pool.size > 6]
-    assert lied.plot is not None
-    assert lied.plot.came is not None
-    first, stop = lied.plot.came
+    assert lied.job.plot is not None
+    assert lied.job.plot.came is not None
+    first, stop = lied.job.plot.came
     assert first == same[-1].stop
     assert lied.outcome.state.asked[: len(same)] == tuple(same)
     assert stop - first == round(0.01 * honest.statistic.asked)
     assert lying_scores(lied)["lies"] == min(stop, lied.outcome.state.asked[-1].stop) - first
-    spread = ran(**ADAPTIVE, malicious=0.01, attack="late:6").plot
+    spread = ran(**ADAPTIVE, malicious=0.01, attack="late:6").job.plot
     assert spread is not None
     assert (spread.shares[6], spread.shares[7], spread.came) == (0.01, 0, None)
 
@@ -137,8 +138,8 @@ def test_one_item_pushed_far_in_the_first_round_makes_all_others_one_cluster_unl
 def test_whoever_grinds_ids_has_the_share_of_the_answers_that_was_said_and_full_effect() -> None:
     common = {"design": "sign", "items": 40, "rated": 8, "users": 60_000, "malicious": 0.02, "attack": "grind:5"}
     before, after = (ran(**common, coins_drawn=when) for when in ("before", "after"))
-    assert before.plot is not None
-    accounts = before.plot.shares[-1]
+    assert before.job.plot is not None
+    accounts = before.job.plot.shares[-1]
     answered = before.statistic.answered / before.statistic.asked
     assert answered == pytest.approx(1 - accounts * (1 - 1 / 16), abs=0.01)
     assert accounts / 16 / answered == pytest.approx(0.02, abs=1e-3)

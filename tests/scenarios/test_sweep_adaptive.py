@@ -17,7 +17,7 @@ from runs import Command, Ended, here, refused
 from scenarios import cli
 from scenarios.data.metrics import clustering_scores
 from scenarios.given.config import Scenario
-from scenarios.run.experiment import Run
+from scenarios.run.job import Result
 from scenarios.store.mark import FOLDER
 from scenarios.sweep.schemes import SCHEMES
 
@@ -108,11 +108,11 @@ def test_a_unit_is_what_runs_tell(whole: Path) -> None:
             assert (threshold <= start) == right(run_of(**kind, users=start, seed=seed))
 
 
-def run_of(**changes: Any) -> Run:
+def run_of(**changes: Any) -> Result:
     return here(Scenario.model_validate({**SHARED, **changes}))
 
 
-def right(finished: Run) -> bool:
+def right(finished: Result) -> bool:
     truth = finished.population.truth
     assert truth is not None
     return clustering_scores(finished.outcome.model.cluster, truth).exact

@@ -47,9 +47,9 @@ class Learner(ABC):
             If it asks a design that is none of `asks`.
         """
         if ask and ask.query.design not in self.asks:
-            told = " or ".join(map(repr, self.asks))
+            names = " or ".join(map(repr, self.asks))
             raise PolicyError(
-                f"{whose(policy, state)}: it asks design {ask.query.design!r}; the run's design is {told}"
+                f"{whose(policy, state)}: it asks design {ask.query.design!r}; the run's design is {names}"
             )
         return ask
 
