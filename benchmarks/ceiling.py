@@ -29,6 +29,7 @@ from coordinator.server.rounds.state import Ask
 from coordinator.server.rounds.transcript import DIGEST, LEAF, Sealed, digest, leaf_of
 from coordinator.server.statistics.statistic import Statistic
 from scenarios.given.config import Scenario
+from scenarios.given.run_spec import RunSpec
 from scenarios.places.cluster import on_ray
 
 ACTORS = 2
@@ -81,7 +82,7 @@ def carry(users: int, workers: int, scenario: Scenario) -> dict[str, Any]:
     fleet = RayFleet({"devices": Cohorts(bounds=layout.cohorts, hosts=hosts)}, layout)
     with patch("coordinator.server.fleet.querying.start_aggregators", lambda count, _: (pool * count)[:count]):
         transport = fleet.queries(None)
-    query = scenario.asking().query(round_number=0, public_seed=bytes(16), epsilon=scenario.epsilon)
+    query = RunSpec(scenario).design.query(round_number=0, public_seed=bytes(16), epsilon=scenario.epsilon)
     ray.get(transport.warm_up(query))
     transport.ask(Ask(query=query, first=0, stop=min(users, 10**6)))
     cpu, clock = own_seconds(), time.perf_counter()

@@ -31,6 +31,7 @@ from scenarios.data.block_world import block_parameters
 from scenarios.data.metrics import clustering_scores
 from scenarios.data.populations import populate
 from scenarios.given.config import Scenario
+from scenarios.given.run_spec import RunSpec
 from scenarios.places.in_process import InProcess
 from scenarios.run.experiment import run
 from scenarios.sweep.emulated import emulate
@@ -170,7 +171,7 @@ def ended(values: dict[str, Any], *, confidence: float, seed: int, devices: bool
 def _anchored(scenario: Scenario) -> Ended:
     """Conduct one run of anchor sensing on sums that have the devices' own distribution; see `anchor_tables`."""
     scenario = scenario.complete()
-    of, design = block_parameters(scenario), scenario.asking()
+    of, design = block_parameters(scenario), RunSpec(scenario).design
     assert isinstance(design, AnchorSensing)
     crowd = anchor_tables.Crowd(
         items=design.items,

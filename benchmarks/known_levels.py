@@ -25,11 +25,10 @@ from coordinator.server.decoding.posterior import Posterior, on_a_grid
 from coordinator.server.mechanisms.sign import SignSensing
 from coordinator.server.moments.signs import sign_contrast
 from coordinator.server.rounds.elimination import Eliminate
-from coordinator.server.rounds.learner import Learner
+from coordinator.server.rounds.learner import PosteriorLearner
 from coordinator.server.rounds.query_rounds import conduct
 from coordinator.server.rounds.setting import Setting
 from coordinator.server.rounds.state import Ask, ServerState
-from coordinator.server.server_half import POSTERIOR
 from coordinator.server.statistics.scores import ScoreStatistic
 from scenarios.theory.emulation import Emulated
 
@@ -91,7 +90,7 @@ def wrong(kind: type[Setting], share: float, moved: int, seed: int, *, leaving: 
     chosen = coins.permutation(DESIGN.items)[:moved]
     liars = Lied(honest=honest, share=share, moved=chosen, truth=truth, leaving=leaving)
     setting = kind(design=DESIGN, epsilon=Fraction(1), public_seed=derive(seed, "public"), confidence=SURE)
-    learner = Learner(clusters=2, decoder=POSTERIOR, design=DESIGN, confidence=SURE)
+    learner = PosteriorLearner(clusters=2, design=DESIGN, confidence=SURE)
     ended = conduct(Eliminate(setting=setting), learner, liars, devices=USERS, budget=Fraction(1), most_rounds=2000)  # type: ignore[arg-type] # no releases
     found = setting.believe(ended.state)
     return int((found.cluster != truth).sum()), ended.state.asked[-1].stop

@@ -23,7 +23,7 @@ from coordinator.server.rounds.state import ServerState
 from scenarios.data.block_world import settled
 from scenarios.data.populations import populate
 from scenarios.given.config import Scenario
-from scenarios.given.policies import policy_of
+from scenarios.given.run_spec import RunSpec
 
 PASSES, PUBLIC = 7, "pairwise of rated items"
 
@@ -34,7 +34,7 @@ def cost(name: str, items: int, rated: int, epsilon: str, users: int) -> tuple[f
     private = name == PUBLIC or found()[name].private
     values = {**design, "items": items, "rated": rated, "users": users, "epsilon": epsilon if private else "inf"}
     population = settled(populate(Scenario.model_validate(values)))
-    ask = policy_of(population.scenario).next_query(ServerState(devices=users))
+    ask = RunSpec(population.scenario).policy.next_query(ServerState(devices=users))
     assert ask is not None  # the first round
     query = ask.query
 

@@ -60,7 +60,7 @@ def measure(nodes: int, scenario: Scenario) -> dict[str, Any]:
         with on_ray(address=cluster.address, workers=nodes) as session:
             done = run(scenario, session, progress=look)
         spent = {kind: ended.get(kind, 0.0) - began.get(kind, 0.0) for kind in (*KINDS.values(), "others")}
-        return {"nodes": nodes, "seconds": done.ran.seconds, "digest": done.ran.outcome.releases_sha256, **spent}
+        return {"nodes": nodes, "seconds": done.costs.seconds, "digest": done.outcome.releases_sha256, **spent}
     finally:
         cluster.shutdown()  # type: ignore[no-untyped-call] # Ray gives it no types
 

@@ -25,7 +25,7 @@ from coordinator.server.server_half import GROUPS
 from scenarios.data.block_world import settled
 from scenarios.data.populations import populate
 from scenarios.given.config import Scenario
-from scenarios.given.policies import policy_of
+from scenarios.given.run_spec import RunSpec
 
 SECRET = derive(0, "devices")
 
@@ -33,11 +33,11 @@ SECRET = derive(0, "devices")
 def parts_of(design: str, items: int, rated: int, users: int, epsilon: str) -> dict[str, Callable[[], object]]:
     """Return what devices and what the server do in one round, as functions to be timed; of groups it is the last."""
     population = settled(populate(Scenario(design=design, items=items, rated=rated, users=users, epsilon=epsilon)))
-    scenario, ask = population.scenario, policy_of(population.scenario).next_query(ServerState(devices=users))
+    scenario, ask = population.scenario, RunSpec(population.scenario).policy.next_query(ServerState(devices=users))
     assert ask is not None  # the first round
     query: Query = ask.query
     if scenario.policy == GROUPS:
-        query = scenario.asking().query(round_number=2, public_seed=query.public_seed, epsilon=scenario.epsilon)
+        query = RunSpec(scenario).design.query(round_number=2, public_seed=query.public_seed, epsilon=scenario.epsilon)
     release = Cohort(population.ratings, SECRET, 0, users, None).answer(query, 0, users)
     return {
         "devices": lambda: Cohort(population.ratings, SECRET, 0, users, None).answer(query, 0, users),

@@ -31,7 +31,7 @@ from coordinator.server.rounds.state import ServerState
 from scenarios.data.block_world import settled
 from scenarios.data.populations import populate
 from scenarios.given.config import Scenario
-from scenarios.given.policies import policy_of
+from scenarios.given.run_spec import RunSpec
 from scenarios.places.shared_sets import answer
 
 
@@ -64,7 +64,7 @@ def only_hash(key: Words, master: Words, count: int) -> int:
 def profile(items: int, rated: int, users: int) -> dict[str, float]:
     """Return nanoseconds a device of each part."""
     population = settled(populate(Scenario(items=items, rated=rated, users=users)))
-    ask = policy_of(population.scenario).next_query(ServerState(devices=users))
+    ask = RunSpec(population.scenario).policy.next_query(ServerState(devices=users))
     assert ask is not None  # the first round
     assert isinstance(population.ratings, BlockRatings)
     query, secret, ratings = ask.query, derive(0, "devices"), population.ratings

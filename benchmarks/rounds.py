@@ -49,7 +49,7 @@ def measure(*, rounds: int, users: int, items: int, design: str) -> dict[str, An
         journal = Journal(Path(folder), scenario.seed)
         over = run(scenario, session, progress=look, rounds=journal, ledger=journal.ledger)
     assert len(over.outcome.state.asked) == rounds
-    return {"design": design, "items": items, "users": users, "rounds": rounds, "seconds": over.ran.seconds, **parts}
+    return {"design": design, "items": items, "users": users, "rounds": rounds, "seconds": over.costs.seconds, **parts}
 
 
 def main(

@@ -67,10 +67,10 @@ def ran(scenario: Scenario, session: Session, devices_per_actor: int | None) -> 
     first, last = marks.marks[0], marks.marks[-1]
     return {
         "processor": (last - first) / users,
-        "clock": done.ran.seconds / users,
+        "clock": done.costs.seconds / users,
         "start_processor": seen.processor - before - (last - first),
-        "start": whole - done.ran.seconds,
-        "devices_per_actor": done.devices_per_actor,
+        "start": whole - done.costs.seconds,
+        "devices_per_actor": done.job.layout.devices_per_actor,
         "proportional_mb": seen.proportional / 2**20,
         "resident_mb": seen.resident / 2**20,
     }

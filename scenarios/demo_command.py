@@ -20,6 +20,6 @@ def demo(backend: Backend = "ray", json: Json = None, figure: Figure = None) -> 
     check_target(json)
     check_figure(figure)
     opening = open_session(backend, address=None, workers=None)
-    with finished_run(MAIN_JOB, DEMO, opening, console=console()) as finished:
-        report(MAIN_JOB, finished.result, json, "demo")
-        deliver_figure(figure, MAIN_JOB.name, finished.result, finished.first.tables)
+    with finished_run(MAIN_JOB, DEMO, opening, console=console()) as record:
+        report(MAIN_JOB, record.values, json, "demo")
+        deliver_figure(figure, MAIN_JOB.name, record.values, record.tables)

@@ -80,8 +80,8 @@ def resume(
         console=console(),
         out=folder,
     ) as done:
-        report(experiment, done.result, json, "resume")
-        deliver_figure(figure, experiment.name, done.result, done.first.tables)
+        report(experiment, done.values, json, "resume")
+        deliver_figure(figure, experiment.name, done.values, done.tables)
 
 
 def finished(folder: Path) -> dict[str, Any] | None:

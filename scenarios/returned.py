@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pandas as pd
 
 from coordinator.protocol.errors import InputError
-from scenarios.app.experiment import Experiment
-from scenarios.app.finishing import Finished
+from scenarios.app.experiment import Experiment, Record
 from scenarios.pictures.picture import Picture, pictures_of
 from scenarios.planner.plan import DesignPlan
 from scenarios.planner.tables import recommendation
@@ -110,13 +109,13 @@ class RunResult(Result):
     ----------
     experiment : Experiment
         What was run.
-    finished : Finished
+    record : Record
         What came of it.
     """
 
-    def __init__(self, experiment: Experiment[Any], finished: Finished) -> None:
-        super().__init__(finished.result)
-        self._experiment, self._tables = experiment, finished.first.tables()
+    def __init__(self, experiment: Experiment[Any], record: Record) -> None:
+        super().__init__(record.values)
+        self._experiment, self._tables = experiment, record.tables()
 
     def _pictures(self) -> tuple[Picture, ...]:
         return pictures_of(self._experiment.name, self, self._tables)

@@ -20,31 +20,33 @@ from coordinator.protocol.item_to_item import ItemToItem
 from coordinator.protocol.messages import Model, Query, Release
 from coordinator.server import mechanisms
 from coordinator.server.aggregation import aggregate
+from coordinator.server.anchor.anchoring import Anchoring
+from coordinator.server.anchor.learning import RoundLearner
 from coordinator.server.anchor.sensing import AnchorSensing
 from coordinator.server.anchor.tabled import TableLearner
-from coordinator.server.anchor.told import Told
+from coordinator.server.anchor.tabling import Tabling
 from coordinator.server.anchor.two_class import TwoClasses
 from coordinator.server.decoding.estimates import Estimates
 from coordinator.server.decoding.mixture import Mixture
 from coordinator.server.decoding.posterior import Posterior
 from coordinator.server.decoding.told_ratings import Curator
+from coordinator.server.design import Decoding
 from coordinator.server.fleet.cohorts import Cohorts
 from coordinator.server.fleet.layout import Layout
-from coordinator.server.grouped_sets import CountedSet
+from coordinator.server.grouped_sets import CountedSet, Groups
 from coordinator.server.liked_pairs import LikedPairs
-from coordinator.server.rounds.anchoring import Anchoring
+from coordinator.server.mechanisms.item_query import UntilLearned
 from coordinator.server.rounds.elimination import Eliminate, ItemByItem
-from coordinator.server.rounds.groups import Groups
-from coordinator.server.rounds.learner import Learner
+from coordinator.server.rounds.learner import PosteriorLearner, SumLearner
 from coordinator.server.rounds.query_plan import QueryPlan
 from coordinator.server.rounds.query_rounds import Outcome, Round
-from coordinator.server.rounds.readings import Centred, Readings
-from coordinator.server.rounds.schedules import Fixed, OneRound, UntilLearned
+from coordinator.server.rounds.readings import AnchorRound, Centred, Readings
+from coordinator.server.rounds.schedules import Fixed, OneRound
 from coordinator.server.rounds.setting import Setting
 from coordinator.server.rounds.state import Ask, Counts, ServerState
-from coordinator.server.rounds.tabling import Tabling
 from coordinator.server.rounds.tally import Tally
 from coordinator.server.rounds.verifying import Verifying
+from coordinator.server.server_half import ServerHalf
 from coordinator.server.statistics.scores import ScoreStatistic
 from coordinator.server.statistics.statistic import Statistic
 from scenarios.places import shared_sets as together
@@ -72,7 +74,7 @@ ALLOWED: dict[type, set[str]] = {
     ServerState: {"devices", "asked", "counts", "merged", "estimates", "readings", "budget", "verified"},
     Counts: {"asked", "answered", "refused", "ones"},
     Readings: {"settled", "centred", "anchors"},
-    Told: {"query", "statistic"},
+    AnchorRound: {"query", "statistic"},
     Centred: {"query", "inside"},
     Estimates: {"weighted", "information"},
     Posterior: {"cluster", "doubt", "expected", "mixture", "apart", "disputed"},
@@ -95,7 +97,7 @@ ALLOWED: dict[type, set[str]] = {
     Verifying: {"policy", "setting", "size"},
     Outcome: {"state", "model", "releases_sha256", "size", "posterior", "failure"},
     OneRound: {"design", "epsilon", "public_seed"},
-    UntilLearned: {"design", "rated", "answers", "public_seed"},
+    UntilLearned: {"design", "public_seed"},
     Anchoring: {"setting", "learner"},
     TwoClasses: {"design", "failure"},
     AnchorSensing: {"items", "rated", "clusters", "pool_items", "classes", "learner"},
@@ -113,18 +115,10 @@ ALLOWED: dict[type, set[str]] = {
         "counted_group",
     },
     CountedSet: {"items", "rated", "chosen", "counted_group"},
-    Learner: {
-        "clusters",
-        "decoder",
-        "curator",
-        "design",
-        "confidence",
-        "assume_malicious",
-        "anchors",
-        "verifies",
-        "own",
-        "public",
-    },
+    SumLearner: {"half", "how", "own"},
+    Decoding: {"clusters", "decoder", "curator", "public"},
+    PosteriorLearner: {"design", "clusters", "confidence", "assume_malicious", "verifies", "own"},
+    RoundLearner: {"anchors", "clusters", "confidence", "own"},
     Curator: {"epsilon", "rated", "seed"},
     Layout: {"devices", "workers", "devices_per_actor"},
     Cohorts: {"bounds", "hosts"},
@@ -138,7 +132,7 @@ ATOMS = (bool, int, float, str, bytes, Fraction, PrivacyParameter, type(None), A
 def leaves(value: object, items: int) -> Iterator[object]:
     """Walk through all that a value holds; fail at a type or a field that is not on the list."""
     kind = type(value)
-    if kind.__module__.startswith(f"{mechanisms.__name__}.") or isinstance(value, Statistic):
+    if of_mechanism(kind):
         yield from of_statistic(value, items) if isinstance(value, Statistic) else of_design(value)
     elif kind in ALLOWED:
         held = {name: getattr(value, name) for name in ALLOWED[kind]}
@@ -183,8 +177,18 @@ def of_statistic(statistic: Statistic, items: int) -> Iterator[object]:
             yield value
 
 
+def of_mechanism(kind: type) -> bool:
+    """Whether it is a statistic, or a mechanism's own type that is not on the list."""
+    return issubclass(kind, Statistic) or (
+        kind.__module__.startswith(f"{mechanisms.__name__}.") and kind not in ALLOWED
+    )
+
+
 def of_design(design: Any) -> Iterator[object]:
-    """Walk through a design, whichever mechanism's: it holds numbers and words."""
+    """Walk through a design, whichever mechanism's: it holds numbers and words; a half holds nothing at all."""
+    if isinstance(design, ServerHalf):
+        assert not vars(design), "a half holds nothing but its name and its methods"
+        return
     for part in dataclasses.fields(design):
         value = getattr(design, part.name)
         assert type(value) in {int, float, bool, str}, f"{part.name} of {type(design)} crossed"

@@ -16,10 +16,12 @@ from runs import here, of_file, planted_ratings, small, write_movielens
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.messages import Query, Release
 from coordinator.server.mechanisms import found
+from coordinator.server.rounds.learner import SumLearner
 from coordinator.server.server_half import TRUST_CURATOR, ServerHalf
 from coordinator.server.statistics.statistic import Statistic
-from scenarios.given.policies import policy_of
-from scenarios.run.experiment import Run, learner_of, run
+from scenarios.given.run_spec import RunSpec
+from scenarios.run.experiment import run
+from scenarios.run.job import Result
 from scenarios.scrutiny.checks import CHECKS, Check, log_ratio
 from scenarios.scrutiny.mechanism import Choice, Subject, choices, subjects
 from scenarios.scrutiny.verdicts import FAILED, HELD
@@ -56,14 +58,14 @@ def cases_of(name: str) -> dict[str, dict[str, Any]]:
     return {" ".join([name, *map(str, one.values())]): {"design": name, **one} for one in told}
 
 
-def same(one: Run, other: Run) -> bool:
+def same(one: Result, other: Result) -> bool:
     """Whether two runs had the same releases and learned the same."""
     return (
         one.outcome.releases_sha256 == other.outcome.releases_sha256
         and one.outcome.state.asked == other.outcome.state.asked
         and one.outcome.model.cluster.tobytes() == other.outcome.model.cluster.tobytes()
         and one.outcome.model.score.tobytes() == other.outcome.model.score.tobytes()
-        and one.ran.advice.tobytes() == other.ran.advice.tobytes()
+        and one.advice.tobytes() == other.advice.tobytes()
     )
 
 
@@ -88,9 +90,10 @@ class MechanismContract:
         statistic = type(ran.statistic)
         assert issubclass(statistic, Statistic)
         assert {type(value) for value in wire.crossed} == {Query, int, Release, statistic}
-        learner = learner_of(ran.scenario)
-        assert (learner.curator is not None) == (ran.scenario.half.trust == TRUST_CURATOR)
-        held = [*wire.crossed, ran.outcome, policy_of(ran.scenario), learner]
+        learner = RunSpec(ran.scenario).learner
+        curated = isinstance(learner, SumLearner) and learner.how.curator is not None
+        assert curated == (ran.scenario.half.trust == TRUST_CURATOR)
+        held = [*wire.crossed, ran.outcome, RunSpec(ran.scenario).policy, learner]
         assert sum(1 for value in held for _ in leaves(value, items=40)) > 100
         assert not shows_a_secret(held, SEED)
         for release in [value for value in wire.crossed if type(value) is Release and value.count]:

@@ -9,11 +9,10 @@ import numpy as np
 from actors.ratings import BlockRatings
 from coordinator.protocol.admitted import Own
 from coordinator.protocol.own import Mechanism
-from coordinator.server.design import World
+from coordinator.server.design import LearnerOptions, World
 from coordinator.server.fleet.layout import plan_layout
-from coordinator.server.own import KMEANS, OwnDesign
+from coordinator.server.own import KMEANS, OwnDesign, server_half
 from coordinator.server.rounds.elimination import Eliminate
-from coordinator.server.rounds.learner import Learner
 from coordinator.server.rounds.schedules import Fixed
 from coordinator.server.rounds.setting import Setting
 from coordinator.server.server_half import POSTERIOR
@@ -69,7 +68,7 @@ def job_of(
         secret=SECRET,
         budget=EPSILON,
         policy=Eliminate(setting=setting) if adaptive else Fixed(setting=setting, rounds=rounds),
-        learner=Learner(clusters=2, decoder=decoder, design=design if adaptive else None, own=own),
+        learner=server_half(own).learner(None, WORLD, LearnerOptions(decoder=decoder)),
         layout=plan_layout(devices=USERS, workers=workers, devices_per_actor=each),
         rounds=kept or Nowhere(),
     )

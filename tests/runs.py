@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,15 +14,16 @@ import pytest
 
 from actors.log import files_of
 from coordinator.protocol.rows import RowTable
-from scenarios.app.experiment import Ended as Seed
-from scenarios.app.finishing import Finished, write_folder
+from scenarios.app.experiment import Record
+from scenarios.app.finishing import write_folder
 from scenarios.data.datasets import RatingTable
 from scenarios.data.rating_split import Split
 from scenarios.given.config import Scenario
 from scenarios.places.in_process import InProcess
 from scenarios.places.session import Progress, silent
 from scenarios.run.claiming import mark_of_run
-from scenarios.run.experiment import Run, run
+from scenarios.run.experiment import run
+from scenarios.run.job import Result
 from scenarios.run.results import record
 from scenarios.run.tables import tables_of
 from scenarios.store.mark import FOLDER
@@ -84,7 +86,7 @@ def of_file(path: Path, **changes: Any) -> Scenario:
 
 def here(
     scenario: Scenario, *, workers: int = 1, devices_per_actor: int | None = None, progress: Progress = silent
-) -> Run:
+) -> Result:
     """A run in this process."""
     return run(scenario, InProcess(workers), devices_per_actor=devices_per_actor, progress=progress)
 
@@ -94,11 +96,11 @@ def claim(out: Path, scenario: Scenario, repeat: int = 1) -> None:
     take(out, mark_of_run(scenario, repeat))
 
 
-def write_run(out: Path, finished: Run) -> dict[str, Any]:
+def write_run(out: Path, finished: Result) -> dict[str, Any]:
     """Write the folder of a run that is over; return its result."""
     result = record(finished)
-    ended = Seed(record=result, scenario=finished.scenario.again(), tables=lambda: tables_of(finished))
-    write_folder(out, Finished(result=result, first=ended))
+    tables = partial(tables_of, finished)
+    write_folder(out, Record(values=result, scenario=finished.scenario.again(), tables=tables))
     return result
 
 

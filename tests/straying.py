@@ -14,15 +14,14 @@ from answering import Devices
 from actors.device import Cohort
 from coordinator.protocol.budget import Epsilon
 from coordinator.server.mechanisms.sign import SignSensing
-from coordinator.server.rounds.learner import Learner
+from coordinator.server.rounds.learner import PosteriorLearner
 from coordinator.server.rounds.setting import Setting
 from coordinator.server.rounds.state import Ask, ServerState
-from coordinator.server.server_half import POSTERIOR
 
 ITEMS, USERS = 20, 400
 DESIGN = SignSensing(items=ITEMS, rated=5)
 SETTING = Setting(design=DESIGN, epsilon=Fraction(1), public_seed=worlds.PUBLIC)
-LEARNER = Learner(clusters=2, decoder=POSTERIOR, design=DESIGN)
+LEARNER = PosteriorLearner(clusters=2, design=DESIGN)
 
 
 def devices(budget: Epsilon = Fraction(1)) -> Devices:

@@ -24,7 +24,7 @@ from coordinator.server.statistics.statistic import Statistic
 from scenarios.given.config import Scenario
 from scenarios.places import local_fleet
 from scenarios.places import shared_sets as together
-from scenarios.run.experiment import Run
+from scenarios.run.job import Result
 
 IMPORT_ALL = """
 import importlib, json, pkgutil, sys
@@ -61,7 +61,7 @@ def test_devices_load_of_the_server_what_is_public_and_of_experiments_nothing() 
     assert all(name == "coordinator.protocol" or name.startswith("coordinator.protocol.") for name in others), others
 
 
-def all_of(run: Run, tap: Wire) -> list[object]:
+def all_of(run: Result, tap: Wire) -> list[object]:
     """What crossed, and what the server holds at the end."""
     return [*tap.crossed, run.outcome]
 

@@ -25,12 +25,11 @@ from coordinator.server.aggregation import aggregate
 from coordinator.server.fleet.cohorts import Cohorts
 from coordinator.server.fleet.layout import cut
 from coordinator.server.mechanisms.sign import SignSensing
-from coordinator.server.rounds.learner import Learner
+from coordinator.server.rounds.learner import PosteriorLearner
 from coordinator.server.rounds.query_plan import QueryPlan
 from coordinator.server.rounds.query_rounds import Outcome, Round
 from coordinator.server.rounds.state import Ask, ServerState
 from coordinator.server.rounds.transcript import digest
-from coordinator.server.server_half import POSTERIOR
 from coordinator.server.statistics.statistic import Statistic, merge
 from scenarios.places.session import Crew
 from scenarios.store.journal import Journal
@@ -39,7 +38,7 @@ from scenarios.store.mark import RUN
 USERS, ITEMS = 24, 8
 SECRET, PUBLIC = derive(0, "faults"), derive(1, "faults")
 SIGN = SignSensing(items=ITEMS, rated=3)
-LEARNER = Learner(clusters=2, decoder=POSTERIOR, design=SIGN)
+LEARNER = PosteriorLearner(clusters=2, design=SIGN)
 RATINGS = BlockRatings(
     users=USERS,
     rated_items=3,

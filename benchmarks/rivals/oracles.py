@@ -14,7 +14,8 @@ from coordinator.protocol.mechanisms.hadamard import ROWS
 from scenarios.given.config import Scenario
 from scenarios.given.validation import validated
 from scenarios.places.in_process import InProcess
-from scenarios.run.experiment import Run, run
+from scenarios.run.experiment import run
+from scenarios.run.job import Result
 
 OURS: dict[str, dict[str, Any]] = {
     "maxsense": {"design": "maxsense"},
@@ -71,13 +72,13 @@ def users_a_second(job: Job, name: str) -> float:
     """Return the devices a second of a run on one thread, from the first question to what the server learned."""
     users = FEWEST_USERS
     while True:
-        seconds = run(_scenario(job, name, rated=job.rated, users=users), InProcess(1)).ran.seconds
+        seconds = run(_scenario(job, name, rated=job.rated, users=users), InProcess(1)).costs.seconds
         if seconds >= LEAST_SECONDS:
             return users / seconds
         users *= 2
 
 
-def all_alike(job: Job, name: str) -> Run:
+def all_alike(job: Job, name: str) -> Result:
     """Run a design on devices that all like one and the same item, and no other."""
     shares = (1 / job.items, 1 - 1 / job.items)
     world = {"rated": job.items, "like": ((1.0, 0.0),), "cluster_shares": shares, "users": job.users}
@@ -125,7 +126,7 @@ def compare(job: Job, outside: Outside, told: Callable[[str], None]) -> dict[str
 
 
 def _row(
-    rival: str, version: str, name: str, found: Mapping[str, Any], mine: Run, *, held: int, ours: float
+    rival: str, version: str, name: str, found: Mapping[str, Any], mine: Result, *, held: int, ours: float
 ) -> dict[str, Any]:
     statistic: Any = mine.statistic
     one = Counts(users=statistic.answered, counts=statistic.sums)

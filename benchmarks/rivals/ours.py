@@ -33,7 +33,7 @@ def _row(scenario: Scenario, session: Session) -> dict[str, Any]:
     return {
         "backend": session.name,
         "devices": statistic.asked,
-        "seconds": ran.ran.seconds,
-        "devices_per_second": statistic.asked / ran.ran.seconds,
+        "seconds": ran.costs.seconds,
+        "devices_per_second": statistic.asked / ran.costs.seconds,
         "share_of_ones": statistic.ones / statistic.answered,
     }

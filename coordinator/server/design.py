@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from coordinator.protocol.arrays import Floats, Indices, Ints
@@ -14,9 +14,13 @@ if TYPE_CHECKING:
     import numpy as np
 
     from coordinator.server.decoding.estimates import Estimates
+    from coordinator.server.decoding.public_counts import PublicCounts
     from coordinator.server.decoding.told_ratings import Curator
     from coordinator.server.moments.blocks import BlockParameters
     from coordinator.server.moments.emulation import Crowd
+
+MOST_ROUNDS = 10_000
+"""Number of rounds after which a policy is assumed never to stop."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,11 +60,14 @@ class Decoding:
         Name of one of the mechanism's decoders.
     curator : Curator or None
         The noise that is added if the server is a trusted curator.
+    public : PublicCounts or None
+        What people like whose ratings are public, if it is weighed with what devices tell by sets.
     """
 
     clusters: int
     decoder: str
     curator: Curator | None = None
+    public: PublicCounts | None = None
 
     def trusted(self) -> Curator:
         """Return the curator.
@@ -73,6 +80,34 @@ class Decoding:
         if self.curator is None:
             raise InputError("totals are published by a trusted curator only; say which noise it adds")
         return self.curator
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LearnerOptions:
+    """What a run says of its learner, beside settings and world.
+
+    Attributes
+    ----------
+    decoder : str
+        Name of one of the mechanism's decoders.
+    confidence : float
+        Probability that all decided labels are to be right.
+    assume_malicious : float
+        Share of liars that decided labels must withstand.
+    verifies : bool
+        Whether labels count as decided only where fresh devices confirmed them; see `rounds.verifying`.
+    curator_seed : bytes
+        Sixteen bytes that key the coins of a trusted curator; nobody else knows them.
+    public : PublicCounts or None
+        What people like whose ratings are public, if it is weighed with what devices tell by sets.
+    """
+
+    decoder: str
+    confidence: float = 0.95
+    assume_malicious: float = 0.0
+    verifies: bool = False
+    curator_seed: bytes = field(default=b"", repr=False)
+    public: PublicCounts | None = None
 
 
 class Design(Protocol):

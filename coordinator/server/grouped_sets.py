@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar, cast
 
 from pydantic import Field
 
@@ -19,6 +19,8 @@ from coordinator.protocol.subset_form import CHOSEN, PADDED
 from coordinator.server.server_half import check_shape
 
 if TYPE_CHECKING:
+    from coordinator.server.rounds.setting import Setting
+    from coordinator.server.rounds.state import Ask, ServerState
     from coordinator.server.statistics.groups import GroupStatistic
 
 CountedGroup = Annotated[
@@ -150,3 +152,46 @@ class CountedSet(GroupedSets):
         else:
             sizes = best_sizes(self.items, rated=self.rated, epsilon=epsilon, chosen=self.chosen)
         return self._asked(round_number, public_seed, epsilon, None, (1, *sizes))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Groups:
+    """Each device is in one group, and answers one question under its whole epsilon.
+
+    Which items later groups are asked about, and how large their sets are, follows from what earlier ones released.
+
+    Attributes
+    ----------
+    design : GroupedSets
+        What is asked, and where the groups end.
+    epsilon : Fraction or None
+        Privacy parameter of an answer [nats]; None for no noise.
+    public_seed : bytes
+        Sixteen bytes that key the public coins.
+    """
+
+    design: GroupedSets
+    epsilon: Epsilon
+    public_seed: bytes
+
+    def next_query(self, state: ServerState) -> Ask | None:
+        """Return the next group's round, or None once all groups, or all devices, were asked."""
+        from coordinator.server.rounds.state import Ask, total  # noqa: PLC0415 (numerical)
+        from coordinator.server.statistics.groups import GroupStatistic  # noqa: PLC0415 (numerical)
+
+        ends, number, first = self.design.group_ends(state.devices), len(state.asked), state.fresh
+        if number == len(ends) or first == state.devices:
+            return None
+        told = total(state) if state.asked else None
+        assert told is None or isinstance(told, GroupStatistic)  # of no other design
+        group, _ = self.design.steps[number]
+        query = self.design.question(
+            group, told, round_number=number, public_seed=self.public_seed, epsilon=self.epsilon
+        )
+        return Ask(query=query, first=first, stop=ends[number])
+
+
+def groups_policy(setting: Setting) -> Groups:
+    """Return the policy of a setting whose design asks groups in turn."""
+    design = cast("GroupedSets", setting.design)  # no other mechanism has this policy
+    return Groups(design=design, epsilon=setting.epsilon, public_seed=setting.public_seed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -16,12 +17,13 @@ from coordinator.protocol.guarding import guarded
 from coordinator.protocol.limits import require_memory, round_bytes
 from coordinator.protocol.messages import Model, Query, Release
 from coordinator.protocol.own import OUTPUTS, VALUES, Catalogue, Mechanism, Question, Tally
-from coordinator.server.design import Decoding, World
+from coordinator.server.design import Decoding, LearnerOptions, World
 from coordinator.server.server_half import FIXED, ONE_ROUND, POOLED, POSTERIOR, ServerHalf
 
 if TYPE_CHECKING:
     from coordinator.server.decoding.estimates import Estimates
     from coordinator.server.moments.signs import SignMoments
+    from coordinator.server.rounds.learner import Learner
     from coordinator.server.statistics.statistic import Statistic
 
 KMEANS = "k-means"
@@ -232,7 +234,6 @@ class OwnServer(ServerHalf):
     """
 
     decoders = DECODERS
-    order = 1000
 
     def __init__(self, own: Own) -> None:
         self.own, self.name = own, own.name
@@ -242,6 +243,10 @@ class OwnServer(ServerHalf):
     def design(self, settings: Any, world: World) -> OwnDesign:  # noqa: ARG002 (settings are the class's own)
         """Return what is asked in a world."""
         return OwnDesign(self.own, world)
+
+    def learner(self, settings: Any, world: World, options: LearnerOptions) -> Learner:
+        """Return the learner, which says to all processes of the run what they must admit."""
+        return replace(super().learner(settings, world, options), own=self.own)  # type: ignore[type-var] # dataclasses
 
     def aggregate(self, query: Query, release: Release) -> Statistic:
         """Return the statistic of one block's release; see `ServerHalf.aggregate`.

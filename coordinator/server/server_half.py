@@ -6,16 +6,19 @@ Reading settings loads no numerical library: a half imports such libraries insid
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, cast
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Model, Query, Release
-from coordinator.server.design import Decoding, Design, World
+from coordinator.server.design import Decoding, Design, LearnerOptions, PoolDesign, World
 
 if TYPE_CHECKING:
+    from coordinator.server.rounds.learner import Learner
+    from coordinator.server.rounds.policies import PolicyOptions
+    from coordinator.server.rounds.setting import Setting
+    from coordinator.server.rounds.state import Policy
     from coordinator.server.statistics.statistic import Statistic
 
 ONE_ROUND, FIXED, ELIMINATE, ITEM_BY_ITEM, UNTIL_LEARNED, GROUPS, ANCHOR = (
@@ -27,8 +30,6 @@ ONE_ROUND, FIXED, ELIMINATE, ITEM_BY_ITEM, UNTIL_LEARNED, GROUPS, ANCHOR = (
     "groups",
     "anchor",
 )
-MOST_ROUNDS = 10_000
-"""Number of rounds after which a policy is assumed never to stop."""
 POSTERIOR = "posterior"
 """Name of the decoder that takes every item's most probable cluster."""
 POOLED = (ONE_ROUND, FIXED, ELIMINATE, ITEM_BY_ITEM)
@@ -81,38 +82,6 @@ class Settings(BaseModel):
         return self
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scheme:
-    """One of the ways to learn all labels that adaptive sweeps compare.
-
-    Attributes
-    ----------
-    order : int
-        Its place in tables.
-    name, label : str
-        Its name on the command line, and in tables and figures, where a setting's name in braces stands for its value.
-    decoder, policy : str
-        As in a scenario.
-    takes : tuple of str
-        Settings of the mechanism for which the sweep has flags.
-    emulated : bool
-        Whether sweeps may draw its statistic from exact moments.
-    """
-
-    order: int
-    name: str
-    label: str
-    decoder: str = POSTERIOR
-    policy: str = ONE_ROUND
-    takes: tuple[str, ...] = ()
-    emulated: bool = False
-
-    @property
-    def adaptive(self) -> bool:
-        """Whether its policy stops by itself."""
-        return self.policy != ONE_ROUND
-
-
 class ServerHalf:
     """What the server does with one mechanism; a module of `coordinator.server.mechanisms` declares it in ``SERVER``.
 
@@ -120,8 +89,6 @@ class ServerHalf:
     ----------
     name, title : str
         Its name on the command line, and its name in the papers.
-    order : int
-        Its place where mechanisms are listed.
     settings : type of Settings
         Its own settings.
     decoders, policies : tuple of str
@@ -143,15 +110,10 @@ class ServerHalf:
     groups : tuple of str
         What its design can ask besides `Design.query`, by a method ``of_NAME`` each, where its policy asks groups of
         devices different things.
-    variants : tuple of dict
-        Settings that plans compare.
-    schemes : tuple of Scheme
-        What adaptive sweeps compare.
     """
 
     name: str
     title: str
-    order: int
     settings: type[Settings] = Settings
     decoders: ClassVar[tuple[str, ...]]
     policies: ClassVar[tuple[str, ...]] = (ONE_ROUND, FIXED)
@@ -163,8 +125,6 @@ class ServerHalf:
     paired: ClassVar[bool] = False
     ranks: ClassVar[bool] = False
     groups: ClassVar[tuple[str, ...]] = ()
-    variants: ClassVar[tuple[Mapping[str, Any], ...]] = ({},)
-    schemes: ClassVar[tuple[Scheme, ...]] = ()
 
     @property
     def asks(self) -> tuple[str, ...]:
@@ -197,6 +157,58 @@ class ServerHalf:
             If settings are outside their ranges there.
         """
         raise NotImplementedError
+
+    def policy(self, name: str, setting: Setting, options: PolicyOptions) -> Policy:
+        """Return one of its policies by name; a half whose policies are its own overrides this.
+
+        Parameters
+        ----------
+        name : str
+            One of `policies_with` the settings.
+        setting : Setting
+            What every policy is told; its design is the half's.
+        options : PolicyOptions
+            What else the run says of its policy.
+
+        Raises
+        ------
+        InputError
+            If the options contradict the setting.
+        """
+        from coordinator.server.rounds import policies  # noqa: PLC0415 (numerical)
+
+        makers = {
+            ONE_ROUND: policies.one_round,
+            FIXED: policies.fixed,
+            ELIMINATE: policies.eliminate,
+            ITEM_BY_ITEM: policies.item_by_item,
+        }
+        return makers[name](setting, options)
+
+    def learner(self, settings: Any, world: World, options: LearnerOptions) -> Learner:
+        """Return what learns from the answers; a half that learns in a way of its own overrides this.
+
+        Parameters
+        ----------
+        settings : Settings
+            Its settings, of which none is open.
+        world : World
+            The run's.
+        options : LearnerOptions
+            The decoder, and what else the run says of its learner.
+        """
+        from coordinator.server.rounds.learner import PosteriorLearner, SumLearner  # noqa: PLC0415 (numerical)
+
+        if options.decoder == POSTERIOR:
+            return PosteriorLearner(
+                design=cast("PoolDesign", self.design(settings, world)),  # all have one that have this decoder
+                clusters=world.clusters,
+                confidence=options.confidence,
+                assume_malicious=options.assume_malicious,
+                verifies=options.verifies,
+            )
+        how = Decoding(clusters=world.clusters, decoder=options.decoder, public=options.public)
+        return SumLearner(half=self, how=how)
 
     def aggregate(self, query: Query, release: Release) -> Statistic:
         """Return the statistic of one block's release, both checked."""

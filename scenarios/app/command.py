@@ -71,9 +71,9 @@ def command_of(experiment: Experiment[Any]) -> Callable[..., None]:
             devices_per_actor=devices_per_actor,
             console=console(),
             out=out,
-        ) as finished:
-            report(experiment, finished.result, json, experiment.name)
-            deliver_figure(figure, experiment.name, finished.result, finished.first.tables)
+        ) as record:
+            report(experiment, record.values, json, experiment.name)
+            deliver_figure(figure, experiment.name, record.values, record.tables)
 
     command.__doc__ = experiment.help
     return command

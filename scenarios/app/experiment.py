@@ -84,12 +84,12 @@ class Running:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
-    """One seed that is over.
+class Record:
+    """What is reported of a seed; of several seeds their means, beside scenario and tables of the first.
 
     Attributes
     ----------
-    record : dict
+    values : dict
         What `--json` prints of it: JSON values by stable names.
     scenario : dict
         The scenario as it ran, as JSON values that `Experiment.read` takes.
@@ -99,7 +99,7 @@ class Ended:
         What went wrong with the policy; the record tells what earlier rounds learned.
     """
 
-    record: dict[str, Any]
+    values: dict[str, Any]
     scenario: dict[str, Any]
     tables: Callable[[], Mapping[str, pd.DataFrame]] = field(repr=False)
     failure: str | None = None
@@ -180,5 +180,5 @@ class Experiment(ABC, Generic[S]):
         return cast("S", scenario_of(out, mark, self.kind, *self.files))
 
     @abstractmethod
-    def once(self, scenario: S, running: Running) -> Ended:
+    def once(self, scenario: S, running: Running) -> Record:
         """Run one seed."""

@@ -7,15 +7,15 @@ import os
 import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 
 from coordinator.protocol.errors import InputError, PolicyError
 from coordinator.protocol.versions import require_tested
-from scenarios.app.experiment import Ended, Experiment, Running, S
+from scenarios.app.experiment import Experiment, Record, Running, S
 from scenarios.log import event
 from scenarios.report.columns import mean_of
 from scenarios.report.records import write_result
@@ -28,25 +28,6 @@ if TYPE_CHECKING:
     from scenarios.places.session import Session
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finished:
-    """What is reported of an experiment.
-
-    Attributes
-    ----------
-    result : dict
-        The record of a single seed, or the means of several with their intervals.
-    first : Ended
-        The first seed, whose tables a folder holds.
-    failure : str or None
-        What went wrong with the policy in the last seed that ran.
-    """
-
-    result: dict[str, Any]
-    first: Ended
-    failure: str | None = None
-
-
 @contextmanager
 def finished_run(
     experiment: Experiment[S],
@@ -57,7 +38,7 @@ def finished_run(
     repeat: int = 1,
     devices_per_actor: int | None = None,
     out: Path | None = None,
-) -> Iterator[Finished]:
+) -> Iterator[Record]:
     """Run the seeds of a scenario and write their folder; let the caller report, then end the experiment.
 
     Parameters
@@ -78,7 +59,7 @@ def finished_run(
 
     Yields
     ------
-    Finished
+    Record
         What is to be reported. What the folder keeps to go on from goes only after that.
 
     Raises
@@ -98,12 +79,12 @@ def finished_run(
     if out is not None and (result := over(out, experiment.mark(wanted, repeat))) is not None:
         told = f"the run in {out} is over: this is its result, and nobody was asked again"
         console.print(told, highlight=False, soft_wrap=True, markup=False)
-        yield Finished(result=result, first=Ended(record=result, scenario={}, tables=lambda: tables_in(out)))
+        yield Record(values=result, scenario={}, tables=lambda: tables_in(out))
         return
     require_tested("numba")  # here, because the thread below would say nothing of it and leave half a module
     threading.Thread(target=_load, args=(experiment.loads,), daemon=True, name="loading").start()
 
-    def work(session: Session) -> Finished:
+    def work(session: Session) -> Record:
         from scenarios.watch.telling import Telling  # noqa: PLC0415 (`--help` need not wait for what runs load)
 
         experiment.warn(wanted, console)
@@ -123,12 +104,12 @@ def finished_run(
 
     with done_in(
         out, opening, claim=lambda folder: take(folder, experiment.mark(wanted, repeat)), work=work, write=write_folder
-    ) as finished:
-        yield finished
-        if finished.failure:
+    ) as record:
+        yield record
+        if record.failure:
             reported = f"what earlier rounds learned is reported{f' in {out}' if out else ''}"
-            astray = PolicyError(f"{finished.failure}; {reported}")
-            astray.result = finished.result
+            astray = PolicyError(f"{record.failure}; {reported}")
+            astray.result = record.values
             raise astray
 
 
@@ -138,23 +119,23 @@ def _load(module: str) -> None:
         importlib.import_module(module)
 
 
-def run_seeds(experiment: Experiment[S], wanted: S, running: Running, repeat: int) -> Finished:
+def run_seeds(experiment: Experiment[S], wanted: S, running: Running, repeat: int) -> Record:
     """Run seeds from the scenario's own on, until all are over or a policy goes astray; no folder is written."""
     first: int = getattr(wanted, "seed")  # noqa: B009 (all scenarios have one)
-    seeds: list[Ended] = []
+    seeds: list[Record] = []
     for seed in range(first, first + repeat):
         seeds.append(experiment.once(wanted.model_copy(update={"seed": seed}), running))
         if seeds[-1].failure:
             break
-    records = [one.record for one in seeds]
+    records = [one.values for one in seeds]
     result = records[0] if repeat == 1 else mean_of(experiment.columns, records)
-    return Finished(result=result, first=seeds[0], failure=seeds[-1].failure)
+    return replace(seeds[0], values=result, failure=seeds[-1].failure)
 
 
-def write_folder(out: Path, finished: Finished) -> None:
+def write_folder(out: Path, record: Record) -> None:
     """Write the first seed's tables, the scenario, versions, and the result last."""
-    for name, table in finished.first.tables().items():
+    for name, table in record.tables().items():
         write_bytes(out / f"{name}.parquet", table.to_parquet(index=False))
     mark = read_mark(out)
     known = {} if mark is None else {"source_sha256": mark.source_sha256, RUN_SHA256: mark.whole}
-    write_result(out, finished.result, finished.first.scenario, **known)
+    write_result(out, record.values, record.scenario, **known)

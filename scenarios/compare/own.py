@@ -10,9 +10,9 @@ from scenarios.compare.row import Asked, Row
 from scenarios.compare.rows import found
 from scenarios.compare.rows.local import Local
 from scenarios.compare.settings import Comparison
+from scenarios.given.run_spec import RunSpec
 from scenarios.own.halves import OwnSettings
 from scenarios.own.identity import identity
-from scenarios.run.experiment import own_of
 
 SHOWN = 8
 """Digits of the digest of its source and settings that a row's name has: changed code is another row."""
@@ -65,7 +65,7 @@ def check_own(wanted: Comparison, people: int, items: int) -> list[str]:
         hows = []
         for epsilon in wanted.epsilon:
             asked = Asked(wanted=wanted, epsilon=epsilon, users=people_at_least, public=0, seed=wanted.seed)
-            if checked := own_of(row.scenario_of(items, asked)):
+            if checked := RunSpec(row.scenario_of(items, asked)).own:
                 hows.append(checked[1].how)
         values = "".join(f", {name} {value}" for name, value in settings.values().items())
         told.append(f"{row.mechanism} is {path}{values}; its channel was {' or '.join(dict.fromkeys(hows))}")

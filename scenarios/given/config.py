@@ -15,10 +15,8 @@ from coordinator.protocol.budget import Epsilon, as_float
 from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.checked import MOST_ITEMS
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.mechanisms import half_of
 from coordinator.protocol.own import Mechanism
-from coordinator.server.design import Design, World
-from coordinator.server.mechanisms import found
+from coordinator.server.design import World
 from coordinator.server.server_half import (
     FIXED,
     GROUPS,
@@ -31,7 +29,7 @@ from coordinator.server.server_half import (
 )
 from scenarios.given.advice_settings import AdviceSettings
 from scenarios.given.attacks import AttackSettings
-from scenarios.given.mechanisms import all_settings, own_settings, server_half
+from scenarios.given.mechanisms import all_settings, designs, own_settings, server_half
 from scenarios.given.number_lists import Matrix, Row, check_shares
 from scenarios.given.settings import (
     BAD_LINES,
@@ -49,7 +47,6 @@ from scenarios.given.validation import validated
 from scenarios.given.values import Exact, GivenColumns, GivenPath, brief
 from scenarios.own.halves import OwnSettings, half_of_class, settings_in
 
-NO_GUARANTEE = "none: epsilon is infinite, answers are not private"
 MOST_USERS = 10**12
 """Far more than a machine can run; above them not even the layout fits into memory."""
 SMALLEST_EPSILON = Fraction(1, 10**9)
@@ -90,7 +87,7 @@ class Scenario(AttackSettings, AdviceSettings):
         ) -> None: ...
 
     design: str = Field(
-        default="maxsense", description=f"What is asked: {', '.join(found())}, or your own {OWN} [maxsense]."
+        default="maxsense", description=f"What is asked: {', '.join(designs())}, or your own {OWN} [maxsense]."
     )
     settings: SerializeAsAny[Settings] = Settings()
     decoder: str = Field(
@@ -223,22 +220,6 @@ class Scenario(AttackSettings, AdviceSettings):
             same_rated=self.ratings is None,
         )
 
-    def asking(self) -> Design:
-        """Return what a filled-in and settled scenario asks.
-
-        Raises
-        ------
-        InputError
-            If its settings are outside their ranges.
-        """
-        return self.half.design(self.settings, self.world)
-
-    def guarantee(self) -> str:
-        """Return in words what the scenario promises its users."""
-        if self.half.private and self.epsilon is None:
-            return NO_GUARANTEE
-        return half_of(self.half.query_name(self.settings)).promise
-
     def _check_design(self) -> None:
         """Refuse a decoder that the mechanism does not have, and an epsilon where nothing is private."""
         if self.decoder not in self.half.decoders:
@@ -293,7 +274,7 @@ class Scenario(AttackSettings, AdviceSettings):
         check_shape(items, full["rated"])
         filled = self.model_copy(update=full)
         if self.settings.settled:
-            filled.asking()
+            self.half.design(self.settings, filled.world)
         if self.settings.splits:
             _check_channel(self.epsilon, self.settings.shares(filled.world))
         return filled

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
 from coordinator.protocol.errors import InputError
+from coordinator.protocol.mechanisms.pairwise import AGREEMENTS
 from coordinator.server.mechanisms import found
 from coordinator.server.server_half import ServerHalf, Settings
 from scenarios.given.validation import first_line
@@ -16,6 +17,42 @@ from scenarios.own.halves import half_at
 
 _PATH = re.compile(r"[\w.]+:[\w.]+")
 """An import path of one's own, ``package.module:Name``."""
+
+ORDER = (
+    "maxsense",
+    "sign",
+    "anchor",
+    "multi-maxsense",
+    "grr",
+    "oue",
+    "olh",
+    "hadamard",
+    "subset",
+    "set",
+    "pairs",
+    "pairwise",
+    "curator-items",
+    "curator-pairs",
+    "item-query",
+    "full-reveal",
+)
+"""Mechanisms as they are listed; others come after them, by name."""
+VARIANTS: dict[str, tuple[dict[str, str], ...]] = {
+    "multi-maxsense": ({"questions": "ceil"}, {"questions": "auto"}),
+    "pairwise": (*({"agreement": agreement} for agreement in AGREEMENTS), {"rated_items": "public"}),
+}
+"""Settings that plans compare, of mechanisms that they compare at other than the default ones."""
+
+
+def designs() -> dict[str, ServerHalf]:
+    """Return every mechanism by its name, as they are listed."""
+    places = {name: place for place, name in enumerate(ORDER)}
+    return dict(sorted(found().items(), key=lambda item: (places.get(item[0], len(places)), item[0])))
+
+
+def variants(half: ServerHalf) -> tuple[dict[str, str], ...]:
+    """Return the settings that a plan compares a mechanism at."""
+    return VARIANTS.get(half.name, ({},))
 
 
 def server_half(design: str) -> ServerHalf:
@@ -28,20 +65,20 @@ def server_half(design: str) -> ServerHalf:
     """
     if _PATH.fullmatch(design):
         return half_at(design)
-    if (half := found().get(design)) is None:
-        told = f"choose one of {', '.join(found())}, or your own, mypackage.mymodule:MyMechanism"
+    if (half := designs().get(design)) is None:
+        told = f"choose one of {', '.join(designs())}, or your own, mypackage.mymodule:MyMechanism"
         raise InputError(f"design is {design!r}; {told}")
     return half
 
 
 def all_settings() -> dict[str, FieldInfo]:
     """Return the settings of all mechanisms by their names; those that share a name share its field."""
-    return {name: field for half in found().values() for name, field in half.settings.model_fields.items()}
+    return {name: field for half in designs().values() for name, field in half.settings.model_fields.items()}
 
 
 def shared_settings() -> list[str]:
     """Return the names of settings that several mechanisms share, which a plan compares them at."""
-    names = [name for half in found().values() for name in half.settings.model_fields]
+    names = [name for half in designs().values() for name in half.settings.model_fields]
     return [name for name in all_settings() if names.count(name) > 1]
 
 
@@ -71,7 +108,7 @@ def own_settings(half: ServerHalf, values: dict[str, Any]) -> Settings:
 
 
 def _require_default(half: ServerHalf, name: str, value: Any) -> None:
-    owners = [other for other in found().values() if name in other.settings.model_fields]
+    owners = [other for other in designs().values() if name in other.settings.model_fields]
     default = owners[0].settings.model_fields[name].default
     try:
         value = getattr(owners[0].settings.model_validate({name: value}), name)

@@ -1,4 +1,4 @@
-"""Policies by name, as `blindrec run --policy` knows them, and a user's own by import path."""
+"""A user's own policies by import path, and the code that a policy is made of."""
 
 from __future__ import annotations
 
@@ -9,19 +9,6 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from coordinator.protocol.budget import Epsilon
-from coordinator.protocol.coins import derive
-from coordinator.protocol.errors import InputError, PolicyError
-from coordinator.server.server_half import (
-    ANCHOR,
-    ELIMINATE,
-    FIXED,
-    GROUPS,
-    ITEM_BY_ITEM,
-    ONE_ROUND,
-    TRUST_CURATOR,
-    UNTIL_LEARNED,
-)
 from scenarios import PACKAGES
 from scenarios.own.identity import OURS, modules_of
 from scenarios.own.importing import found_at
@@ -29,132 +16,6 @@ from scenarios.own.importing import found_at
 if TYPE_CHECKING:
     from coordinator.server.rounds.setting import Setting
     from coordinator.server.rounds.state import Policy
-    from scenarios.given.config import Scenario
-
-
-def asked_epsilon(scenario: Scenario) -> Epsilon:
-    """Return the epsilon that devices privatize their answers with; a trusted curator gets ratings as they are."""
-    return None if scenario.half.trust == TRUST_CURATOR else scenario.epsilon
-
-
-def setting_of(scenario: Scenario) -> Setting:
-    """Return what the policy of a filled-in scenario is told; a trusted curator's devices answer without noise."""
-    from coordinator.server.rounds.setting import Setting  # noqa: PLC0415 (numerical, as all policies)
-
-    return Setting(
-        design=scenario.asking(),
-        epsilon=asked_epsilon(scenario),
-        public_seed=derive(scenario.seed, "public"),
-        clusters=scenario.clusters or 2,
-        confidence=scenario.confidence,
-        answers_per_device=scenario.answers_per_device,
-        pool_size=scenario.pool_size,
-        assume_malicious=scenario.assume_malicious or 0.0,
-    )
-
-
-def _one_round(scenario: Scenario, setting: Setting) -> Policy:  # noqa: ARG001 (as all builders)
-    from coordinator.server.rounds.schedules import OneRound  # noqa: PLC0415 (numerical)
-
-    return OneRound(design=setting.design, epsilon=setting.epsilon, public_seed=setting.public_seed)
-
-
-def _fixed(scenario: Scenario, setting: Setting) -> Policy:
-    answers = (scenario.users or 0) * scenario.answers_per_device
-    if scenario.rounds > answers:
-        raise InputError(f"rounds is {scenario.rounds}, but all devices give {answers} answers; ask for fewer rounds")
-    from coordinator.server.rounds.schedules import Fixed  # noqa: PLC0415 (numerical)
-
-    if (pools := len(setting.pools)) > scenario.rounds:
-        raise InputError(
-            f"rounds is {scenario.rounds}, but pools of {scenario.pool_size} are {pools}; ask for a multiple of {pools}"
-        )
-    return Fixed(setting=setting, rounds=scenario.rounds)
-
-
-def _until_learned(scenario: Scenario, setting: Setting) -> Policy:
-    from coordinator.server.mechanisms.item_query import ItemQuery  # noqa: PLC0415 (as the policy)
-    from coordinator.server.rounds.schedules import UntilLearned  # noqa: PLC0415 (numerical)
-
-    assert isinstance(setting.design, ItemQuery)  # it is offered to no other
-    return UntilLearned(
-        design=setting.design,
-        rated=scenario.rated or 1,
-        answers=scenario.value("answers_per_item"),
-        public_seed=setting.public_seed,
-    )
-
-
-def _eliminate(scenario: Scenario, setting: Setting) -> Policy:
-    from coordinator.server.rounds.elimination import Eliminate  # noqa: PLC0415 (numerical)
-    from coordinator.server.rounds.verifying import Verifying  # noqa: PLC0415 (numerical)
-
-    policy = Eliminate(setting=setting)
-    return Verifying(policy=policy, setting=setting, size=scenario.verify) if scenario.verify else policy
-
-
-def _item_by_item(scenario: Scenario, setting: Setting) -> Policy:  # noqa: ARG001 (as all builders)
-    from coordinator.server.rounds.elimination import ItemByItem  # noqa: PLC0415 (numerical)
-
-    return ItemByItem(setting=setting)
-
-
-def _groups(scenario: Scenario, setting: Setting) -> Policy:  # noqa: ARG001 (as all builders)
-    from coordinator.server.grouped_sets import GroupedSets  # noqa: PLC0415 (as the policy)
-    from coordinator.server.rounds.groups import Groups  # noqa: PLC0415 (numerical)
-
-    assert isinstance(setting.design, GroupedSets)  # it is offered to no other
-    return Groups(design=setting.design, epsilon=setting.epsilon, public_seed=setting.public_seed)
-
-
-def _anchor(scenario: Scenario, setting: Setting) -> Policy:  # noqa: ARG001 (as all builders)
-    from coordinator.server.anchor.learning import learner_for  # noqa: PLC0415 (numerical)
-    from coordinator.server.anchor.sensing import AnchorSensing  # noqa: PLC0415 (as the policy)
-    from coordinator.server.anchor.tabled import TableLearner  # noqa: PLC0415 (numerical)
-    from coordinator.server.rounds.anchoring import Anchoring  # noqa: PLC0415 (numerical)
-    from coordinator.server.rounds.tabling import Tabling  # noqa: PLC0415 (numerical)
-
-    assert isinstance(setting.design, AnchorSensing)  # it is offered to no other
-    learner = learner_for(setting.design, setting.failure)
-    if isinstance(learner, TableLearner):
-        return Tabling(setting=setting, learner=learner)
-    return Anchoring(setting=setting, learner=learner)
-
-
-POLICIES: dict[str, Callable[[Scenario, Setting], Policy]] = {
-    ONE_ROUND: _one_round,
-    FIXED: _fixed,
-    ELIMINATE: _eliminate,
-    ITEM_BY_ITEM: _item_by_item,
-    UNTIL_LEARNED: _until_learned,
-    GROUPS: _groups,
-    ANCHOR: _anchor,
-}
-
-
-def policy_of(scenario: Scenario) -> Policy:
-    """Return the server's policy of a filled-in scenario.
-
-    Raises
-    ------
-    PolicyError
-        If it is a user's own and cannot be imported or made.
-    """
-    setting = setting_of(scenario)
-    if scenario.policy in POLICIES:
-        return POLICIES[scenario.policy](scenario, setting)
-    try:
-        policy = import_policy(scenario.policy)(setting)
-    except PolicyError:
-        raise
-    except (Exception, SystemExit) as error:
-        raise PolicyError(
-            f"policy {scenario.policy} cannot be made: {type(error).__name__}: {error}; it is called with one "
-            "blindrec.Setting before the first round"
-        ) from error
-    if not callable(getattr(policy, "next_query", None)):
-        raise PolicyError(f"policy {scenario.policy} has no method next_query(state); see blindrec.Policy")
-    return policy  # type: ignore[no-any-return] # looked at above
 
 
 def import_policy(path: str) -> Callable[[Setting], Any]:

@@ -7,17 +7,17 @@ from typing import Annotated
 from pydantic import Field
 
 from coordinator.protocol.errors import InputError
-from coordinator.server.mechanisms import found
+from coordinator.server.design import MOST_ROUNDS
 from coordinator.server.server_half import (
     ANCHOR,
     GROUPS,
-    MOST_ROUNDS,
     ONE_ROUND,
     POSTERIOR,
     UNTIL_LEARNED,
     ServerHalf,
     Settings,
 )
+from scenarios.given.mechanisms import designs
 from scenarios.given.settings import OWN, ExperimentScenario
 
 
@@ -76,7 +76,7 @@ class PolicySettings(ExperimentScenario):
         if own and len(known) == 1:
             raise InputError(f"policy is {self.policy!r}, but {half.name} has one way of asking; leave it out")
         if self.confidence != type(self).model_fields["confidence"].default and not half.sure:
-            told = " and ".join(half.name for half in found().values() if half.sure)
+            told = " and ".join(half.name for half in designs().values() if half.sure)
             raise InputError(
                 f"confidence is {self.confidence!r}, which is about {told}; the design is {half.name}, leave it out"
             )

@@ -7,14 +7,14 @@ from functools import partial
 
 import pandas as pd
 
-from scenarios.app.experiment import Ended, Running
+from scenarios.app.experiment import Record, Running
 from scenarios.online.config import OnlineScenario
 from scenarios.online.kept_clients import KeptClients
 from scenarios.online.results import clients_table, record, rounds_table, voters_table
 from scenarios.online.run import OnlineRun, build_world, run_online
 
 
-def serve_seed(scenario: OnlineScenario, running: Running) -> Ended:
+def serve_seed(scenario: OnlineScenario, running: Running) -> Record:
     """Serve the clients of one seed."""
     world = build_world(scenario)
     kept = None if running.out is None else KeptClients(running.out, scenario.seed)
@@ -30,7 +30,7 @@ def serve_seed(scenario: OnlineScenario, running: Running) -> Ended:
             over=over,
             kept=kept,
         )
-    return Ended(record=record(run), scenario=run.scenario.again(), tables=partial(_tables, run))
+    return Record(values=record(run), scenario=run.scenario.again(), tables=partial(_tables, run))
 
 
 def _tables(run: OnlineRun) -> Mapping[str, pd.DataFrame]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from coordinator.server.online.recommenders import found
-from scenarios.app.experiment import Ended, Experiment, Running
+from scenarios.app.experiment import Experiment, Record, Running
 from scenarios.online.columns import COLUMNS
 from scenarios.online.config import OnlineScenario
 from scenarios.store.mark import ONLINE
@@ -48,7 +48,7 @@ class Online(Experiment[OnlineScenario]):
     named = ("clients", "rounds", "voters", "epsilon_proved", "repeat", "loss", "loss_bound", "loss_random", "seconds")
     help = _HELP
 
-    def once(self, scenario: OnlineScenario, running: Running) -> Ended:
+    def once(self, scenario: OnlineScenario, running: Running) -> Record:
         """Serve the clients of one seed."""
         from scenarios.online.one_seed import serve_seed  # noqa: PLC0415 (`--help` need not wait for what services load)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
@@ -24,7 +25,7 @@ from scenarios.online.privacy_bounds import epsilon_proved
 from scenarios.online.rating_world import world_of_ratings
 from scenarios.online.world_file import world_from_file
 from scenarios.online.worlds import ClientWorld, World, planted_world
-from scenarios.places.session import Crew, Progress, Session, Work, silent
+from scenarios.places.session import Backstage, Costs, Crew, Progress, Session, Work, silent
 from scenarios.store.round_store import Nowhere
 
 
@@ -166,28 +167,35 @@ def run_online(
         ),
         voters=world.voters.users,
     )
-    done = session.conduct(_work(scenario, world, plan, layout, kept), over)
-    finished = [
-        ClientRun(world=client, promise=promise, epsilon=epsilon, served=one.served, seconds=one.seconds)
-        for (client, promise, epsilon), one in zip(told, done.outcome, strict=True)
-    ]
-    return OnlineRun(
-        scenario=scenario,
-        world=world,
-        clients=tuple(finished),
-        seconds=sum(one.seconds for one in done.outcome),
-        backend=session.name,
-        workers=session.workers,
-        actors=done.actors,
-        devices_per_actor=layout.devices_per_actor,
-        retries=done.retries,
-        restarts=done.restarts,
-    )
+
+    def finish(clients: list[ServedClient], _: Backstage, costs: Costs) -> OnlineRun:
+        return OnlineRun(
+            scenario=scenario,
+            world=world,
+            clients=tuple(
+                ClientRun(world=client, promise=promise, epsilon=epsilon, served=one.served, seconds=one.seconds)
+                for (client, promise, epsilon), one in zip(told, clients, strict=True)
+            ),
+            seconds=sum(one.seconds for one in clients),
+            backend=session.name,
+            workers=session.workers,
+            actors=costs.actors,
+            devices_per_actor=layout.devices_per_actor,
+            retries=costs.retries,
+            restarts=costs.restarts,
+        )
+
+    return session.conduct(_work(scenario, world, plan, layout, kept, finish), over)
 
 
 def _work(
-    scenario: OnlineScenario, world: World, plan: ServingPlan, layout: Layout, kept: KeptClients | None
-) -> Work[ServedClient, list[ServedClient], None]:
+    scenario: OnlineScenario,
+    world: World,
+    plan: ServingPlan,
+    layout: Layout,
+    kept: KeptClients | None,
+    finish: Callable[[list[ServedClient], Backstage, Costs], OnlineRun],
+) -> Work[ServedClient, list[ServedClient], OnlineRun]:
     """Return a run as places take it: voters in cohorts, and clients."""
     clients = {one.client.number: one.client for one in world.clients}
     return Work(
@@ -198,7 +206,7 @@ def _work(
         },
         secret=world.secret,
         layout=layout,
-        finish=lambda *_: None,
+        finish=finish,
         kept=Nowhere() if kept is None else kept,
         ledger=None if kept is None else kept.ledger,
     )

@@ -64,7 +64,6 @@ class OwnHalf(ServerHalf):
         self.settings: type[OwnSettings] = _settings_of_class(kind, self)
 
     decoders = DECODERS
-    order = 1000
 
     def query_name(self, settings: OwnSettings) -> str:
         """Return the design of its queries: the class's name and the digest of its source and settings."""

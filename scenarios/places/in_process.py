@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Generator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from scenarios.places.session import Done, O, Progress, R, T, Work, check_workers
+from scenarios.places.session import O, Progress, R, T, Work, check_workers
 from scenarios.places.worker_threads import A, work
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class InProcess:
         """Return the number of threads; see `scenarios.places.session.Session.enough`."""
         return self.workers
 
-    def conduct(self, job: Work[R, O, T], progress: Progress) -> Done[O, T]:
+    def conduct(self, job: Work[R, O, T], progress: Progress) -> T:
         """Conduct a run; see `scenarios.places.session.Session.conduct`."""
         from scenarios.places.local_fleet import conducted  # noqa: PLC0415 (a run elsewhere needs no devices here)
 

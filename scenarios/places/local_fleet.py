@@ -19,14 +19,14 @@ from coordinator.server.rounds.conductor import Conductor
 from coordinator.server.rounds.state import Ask
 from coordinator.server.rounds.transcript import Sealed, seal
 from coordinator.server.statistics.statistic import Statistic, merge
-from scenarios.places.session import Crew, Done, O, Progress, R, T, Work
+from scenarios.places.session import Costs, Crew, O, Progress, R, T, Work
 from scenarios.places.shared_sets import answer, rehearse
 
 Cast = Mapping[str, list[Any]]
 """The cohorts of each kind of devices."""
 
 
-def conducted(job: Work[R, O, T], workers: int, progress: Progress) -> Done[O, T]:
+def conducted(job: Work[R, O, T], workers: int, progress: Progress) -> T:
     """Conduct a run in so many threads; see `scenarios.places.session.Session.conduct`."""
     admit(job.plan.own)
     keeper = Keeper(job.ledger)
@@ -51,7 +51,7 @@ def conducted(job: Work[R, O, T], workers: int, progress: Progress) -> Done[O, T
             conductor.repeat(over)
         outcome = conductor.run(keep)
         seconds = time.perf_counter() - start
-    return Done(outcome=outcome, told=job.finish(outcome, LocalBackstage(keeper, cast)), seconds=seconds)
+    return job.finish(outcome, LocalBackstage(keeper, cast), Costs(seconds=seconds))
 
 
 def _embodied(crew: Crew, secret: bytes, keeper: Books) -> list[Embodied]:

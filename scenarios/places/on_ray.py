@@ -7,6 +7,7 @@ import pickle
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import ray
@@ -19,7 +20,7 @@ from coordinator.server.fleet.cohorts import Cohorts, dealt
 from coordinator.server.fleet.retrying import ENDS, LOST, again, got, in_a_line, pause
 from coordinator.server.rounds.conductor import Plan
 from scenarios.own.halves import travelling
-from scenarios.places.session import Done, O, Progress, R, T, Work
+from scenarios.places.session import O, Progress, R, T, Work
 from scenarios.places.supervising import POLL, conducted, patient, room_for
 from scenarios.places.worker_threads import A
 
@@ -62,7 +63,7 @@ class OnRay:
         return self.workers if query is None else max(1, min(self.workers, -(-answers * query.bits // BITS_A_WORKER)))
 
     @in_a_line()
-    def conduct(self, work: Work[R, O, T], progress: Progress) -> Done[O, T]:
+    def conduct(self, work: Work[R, O, T], progress: Progress) -> T:
         """Conduct a run; see `scenarios.places.session.Session.conduct`."""
         _by_value(work.packages)
         query = work.plan.rehearsal()  # before anything is started, because it may refuse
@@ -79,18 +80,10 @@ class OnRay:
 
         try:
             measured = work.kept.run if self.metrics else None
-            done = conducted(work, ensemble.cohorts, keeper, progress, query, needs, devices_ready, measured)
-            told = work.finish(done.outcome, ensemble)
+            outcome, costs = conducted(work, ensemble.cohorts, keeper, progress, query, needs, devices_ready, measured)
+            return work.finish(outcome, ensemble, replace(costs, actors=ensemble.actors))
         finally:
             ensemble.end()
-        return Done(
-            outcome=done.outcome,
-            told=told,
-            seconds=done.seconds,
-            actors=ensemble.actors,
-            retries=done.retries,
-            restarts=done.restarts,
-        )
 
     def each(self, function: Callable[[A], R], arguments: Sequence[A]) -> Iterator[tuple[int, R]]:
         """Yield results of Ray tasks as they are completed; see `scenarios.places.session.Session.each`.

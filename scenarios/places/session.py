@@ -24,7 +24,7 @@ R = TypeVar("R")
 O = TypeVar("O")  # noqa: E741 (as in `coordinator.server.rounds.conductor`)
 """The result of all rounds."""
 T = TypeVar("T")
-"""What the experimenter computes from the devices at the end."""
+"""The experiment's result."""
 Progress = Callable[["Tally"], None]
 """Called with how far the server has come."""
 
@@ -65,6 +65,28 @@ class Backstage(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Costs:
+    """What a run took at a place.
+
+    Attributes
+    ----------
+    seconds : float
+        Seconds from the first question to the outcome, including the time until a dead coordinator was noticed.
+    actors : int
+        Number of Ray actors that ran devices; 0 in process.
+    retries : int
+        Blocks and rounds that were asked again because a process died.
+    restarts : int
+        Coordinators that were started because one died.
+    """
+
+    seconds: float = 0.0
+    actors: int = 0
+    retries: int = 0
+    restarts: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Work(Generic[R, O, T]):
     """A run as a place needs it: the devices, the server's plan, the layout, and where rounds are stored.
 
@@ -79,7 +101,7 @@ class Work(Generic[R, O, T]):
     layout : Layout
         It affects only speed.
     finish : callable
-        Gets the outcome and the `Backstage`, and returns what else the experimenter wants to know.
+        Gets the outcome, the `Backstage` and the `Costs`, and returns the experiment's result.
     kept : Kept
         Yields the rounds of an interrupted run, and stores every new one.
     ledger : Path or None
@@ -94,39 +116,11 @@ class Work(Generic[R, O, T]):
     crews: Mapping[str, Crew]
     secret: bytes = field(repr=False)
     layout: Layout
-    finish: Callable[[O, Backstage], T]
+    finish: Callable[[O, Backstage, Costs], T]
     kept: Kept[R] = field(default_factory=Nowhere)
     ledger: Path | None = None
     naming: Callable[[], AbstractContextManager[None]] = nullcontext
     packages: frozenset[str] = frozenset()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Done(Generic[O, T]):
-    """The result of a run at a place.
-
-    Attributes
-    ----------
-    outcome : object
-        The server's plan.
-    told : object
-        What `Work.finish` returned.
-    seconds : float
-        Seconds from the first question to the outcome, including the time until a dead coordinator was noticed.
-    actors : int
-        Number of Ray actors that ran devices; 0 in process.
-    retries : int
-        Blocks and rounds that were asked again because a process died.
-    restarts : int
-        Coordinators that were started because one died.
-    """
-
-    outcome: O
-    told: T
-    seconds: float = 0.0
-    actors: int = 0
-    retries: int = 0
-    restarts: int = 0
 
 
 class Session(Protocol):
@@ -146,8 +140,8 @@ class Session(Protocol):
         """Return with how many of the workers a run is done soonest, in which devices give so many answers."""
         ...
 
-    def conduct(self, work: Work[R, O, T], progress: Progress) -> Done[O, T]:
-        """Start the devices, conduct the server's rounds, and end everything that was started for them."""
+    def conduct(self, work: Work[R, O, T], progress: Progress) -> T:
+        """Start the devices, conduct the rounds, end all that was started, and return what `Work.finish` returned."""
         ...
 
     def each(self, function: Callable[[A], R], arguments: Sequence[A]) -> Iterator[tuple[int, R]]:

@@ -6,8 +6,7 @@ import itertools
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Generic
+from typing import Any
 
 import ray
 
@@ -18,7 +17,7 @@ from coordinator.server.fleet.cohorts import Cohorts
 from coordinator.server.fleet.coordinator import start_coordinator
 from coordinator.server.fleet.retrying import LOST, got, pause
 from coordinator.server.rounds.tally import Tally
-from scenarios.places.session import O, Progress, R, T, Work
+from scenarios.places.session import Costs, O, Progress, R, T, Work
 from scenarios.places.spending import require_there
 
 POLL, POLL_AGAIN = 0.2, 0.02
@@ -27,28 +26,6 @@ ROOM = 600.0
 """Seconds in which a run's actors must have started."""
 PATIENCE = 60.0
 """Seconds without an answer after which a user is told of the wait, and a cluster with too few CPUs is given up."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Conducted(Generic[O]):
-    """The result of a coordinator's work.
-
-    Attributes
-    ----------
-    outcome : object
-        The plan's outcome.
-    seconds : float
-        Seconds from the first question to the outcome, including the time until a dead coordinator was noticed.
-    retries : int
-        Blocks and rounds that were asked again.
-    restarts : int
-        Coordinators that died.
-    """
-
-    outcome: O
-    seconds: float
-    retries: int
-    restarts: int
 
 
 def conducted(
@@ -60,7 +37,7 @@ def conducted(
     needs: float,
     devices_ready: Callable[[], None],
     measured: str | None = None,
-) -> Conducted[O]:
+) -> tuple[O, Costs]:
     """Let a coordinator conduct the rounds; if it dies, a new one continues after the last stored round.
 
     Parameters
@@ -102,7 +79,7 @@ def conducted(
             begin = time.perf_counter()
             look = POLL_AGAIN if work.plan.in_step else POLL
             outcome, seconds, tried = _follow(server, keeper, progress, work.kept.keep, needs, look)
-            return Conducted(outcome=outcome, seconds=before + seconds, retries=retries + tried, restarts=restarts)
+            return outcome, Costs(seconds=before + seconds, retries=retries + tried, restarts=restarts)
         except LOST as error:
             before, loss = before + time.perf_counter() - begin, error
         finally:

@@ -10,12 +10,11 @@ from pydantic import ValidationError
 
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import InputError
-from coordinator.server.mechanisms import found
 from coordinator.server.own import KMEANS
 from coordinator.server.server_half import POSTERIOR, TRUST_LOCAL, ServerHalf
 from scenarios.data.block_world import settle
 from scenarios.given.config import Scenario
-from scenarios.given.mechanisms import server_half
+from scenarios.given.mechanisms import designs, server_half, variants
 from scenarios.theory.separability import inseparable
 
 _WORLD = ("items", "rated", "clusters", "like", "class_shares", "cluster_shares", "seed")
@@ -87,8 +86,8 @@ class Candidate:
 
 def any_design() -> dict[str, Any]:
     """Return what a world is checked as: of all mechanisms the one that takes the most epsilons."""
-    split = next((half for half in found().values() if half.settings.splits), next(iter(found().values())))
-    return {"design": split.name, **split.variants[-1]}
+    split = next((half for half in designs().values() if half.settings.splits), next(iter(designs().values())))
+    return {"design": split.name, **variants(split)[-1]}
 
 
 def own_candidates(world: Scenario, own: Mapping[str, Any] | None) -> list[Candidate]:
@@ -97,14 +96,14 @@ def own_candidates(world: Scenario, own: Mapping[str, Any] | None) -> list[Candi
 
 
 def candidates(world: Scenario) -> list[Candidate]:
-    """Return every mechanism's variants, in their declared order, with each of their decoders.
+    """Return every mechanism's variants, as they are listed, with each of their decoders.
 
     Where a mechanism has others, the posterior decoder is left out: in one round it finds the same clusters.
     """
     return [
         Candidate(world=world, settings={"design": half.name, **variant, "decoder": decoder})
-        for half in found().values()
-        for variant in half.variants
+        for half in designs().values()
+        for variant in variants(half)
         for decoder in half.decoders
         if decoder != POSTERIOR or half.decoders == (POSTERIOR,)
     ]

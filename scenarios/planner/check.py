@@ -33,10 +33,10 @@ def check_plan(scenario: Scenario, session: Session, *, repeat: int, console: Co
     dict
         What `blindrec run` gives, with ``accuracy_predicted`` and ``exact_predicted``.
     """
-    finished = run_seeds(MainJob(), scenario, Running(session=session, console=console), repeat)
-    as_run = Scenario.model_validate(finished.first.scenario)
-    found, answered = predictor(as_run), finished.result["answered"]
+    measurement = run_seeds(MainJob(), scenario, Running(session=session, console=console), repeat)
+    as_run = Scenario.model_validate(measurement.scenario)
+    found, answered = predictor(as_run), measurement.values["answered"]
     predicted: dict[str, float | None] = {"accuracy_predicted": None, "exact_predicted": None}
     if found is not None:
         predicted = {"accuracy_predicted": found.share(answered), "exact_predicted": found.all_right(answered)}
-    return {"intervals": {}, **finished.result, **predicted}
+    return {"intervals": {}, **measurement.values, **predicted}

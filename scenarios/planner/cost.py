@@ -13,7 +13,7 @@ from coordinator.server.aggregation import aggregate
 from coordinator.server.rounds.state import ServerState
 from scenarios.data.populations import populate
 from scenarios.given.config import Scenario
-from scenarios.given.policies import asked_epsilon, policy_of
+from scenarios.given.run_spec import RunSpec
 
 _SECONDS, _FIRST, _MOST = 0.5, 64, 1 << 20
 
@@ -55,10 +55,11 @@ def measure_cost(scenario: Scenario, users: int) -> Cost:
     """
     sample = scenario.model_copy(update={"users": _MOST})
     population = populate(sample)
-    ask = policy_of(sample).next_query(ServerState(devices=_MOST))
+    spec = RunSpec(sample)
+    ask = spec.policy.next_query(ServerState(devices=_MOST))
     if ask is None:
         raise ValueError("a policy that asks nothing costs nothing")
-    cohort = Cohort(population.ratings, derive(sample.seed, "devices"), 0, _MOST, asked_epsilon(sample))
+    cohort = Cohort(population.ratings, derive(sample.seed, "devices"), 0, _MOST, spec.budget)
     aggregate(ask.query, cohort.answer(ask.query, 0, 1))  # compiles
     first, count = 1, _FIRST
     while True:

@@ -13,11 +13,11 @@ from coordinator.protocol.errors import InputError
 from coordinator.server.server_half import ELIMINATE
 from scenarios.data.populations import class_shares, cluster_sizes
 from scenarios.given.config import Scenario
+from scenarios.given.run_spec import RunSpec
 from scenarios.planner.candidates import Candidate, candidates, own_candidates
 from scenarios.planner.needs import MOST_USERS, Target, epsilon_needed, users_needed
 from scenarios.planner.simulated import simulated
 from scenarios.report.designs import name_of
-from scenarios.run.experiment import own_of
 from scenarios.theory.bounds import all_bounds, bounds_rows
 from scenarios.theory.predictors import predictor
 from scenarios.theory.sufficient_users import sufficient_users
@@ -238,7 +238,7 @@ def _row(candidate: Candidate, epsilon: Epsilon, target: Target, users: int | No
         "note": "",
     }
     try:
-        if own := own_of(candidate.at(epsilon)):  # one's own is held against its claim, as before a run
+        if own := RunSpec(candidate.at(epsilon)).own:  # one's own is held against its claim, as before a run
             row["channel"] = own[1].how
         if note := candidate.blind(epsilon):
             return row | {"epsilon": _told(candidate, epsilon), "note": note}
@@ -269,7 +269,7 @@ def _about(candidate: Candidate, epsilon: Epsilon) -> dict[str, Any]:
     return {
         "epsilon": _told(candidate, epsilon),
         "questions": scenario.value("questions"),
-        "guarantee": scenario.guarantee(),
+        "guarantee": RunSpec(scenario).guarantee,
     }
 
 

@@ -2,110 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
-from actors.lying.lies import Plot
-from coordinator.protocol.admitted import Own
 from coordinator.protocol.coins import derive
-from coordinator.server.anchor.learning import learner_for
-from coordinator.server.anchor.sensing import AnchorSensing
-from coordinator.server.decoding.told_ratings import Curator
-from coordinator.server.design import PoolDesign
 from coordinator.server.fleet.layout import plan_layout
-from coordinator.server.rounds.learner import Learner
-from coordinator.server.rounds.query_rounds import Outcome
 from coordinator.server.rounds.resuming import require_same
-from coordinator.server.rounds.state import total
-from coordinator.server.server_half import POSTERIOR, TRUST_CURATOR
-from coordinator.server.statistics.statistic import Statistic
 from scenarios.data.block_world import settled
 from scenarios.data.populations import Population, populate
 from scenarios.given.config import Scenario
-from scenarios.given.policies import asked_epsilon, policy_of
-from scenarios.own.admission import Checked, of_run
+from scenarios.given.run_spec import RunSpec
 from scenarios.places.session import Progress, Session, silent
-from scenarios.run.job import Job, Ran, run_job
+from scenarios.run.job import Job, Result, run_job
 from scenarios.run.plotting import plot_of
 from scenarios.store.round_store import KeptRounds, Nowhere
 
 TOP = 10
 """Length of a device's recommendation."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
-    """One run, with everything that reports are made of.
-
-    Attributes
-    ----------
-    population : Population
-        The experimenter's knowledge.
-    ran : Ran
-        What the backend brought back.
-    backend : str
-        Where it ran.
-    workers, devices_per_actor : int
-        Its layout.
-    plot : Plot or None
-        What liars agreed on; None if nobody lied.
-    """
-
-    population: Population = field(repr=False)
-    ran: Ran = field(repr=False)
-    backend: str
-    workers: int
-    devices_per_actor: int
-    plot: Plot | None = field(default=None, repr=False)
-
-    @property
-    def scenario(self) -> Scenario:
-        """The scenario, filled in."""
-        return self.population.scenario
-
-    @property
-    def outcome(self) -> Outcome:
-        """What the server learned."""
-        return self.ran.outcome
-
-    @property
-    def statistic(self) -> Statistic:
-        """Sums over all rounds."""
-        return total(self.outcome.state)
-
-
-def learner_of(scenario: Scenario) -> Learner:
-    """Return how the server of a filled-in scenario learns; a trusted curator has coins that nobody else knows."""
-    curator = None
-    if scenario.half.trust == TRUST_CURATOR:
-        seed = derive(scenario.seed, "curator")
-        curator = Curator(epsilon=scenario.epsilon, rated=scenario.rated or 0, seed=seed)
-    asking = scenario.asking()
-    design = asking if scenario.decoder == POSTERIOR else None
-    return Learner(
-        clusters=scenario.clusters or 0,
-        decoder=scenario.decoder,
-        curator=curator,
-        design=design if isinstance(design, PoolDesign) else None,
-        confidence=scenario.confidence,
-        assume_malicious=scenario.assume_malicious or 0.0,
-        verifies=scenario.verify is not None,
-        anchors=learner_for(asking, 1 - scenario.confidence) if isinstance(asking, AnchorSensing) else None,
-        own=own[0] if (own := own_of(scenario)) else None,
-    )
-
-
-def own_of(scenario: Scenario) -> tuple[Own, Checked] | None:
-    """Return the mechanism of one's own of a filled-in scenario, checked, and how; None where it is none.
-
-    Raises
-    ------
-    MechanismError
-        If its class asks nothing that can be asked, or its channel tells more than it claims.
-    """
-    epsilon = asked_epsilon(scenario)
-    answer = None if epsilon is None else epsilon / scenario.answers_per_device
-    return of_run(scenario.settings, scenario.world, answer)
 
 
 def run(
@@ -117,7 +30,7 @@ def run(
     progress: Progress = silent,
     rounds: KeptRounds | None = None,
     ledger: Path | None = None,
-) -> Run:
+) -> Result:
     """Run a scenario.
 
     Parameters
@@ -140,7 +53,7 @@ def run(
 
     Returns
     -------
-    Run
+    Result
 
     Raises
     ------
@@ -152,20 +65,23 @@ def run(
     """
     population = settled(population or populate(scenario))
     filled = population.scenario
+    spec = RunSpec(filled, population.public)
     plot = plot_of(population)
     users = population.ratings.users
     job = Job(
         ratings=population.ratings,
         secret=derive(filled.seed, "devices"),
-        budget=asked_epsilon(filled),
-        policy=policy_of(filled),
-        learner=replace(learner_of(filled), public=population.public),
+        budget=spec.budget,
+        policy=spec.policy,
+        learner=spec.learner,
         layout=plan_layout(devices=users, workers=session.workers, devices_per_actor=devices_per_actor),
         most_rounds=filled.most_rounds,
         rounds=rounds or Nowhere(),
         ledger=ledger,
         absence=filled.absence,
         plot=plot,
+        population=population,
+        spec=spec,
     )
     if not job.rounds.trusted:
         require_same(job.policy, job.learner, job.rounds, devices=users, budget=job.budget)
@@ -174,15 +90,7 @@ def run(
     job = replace(job, layout=layout)
     advised, listed = _advised(population), _listed(population)
     features = population.told.features if population.told else None
-    ran = run_job(job, session, advised=advised, top=TOP, progress=progress, listed=listed, features=features)
-    return Run(
-        population=population,
-        ran=ran,
-        backend=session.name,
-        workers=layout.workers,
-        devices_per_actor=layout.devices_per_actor,
-        plot=plot,
-    )
+    return run_job(job, session, advised=advised, top=TOP, progress=progress, listed=listed, features=features)
 
 
 def _advised(population: Population) -> int:

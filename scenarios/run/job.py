@@ -18,16 +18,20 @@ from coordinator.protocol.arrays import Indices2
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import InputError, PolicyError
 from coordinator.protocol.public_features import PublicFeatures
+from coordinator.server.design import MOST_ROUNDS
 from coordinator.server.fleet.layout import Layout
 from coordinator.server.rounds.asking import whose
 from coordinator.server.rounds.learner import Learner
 from coordinator.server.rounds.query_plan import QueryPlan
 from coordinator.server.rounds.query_rounds import Outcome
-from coordinator.server.rounds.state import Policy, ServerState
-from coordinator.server.server_half import MOST_ROUNDS
+from coordinator.server.rounds.state import Policy, ServerState, total
+from coordinator.server.statistics.statistic import Statistic
+from scenarios.data.populations import Population
+from scenarios.given.config import Scenario
 from scenarios.given.policies import packages_of_policy
+from scenarios.given.run_spec import RunSpec
 from scenarios.own.halves import packages_of
-from scenarios.places.session import Backstage, Crew, Progress, Session, Work
+from scenarios.places.session import Backstage, Costs, Crew, Progress, Session, Work
 from scenarios.places.spending import Spent, spent_by
 from scenarios.store.round_store import KeptRounds, Nowhere
 
@@ -61,6 +65,10 @@ class Job:
         Which devices drop out, or answer too late.
     plot : Plot or None
         What liars among the devices agreed on; None if nobody lies.
+    population : Population or None
+        What the experimenter knows, and no place is told.
+    spec : RunSpec or None
+        What the run began with.
     """
 
     ratings: Ratings
@@ -74,6 +82,8 @@ class Job:
     ledger: Path | None = None
     absence: Absence = PRESENT
     plot: Plot | None = None
+    population: Population | None = field(default=None, repr=False)
+    spec: RunSpec | None = field(default=None, repr=False)
 
     @property
     def kind(self) -> Raters:
@@ -110,34 +120,53 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ran:
-    """What a place brings back.
+class Result:
+    """What came of a job, from which all reports are made.
 
     Attributes
     ----------
+    job : Job
+        What was run.
     outcome : Outcome
-        The server's.
-    seconds : float
-        From the first question to the decoded model.
+        What the server learned.
     advice : ndarray of int32, shape (advised devices, k)
         Each advised device's own top k.
-    actors : int
-        Ray actors that embodied devices; 0 in process.
     spent : sequence of (int, int, Fraction or None)
         What devices have spent, by stretches ``(first, stop, spent)`` [nats].
-    retries : int
-        Blocks and rounds that were asked again since a process died.
-    restarts : int
-        Coordinators that were started since one died.
+    costs : Costs
+        What it took.
+    backend : str
+        Where it ran.
     """
 
-    outcome: Outcome
-    seconds: float
-    advice: Indices2
-    actors: int
-    spent: Sequence[Spent]
-    retries: int = 0
-    restarts: int = 0
+    job: Job = field(repr=False)
+    outcome: Outcome = field(repr=False)
+    advice: Indices2 = field(repr=False)
+    spent: Sequence[Spent] = field(repr=False)
+    costs: Costs
+    backend: str
+
+    @property
+    def population(self) -> Population:
+        """The experimenter's knowledge."""
+        assert self.job.population is not None  # of all jobs but those of tests
+        return self.job.population
+
+    @property
+    def spec(self) -> RunSpec:
+        """What the run began with."""
+        assert self.job.spec is not None  # of all jobs but those of tests
+        return self.job.spec
+
+    @property
+    def scenario(self) -> Scenario:
+        """The scenario, filled in."""
+        return self.population.scenario
+
+    @property
+    def statistic(self) -> Statistic:
+        """Sums over all rounds."""
+        return total(self.outcome.state)
 
 
 def run_job(
@@ -149,20 +178,26 @@ def run_job(
     progress: Progress,
     listed: bool = False,
     features: PublicFeatures | None = None,
-) -> Ran:
+) -> Result:
     """Run a job; let the first ``advised`` devices draw their own ``top`` recommendations from the model.
 
     If they are ``listed``, devices are handed the model as one cluster, and so rank all items by score; with public
     ``features`` they weigh these scores.
     """
 
-    def finish(outcome: Outcome, backstage: Backstage) -> tuple[Indices2, list[Spent]]:
+    def finish(outcome: Outcome, backstage: Backstage, costs: Costs) -> Result:
         model = outcome.model
         if listed:
             model = replace(model, cluster=np.zeros_like(model.cluster), clusters=1)
         advice = backstage.see(RATERS, Wish(model, top, features), advised)
-        spent = spent_by(backstage.keeper, job.layout.devices)
-        return np.concatenate(advice) if advice else np.empty((0, top), np.int32), spent
+        return Result(
+            job=job,
+            outcome=outcome,
+            advice=np.concatenate(advice) if advice else np.empty((0, top), np.int32),
+            spent=spent_by(backstage.keeper, job.layout.devices),
+            costs=costs,
+            backend=session.name,
+        )
 
     work = Work(
         plan=job.plan,
@@ -175,17 +210,7 @@ def run_job(
         naming=job.naming_policy,
         packages=_packages(job),
     )
-    done = session.conduct(work, progress)
-    advice, spent = done.told
-    return Ran(
-        outcome=done.outcome,
-        seconds=done.seconds,
-        advice=advice,
-        actors=done.actors,
-        spent=spent,
-        retries=done.retries,
-        restarts=done.restarts,
-    )
+    return session.conduct(work, progress)
 
 
 def _packages(job: Job) -> frozenset[str]:

@@ -17,10 +17,10 @@ from scenarios.run.popularity import ranks
 from scenarios.theory.lying import Outlook, by_level, outlook, sway_of, universal_limit
 
 if TYPE_CHECKING:
-    from scenarios.run.experiment import Run
+    from scenarios.run.job import Result
 
 
-def lying_scores(run: Run) -> dict[str, Any]:
+def lying_scores(run: Result) -> dict[str, Any]:
     """Return what liars did to a run; nothing if nobody lied.
 
     Returns
@@ -30,7 +30,7 @@ def lying_scores(run: Run) -> dict[str, Any]:
         for decided at the scenario's confidence, which promises none with that probability; ``all_right`` is what was
         kept of it.
     """
-    plot, scenario, model = run.plot, run.scenario, run.outcome.model
+    plot, scenario, model = run.job.plot, run.scenario, run.outcome.model
     if plot is None:
         return {}
     nameless = scenario.half.paired
@@ -79,16 +79,16 @@ def renamed(labels: Ints, like: Indices, clusters: int) -> Ints:
     return names[labels]
 
 
-def _lies(run: Run, plot: Plot) -> float:
+def _lies(run: Result, plot: Plot) -> float:
     """Return how many answers should be lies, by the rounds that were asked."""
     rounds = zip(run.outcome.state.asked, run.outcome.state.counts, strict=True)
     sizes = ((plot.wishes.size if ask.query.pool is None else ask.query.pool.size, counts) for ask, counts in rounds)
     return sum(float(plot.shares[size]) * counts.answered for size, counts in sizes)
 
 
-def outlook_of(run: Run) -> Outlook | None:
+def outlook_of(run: Result) -> Outlook | None:
     """Return what should have come out among liars; None where nobody lies or nothing is predicted."""
-    plot, scenario, answered = run.plot, run.scenario, run.statistic.answered
+    plot, scenario, answered = run.job.plot, run.scenario, run.statistic.answered
     if plot is None:
         return None
     sway = sway_of(scenario, plot.makes_up)

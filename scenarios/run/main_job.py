@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from scenarios.app.experiment import Ended, Experiment, Named, Running
+from scenarios.app.experiment import Experiment, Named, Record, Running
 from scenarios.given.config import Scenario
 from scenarios.given.policies import import_policy
 from scenarios.run.columns import COLUMNS
@@ -54,7 +54,7 @@ that was killed or interrupted goes on by blindrec resume FOLDER, or by the same
 
         return claimed(out, mark, named)
 
-    def once(self, scenario: Scenario, running: Running) -> Ended:
+    def once(self, scenario: Scenario, running: Running) -> Record:
         """Run one seed; with a ratings file and finite epsilon the same run without noise follows, to compare with."""
         from scenarios.run.one_seed import run_seed  # noqa: PLC0415 (as in `warn`)
 

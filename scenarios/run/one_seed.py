@@ -14,25 +14,27 @@ import numpy as np
 from actors.ratings import BlockRatings, Ratings
 from coordinator.protocol.budget import as_float
 from coordinator.protocol.coins import derive
-from scenarios.app.experiment import Ended, Running
+from scenarios.app.experiment import Record, Running
 from scenarios.data.populations import Population, populate
 from scenarios.given.config import Scenario
+from scenarios.given.run_spec import RunSpec
 from scenarios.places.in_process import InProcess
 from scenarios.places.session import Session
-from scenarios.run.experiment import TOP, Run, own_of, run
+from scenarios.run.experiment import TOP, run
+from scenarios.run.job import Result
 from scenarios.run.results import record
 from scenarios.run.tables import tables_of
 from scenarios.store.journal import Journal
 
 
-def run_seed(scenario: Scenario, running: Running) -> Ended:
+def run_seed(scenario: Scenario, running: Running) -> Record:
     """Run one seed; with a ratings file and finite epsilon the same run without noise follows, to compare with."""
     population, console = populate(scenario), running.console
     filled = population.scenario
     if scenario.ratings is not None and scenario.rated is None:
         told = f"rated is {filled.rated}, the file's median; it is public in this run"
         console.print(told, highlight=False, soft_wrap=True)
-    if (own := own_of(filled)) and own[1].warning:
+    if (own := RunSpec(filled).own) and own[1].warning:
         console.print(own[1].warning, highlight=False, soft_wrap=True)
     if line := person_warning(population):
         console.print(line, highlight=False, soft_wrap=True)
@@ -56,8 +58,8 @@ def run_seed(scenario: Scenario, running: Running) -> Ended:
             rounds=rounds,
             ledger=journal.ledger if journal else None,
         )
-    return Ended(
-        record=record(ran, _noiseless(ran, running.session)),
+    return Record(
+        values=record(ran, _noiseless(ran, running.session)),
         scenario=ran.scenario.again(),
         tables=partial(tables_of, ran),
         failure=ran.outcome.failure,
@@ -96,7 +98,7 @@ def _kept(journal: Journal | None, session: Session, seed: int) -> Iterator[Jour
         yield journal
 
 
-def _noiseless(last: Run, session: Session) -> Run | None:
+def _noiseless(last: Result, session: Session) -> Result | None:
     if last.population.split is None or last.scenario.epsilon is None:
         return None
     free = last.scenario.model_copy(update={"epsilon": None, "malicious": None})

@@ -16,6 +16,7 @@ from scenarios.data.liked import liked_share
 from scenarios.data.populations import Population
 from scenarios.given.attacks import EARLY, FEW, INPUT, INPUT_LATE, LATE, UNTARGETED, Attack
 from scenarios.given.config import Scenario
+from scenarios.given.run_spec import RunSpec
 from scenarios.theory.lying import LUCK, overthrown, sway_of
 
 MAKES_UP = {INPUT: RATINGS, INPUT_LATE: SKETCHES}
@@ -99,7 +100,7 @@ def _number(population: Population, attack: Attack, most: int) -> int:
     if sway is None or sway.tips_only:
         return min(FEW, most)
     if scenario.policy not in (ONE_ROUND, FIXED):
-        plain = isinstance(design := scenario.asking(), SignSensing) and not design.centred
+        plain = isinstance(design := RunSpec(scenario).design, SignSensing) and not design.centred
         many = sway.swift(scenario.malicious or 0.0, most, LUCK if plain else 1.0)
         assert labels is not None  # a ratings file has none, and is refused
         first = scenario.policy == ELIMINATE and scenario.pool_size is None
@@ -131,7 +132,7 @@ def _first_size(scenario: Scenario) -> int:
 
 def _paired_size(scenario: Scenario) -> int:
     """Return of how many items anchor sensing's rounds about pairs are; later rounds are about all."""
-    asking = scenario.asking()
+    asking = RunSpec(scenario).design
     assert isinstance(asking, AnchorSensing)  # looked at by the caller
     many = asking.pool(b"").size  # coins choose which, not how many
     if many == asking.items:

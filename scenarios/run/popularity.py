@@ -12,7 +12,7 @@ from scenarios.given.config import Scenario
 from scenarios.own.halves import OwnSettings
 
 if TYPE_CHECKING:
-    from scenarios.run.experiment import Run
+    from scenarios.run.job import Result
 
 TOP_ITEMS = 50
 """Length of the list whose items are compared; all items where there are fewer."""
@@ -72,7 +72,7 @@ def ranked(scenario: Scenario) -> bool:
     return scenario.half.ranks or isinstance(scenario.settings, OwnSettings)
 
 
-def list_scores(run: Run) -> dict[str, Any]:
+def list_scores(run: Result) -> dict[str, Any]:
     """Return how well a run's list by score is the list by popularity; None where scores rank items by something else.
 
     Returns

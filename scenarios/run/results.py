@@ -19,7 +19,7 @@ from scenarios.data.metrics import clustering_scores
 from scenarios.data.populations import class_shares, cluster_sizes
 from scenarios.given.config import Scenario
 from scenarios.places.spending import Spent
-from scenarios.run.experiment import Run, own_of
+from scenarios.run.job import Result
 from scenarios.run.lying_scores import lying_scores, outlook_of
 from scenarios.run.popularity import list_scores
 from scenarios.theory.predictors import predictor
@@ -35,14 +35,14 @@ def predict(scenario: Scenario, answered: int) -> float | None:
     return found.share(answered) if found else None
 
 
-def record(run: Run, noiseless: Run | None = None) -> dict[str, Any]:
+def record(run: Result, noiseless: Result | None = None) -> dict[str, Any]:
     """Return a run's result.
 
     Parameters
     ----------
-    run : Run
+    run : Result
         What ran.
-    noiseless : Run, optional
+    noiseless : Result, optional
         With a ratings file: the same run at epsilon infinity, which its clusters are compared with.
 
     Returns
@@ -54,7 +54,7 @@ def record(run: Run, noiseless: Run | None = None) -> dict[str, Any]:
     scenario, statistic, asked = run.scenario, run.statistic, run.outcome.state.asked
     half = scenario.half
     trust = half.trust
-    own = own_of(scenario)
+    own = run.spec.own
     joint = own is not None or _is_joint(scenario, asked[0].query.questions)
     per_question = None if trust == TRUST_CURATOR or joint else as_json(asked[0].query.epsilon_per_question)
     known = _known_truth(run) if run.population.truth is not None else _real(run, noiseless or run)
@@ -86,7 +86,7 @@ def record(run: Run, noiseless: Run | None = None) -> dict[str, Any]:
         **(_verified(run) if scenario.verify else {}),
         "seed": scenario.seed,
         "trust_model": trust,
-        "guarantee": scenario.guarantee(),
+        "guarantee": run.spec.guarantee,
         "copies_max": run.population.copies_max,
         "person_epsilon": as_json(run.population.person_epsilon()),
         "asked": statistic.asked,
@@ -96,17 +96,17 @@ def record(run: Run, noiseless: Run | None = None) -> dict[str, Any]:
         **known,
         **lying_scores(run),
         **list_scores(run),
-        "seconds": run.ran.seconds,
-        "devices_per_second": statistic.asked / run.ran.seconds,
-        **_spent(run.ran.spent),
+        "seconds": run.costs.seconds,
+        "devices_per_second": statistic.asked / run.costs.seconds,
+        **_spent(run.spent),
         "bytes_per_answer": _bytes_per_answer(run),
-        "retries": run.ran.retries,
-        "restarts": run.ran.restarts,
+        "retries": run.costs.retries,
+        "restarts": run.costs.restarts,
         "releases_sha256": run.outcome.releases_sha256,
         "backend": run.backend,
-        "workers": run.workers,
-        "actors": run.ran.actors,
-        "devices_per_actor": run.devices_per_actor,
+        "workers": run.job.layout.workers,
+        "actors": run.costs.actors,
+        "devices_per_actor": run.job.layout.devices_per_actor,
     }
 
 
@@ -127,26 +127,26 @@ def _spent(stretches: Sequence[Spent]) -> dict[str, Any]:
     return {"spent_max": as_json(most), "spent_mean": as_json(mean)}
 
 
-def _bytes_per_answer(run: Run) -> float | None:
+def _bytes_per_answer(run: Result) -> float | None:
     """Return how many bytes of messages came through the coordinator for each answer to one question."""
     answers = run.statistic.answered * run.outcome.state.asked[0].query.questions
     return run.outcome.size / answers if answers else None
 
 
-def _unlearned(run: Run) -> int | None:
+def _unlearned(run: Result) -> int | None:
     """Return how many items a policy that goes on until every item is learned left unlearned; None for others."""
     if run.scenario.policy != UNTIL_LEARNED or not isinstance(run.statistic, ScoreStatistic):
         return None
     return int((run.statistic.sensed < run.scenario.value("answers_per_item")).sum())
 
 
-def _undecided(run: Run) -> int | None:
+def _undecided(run: Result) -> int | None:
     """Return how many items are not decided at the scenario's confidence; None where the server does not know."""
     posterior = run.outcome.posterior
     return None if posterior is None else int((~posterior.decided(1 - run.scenario.confidence)).sum())
 
 
-def _verified(run: Run) -> dict[str, int]:
+def _verified(run: Result) -> dict[str, int]:
     """Return about how many items fresh devices were asked again, how many answered, and whose labels they dispute."""
     state, posterior = run.outcome.state, run.outcome.posterior
     nothing = np.zeros(run.outcome.model.cluster.size, np.bool_)
@@ -160,12 +160,12 @@ def _verified(run: Run) -> dict[str, int]:
     }
 
 
-def _known_truth(run: Run) -> dict[str, Any]:
+def _known_truth(run: Result) -> dict[str, Any]:
     population, ratings = run.population, run.population.ratings
     assert population.truth is not None and isinstance(ratings, BlockRatings)  # noqa: PT018 (narrows types)
     sizes = cluster_sizes(run.scenario)
     scores = clustering_scores(run.outcome.model.cluster, population.truth)
-    liked = ratings.would_like(derive(run.scenario.seed, "devices"), run.ran.advice)[run.ran.advice >= 0]
+    liked = ratings.would_like(derive(run.scenario.seed, "devices"), run.advice)[run.advice >= 0]
     return {
         "accuracy": scores.accuracy,
         "exact": scores.exact,
@@ -177,14 +177,14 @@ def _known_truth(run: Run) -> dict[str, Any]:
     }
 
 
-def _predicted(run: Run) -> float | None:
+def _predicted(run: Result) -> float | None:
     """Return the predicted share of items right, among liars if there are any; None where nothing is predicted."""
     if run.scenario.malicious:
         return told.accuracy if (told := outlook_of(run)) else None
     return None if _unlearned(run) else predict(run.scenario, run.statistic.answered)
 
 
-def _real(run: Run, noiseless: Run) -> dict[str, Any]:
+def _real(run: Result, noiseless: Result) -> dict[str, Any]:
     split, ratings = run.population.split, run.population.ratings
     assert split is not None and isinstance(ratings, StoredRatings)  # noqa: PT018 (narrows types)
     follows = what_clusters_follow(run.outcome.model.cluster, noiseless.outcome.model.cluster, split)
@@ -196,5 +196,5 @@ def _real(run: Run, noiseless: Run) -> dict[str, Any]:
         "popularity_share": follows.popularity,
         "taste_share": follows.taste,
         "noiseless_ari": follows.noiseless_ari,
-        **score_advice(run.ran.advice, ratings, split),
+        **score_advice(run.advice, ratings, split),
     }

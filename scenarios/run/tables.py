@@ -8,7 +8,7 @@ import numpy as np
 
 from coordinator.protocol.budget import as_json
 from scenarios.data.liked import liked_share
-from scenarios.run.experiment import Run
+from scenarios.run.job import Result
 from scenarios.run.popularity import ranked, ranks
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ LISTED = 1000
 """Devices whose lists are written."""
 
 
-def items_table(run: Run) -> pd.DataFrame:
+def items_table(run: Result) -> pd.DataFrame:
     """Return the learned items: item, score, standard_error, cluster; public, as devices receive it.
 
     Where the server knows how sure it is, ``doubt`` is the probability that the cluster is another one, and ``decided``
@@ -45,7 +45,7 @@ def items_table(run: Run) -> pd.DataFrame:
     return table
 
 
-def rounds_table(run: Run) -> pd.DataFrame:
+def rounds_table(run: Result) -> pd.DataFrame:
     """Return the rounds, in order: what was asked, of which devices, and how many answered."""
     import pandas as pd  # noqa: PLC0415 (only where a folder is written)
 
@@ -67,14 +67,14 @@ def rounds_table(run: Run) -> pd.DataFrame:
     return pd.DataFrame(rows).astype({"epsilon": float})
 
 
-def lists_table(run: Run) -> pd.DataFrame:
+def lists_table(run: Result) -> pd.DataFrame:
     """Return the lists of at most `LISTED` devices: device, place from 1, item, and its title if a file tells it.
 
     In a deployment lists stay on devices; the experimenter knows them, because every device is simulated.
     """
     import pandas as pd  # noqa: PLC0415 (only where a folder is written)
 
-    advice, told = run.ran.advice[:LISTED], run.population.told
+    advice, told = run.advice[:LISTED], run.population.told
     device, place = np.nonzero(advice >= 0)
     items = advice[device, place]
     table = pd.DataFrame({"device": device, "place": place + 1, "item": run.population.item_labels[items].astype(str)})
@@ -83,7 +83,7 @@ def lists_table(run: Run) -> pd.DataFrame:
     return table
 
 
-def tables_of(run: Run) -> dict[str, pd.DataFrame]:
+def tables_of(run: Result) -> dict[str, pd.DataFrame]:
     """Return the tables of a run's folder by their names: items and rounds; each tells of which run it is."""
     tables = {"items": items_table(run), "rounds": rounds_table(run)}
     if run.population.split is not None:

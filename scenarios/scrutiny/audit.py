@@ -15,7 +15,7 @@ from coordinator.protocol.channels.channel import DUST, ROUNDED
 from coordinator.protocol.checked import MOST_ITEMS, require_whole
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.own import Mechanism
-from coordinator.server.mechanisms import found as local_mechanisms
+from scenarios.given.mechanisms import designs as local_mechanisms
 from scenarios.scrutiny.attacks import Plan, attack_plans, attack_scores, variant_plans
 from scenarios.scrutiny.bounds import attack_of, best_event, parts_of, power_of
 from scenarios.scrutiny.laws import ClaimedLaw

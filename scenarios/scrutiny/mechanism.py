@@ -31,8 +31,8 @@ from coordinator.protocol.rows import RowTable
 from coordinator.server.server_half import POOLED, ServerHalf
 from scenarios.data.block_world import settle
 from scenarios.given.config import Scenario
-from scenarios.given.mechanisms import server_half
-from scenarios.given.policies import asked_epsilon
+from scenarios.given.mechanisms import server_half, variants
+from scenarios.given.run_spec import RunSpec
 from scenarios.own.halves import OwnHalf, OwnSettings, half_of_class, own_of, settings_in
 
 EPSILONS = (Fraction(1, 10), Fraction(1), Fraction(3))
@@ -217,7 +217,7 @@ def choices(half: ServerHalf) -> Iterator[Choice]:
     combined = [dict(zip(named, values, strict=True)) for values in product(*named.values())]
     twice = [{name: 2 * field.default} for name, field in fields.items() if type(field.default) in (int, float)]
     seen: list[Choice] = []
-    for choice in ({}, *half.variants, *combined, *twice):
+    for choice in ({}, *variants(half), *combined, *twice):
         new = {name: value for name, value in choice.items() if value not in (fields[name].default, None)}
         if new not in seen:
             seen.append(new)
@@ -254,12 +254,13 @@ def subject_of(half: ServerHalf, choice: Choice, *, pooled: bool = False, of: st
 
     def asks(size: Size, epsilon: Epsilon, round_number: int, public_seed: bytes) -> Query:
         scenario = scenario_of(half, choice, size, epsilon)
-        design, request = scenario.asking(), {"round_number": round_number, "public_seed": public_seed}
+        spec = RunSpec(scenario)
+        design, request = spec.design, {"round_number": round_number, "public_seed": public_seed}
         if pooled:
             pool = np.arange(1, size.items, dtype=np.int32)
             request |= {"pool": pool, "expected": np.linspace(-0.6, 0.6, pool.size)}
         ask = getattr(design, f"of_{of}") if of else design.query
-        query = ask(**request, epsilon=asked_epsilon(scenario))  # type: ignore[arg-type] # of a `PoolDesign`
+        query = ask(**request, epsilon=spec.budget)  # type: ignore[arg-type] # of a `PoolDesign`
         if isinstance(scenario.settings, OwnSettings):  # its channel is what is checked, so it is known here unchecked
             own = own_of(scenario.settings)
             admit(replace(own, parameters=frozenset(query.parameters), arrays=frozenset(query.arrays)))

@@ -10,13 +10,15 @@ import numpy as np
 
 from coordinator.protocol.arrays import Floats
 from coordinator.server.design import PoolDesign
-from coordinator.server.mechanisms import found as local_mechanisms
 from coordinator.server.own import OwnDesign
 from scenarios.data.metrics import clustering_scores
 from scenarios.given.config import Scenario
+from scenarios.given.mechanisms import designs as local_mechanisms
+from scenarios.given.run_spec import RunSpec
 from scenarios.own.halves import OwnSettings
 from scenarios.places.in_process import InProcess
-from scenarios.run.experiment import Run, run
+from scenarios.run.experiment import run
+from scenarios.run.job import Result
 from scenarios.scrutiny.mechanism import Size, Subject
 from scenarios.scrutiny.verdicts import Failed, Unchecked
 from scenarios.theory.predictors import predictor
@@ -74,7 +76,7 @@ def prediction(subject: Subject) -> str:
     return f"{users} users: {measured:.3f} right, {share:.3f} predicted, +- {radius:.3f}"
 
 
-def _right(result: Run) -> float:
+def _right(result: Result) -> float:
     """Return the share of items that a run put right."""
     assert result.population.truth is not None  # a block model
     return clustering_scores(result.outcome.model.cluster, result.population.truth).accuracy
@@ -116,7 +118,7 @@ def estimates(subject: Subject) -> str:
 
     if subject.scenario is None:
         raise Unchecked("only whole catalogues are estimated")
-    if not isinstance(subject.scenario(_size(ESTIMATE_USERS), EPSILON).asking(), OwnDesign | PoolDesign):
+    if not isinstance(RunSpec(subject.scenario(_size(ESTIMATE_USERS), EPSILON)).design, OwnDesign | PoolDesign):
         raise Unchecked("it tells no value and standard error of every item")
     runs = [_estimates_of(subject, seed) for seed in range(RUNS)]
     reach = float(t.isf(FALSE_ALARM / 4, RUNS - 1)) / math.sqrt(RUNS)
@@ -139,7 +141,7 @@ def _estimates_of(subject: Subject, seed: int) -> tuple[Floats, Floats, Floats]:
     """Return values and standard errors of one run, and of each item whether it is liked more than the mean."""
     assert subject.scenario is not None  # checked by who calls
     result = run(subject.scenario(_size(ESTIMATE_USERS), EPSILON, seed=seed), InProcess(1))
-    query, design = result.outcome.state.asked[0].query, result.scenario.asking()
+    query, design = result.outcome.state.asked[0].query, result.spec.design
     assert isinstance(design, OwnDesign | PoolDesign)  # checked by who calls
     sums = design.read(query, result.statistic)
     assert result.population.truth is not None  # a block model

@@ -14,9 +14,10 @@ from typing import NamedTuple
 from scenarios.data.metrics import clustering_scores
 from scenarios.data.populations import populate
 from scenarios.given.config import Scenario
+from scenarios.given.run_spec import RunSpec
 from scenarios.places.in_process import InProcess
 from scenarios.places.worker_threads import stop_if_abandoned
-from scenarios.run.experiment import learner_of, run
+from scenarios.run.experiment import run
 from scenarios.store.round_store import Held, KeptRounds, Nowhere
 from scenarios.sweep.adaptive_settings import DEVICES
 from scenarios.sweep.course import Standing, steps
@@ -136,6 +137,8 @@ def _adaptive(unit: Unit, begin: float) -> Measured:
         right=clustering_scores(outcome.model.cluster, truth).exact,
         undecided=int((~outcome.posterior.decided(failure)).sum()),
         rounds=len(outcome.state.asked),
-        steps=steps(rounds, learner_of(unit.scenario), devices=outcome.state.devices, truth=truth),
+        steps=steps(
+            rounds, RunSpec(unit.scenario).learner, failure=failure, devices=outcome.state.devices, truth=truth
+        ),
         seconds=time.perf_counter() - begin,
     )

@@ -12,7 +12,7 @@ from scenarios.data.populations import cluster_sizes
 from scenarios.given.config import MOST_USERS, Scenario, load_scenario
 from scenarios.given.values import brief
 from scenarios.planner.needs import Target
-from scenarios.sweep.schemes import DESIGNS, SCHEMES
+from scenarios.sweep.schemes import SCHEMES
 from scenarios.sweep.threshold import predicted_users
 from scenarios.theory.separability import inseparable
 
@@ -80,7 +80,7 @@ class Comparison(BaseModel):
     def scenario(self, name: str, items: int, **changes: Any) -> Scenario:
         """Return a scheme's scenario, filled in; ``users`` is the most that may be asked."""
         scheme = SCHEMES[name]
-        told = {"design": DESIGNS[name], "decoder": scheme.decoder, "policy": scheme.policy}
+        told = {"design": scheme.design, "decoder": scheme.decoder, "policy": scheme.policy}
         several = {name: getattr(self, name) for name in scheme.takes}
         sizes = {"items": items, "rated": min(self.rated, items)}
         shared = {name: getattr(self, name) for name in _WORLD}

@@ -32,7 +32,9 @@ class Standing:
     wrong: int
 
 
-def steps(rounds: Iterable[Round], learner: Learner, *, devices: int, truth: Indices) -> tuple[Standing, ...]:
+def steps(
+    rounds: Iterable[Round], learner: Learner, *, failure: float, devices: int, truth: Indices
+) -> tuple[Standing, ...]:
     """Return where a run stood after each of its rounds: they are absorbed again, one by one."""
     state, found = ServerState(devices=devices), list[Standing]()
     for over in rounds:
@@ -44,7 +46,7 @@ def steps(rounds: Iterable[Round], learner: Learner, *, devices: int, truth: Ind
             Standing(
                 users=state.answers_asked,
                 pool=truth.size if over.ask.query.pool is None else over.ask.query.pool.size,
-                undecided=int((~posterior.decided(1 - learner.confidence)).sum()),
+                undecided=int((~posterior.decided(failure)).sum()),
                 wrong=wrong,
             )
         )

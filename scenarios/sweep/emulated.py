@@ -13,9 +13,8 @@ from coordinator.server.statistics.scores import ScoreStatistic
 from scenarios.data.metrics import ClusteringScores, clustering_scores
 from scenarios.data.populations import Population, class_shares, populate
 from scenarios.given.config import Scenario
-from scenarios.given.policies import asked_epsilon, policy_of
+from scenarios.given.run_spec import RunSpec
 from scenarios.places.worker_threads import stop_if_abandoned
-from scenarios.run.experiment import learner_of
 from scenarios.store.round_store import KeptRounds, Nowhere
 from scenarios.sweep.prefixes import learned, only_query
 from scenarios.theory.emulation import Emulated
@@ -25,7 +24,7 @@ def emulated_devices(population: Population) -> Emulated:
     """Return the transport that draws a population's statistics; its coins follow from the scenario's seed."""
     scenario = population.scenario
     assert population.truth is not None  # sweeps run on the block model
-    design = scenario.asking()
+    design = RunSpec(scenario).design
     if not isinstance(design, EmulatedDesign):
         raise InputError(f"{scenario.design} has no statistic that can be drawn from exact moments; let devices answer")
     likes = np.array(scenario.like)[:, population.truth]
@@ -38,12 +37,13 @@ def emulated_devices(population: Population) -> Emulated:
 def emulate(population: Population, rounds: KeptRounds | None = None) -> Outcome:
     """Run an adaptive scenario of sign sensing to its end, without devices; keep its rounds."""
     scenario = population.scenario
+    spec = RunSpec(scenario)
     return conduct(
-        policy_of(scenario),
-        learner_of(scenario),
+        spec.policy,
+        spec.learner,
         emulated_devices(population),
         devices=scenario.users or 0,
-        budget=asked_epsilon(scenario),
+        budget=spec.budget,
         most_rounds=scenario.most_rounds,
         keep=(rounds or Nowhere()).keep,
     )
@@ -66,7 +66,7 @@ class EmulatedPrefixes:
         population = populate(scenario)
         assert population.truth is not None  # sweeps run on the block model
         self._truth, self._block = population.truth, block
-        self._learner, self._query = learner_of(population.scenario), only_query(population.scenario)
+        self._learner, self._query = RunSpec(population.scenario).learner, only_query(population.scenario)
         self._devices = emulated_devices(population)
         self._totals: list[ScoreStatistic] = []
 

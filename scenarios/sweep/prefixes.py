@@ -21,9 +21,8 @@ from scenarios.data.liked import liked_share
 from scenarios.data.metrics import ClusteringScores, clustering_scores
 from scenarios.data.populations import populate
 from scenarios.given.config import Scenario
-from scenarios.given.policies import asked_epsilon, policy_of
+from scenarios.given.run_spec import RunSpec
 from scenarios.places.worker_threads import stop_if_abandoned
-from scenarios.run.experiment import learner_of, own_of
 from scenarios.run.popularity import top_share
 
 BLOCK = 1 << 15
@@ -50,10 +49,10 @@ class Prefixes:
     def __init__(self, scenario: Scenario) -> None:
         population = settled(populate(scenario))
         filled, self._population = population.scenario, population
-        own_of(filled)  # one's own is checked and admitted before anybody is asked
+        _ = RunSpec(filled).own  # one's own is checked and admitted before anybody is asked
         self.query = only_query(filled)
         secret, everybody = derive(filled.seed, "devices"), population.ratings.users
-        self._cohort = Cohort(population.ratings, secret, 0, everybody, asked_epsilon(filled))
+        self._cohort = Cohort(population.ratings, secret, 0, everybody, RunSpec(filled).budget)
         self._kept: dict[int, Statistic] = {0: aggregate(self.query, no_release(self.query))}
         self._sizes = [0]
         self._keep = max(FEWEST_KEPT, KEEP_BYTES // _bytes_of(self._kept[0]))
@@ -94,7 +93,7 @@ class Prefixes:
     def _learned(self, users: int, decoder: str) -> Model:
         """Return the item model that a decoder finds from the first ``users`` devices."""
         stop_if_abandoned()
-        learner = learner_of(self._population.scenario.model_copy(update={"decoder": decoder}))
+        learner = RunSpec(self._population.scenario.model_copy(update={"decoder": decoder})).learner
         return learned(learner, self.query, self.statistic(users), users=users)
 
 
@@ -107,7 +106,7 @@ def only_query(filled: Scenario) -> Query:
         If it does not.
     """
     start = ServerState(devices=filled.users or 0)
-    ask = policy_of(filled).next_query(start)
+    ask = RunSpec(filled).policy.next_query(start)
     if ask is None or ask.stop < start.devices:
         raise ValueError(f"{filled.design} does not ask everybody at once; it has no prefixes")
     return ask.query

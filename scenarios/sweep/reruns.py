@@ -9,7 +9,8 @@ from scenarios.data.metrics import ClusteringScores, clustering_scores
 from scenarios.given.config import Scenario
 from scenarios.places.in_process import InProcess
 from scenarios.places.worker_threads import stop_if_abandoned
-from scenarios.run.experiment import Run, run
+from scenarios.run.experiment import run
+from scenarios.run.job import Result
 from scenarios.run.popularity import top_share
 
 
@@ -39,7 +40,7 @@ class Reruns:
         ran = self._ran(users, decoder)
         return top_share(ran.outcome.model.score, liked_share(ran.population))
 
-    def _ran(self, users: int, decoder: str) -> Run:
+    def _ran(self, users: int, decoder: str) -> Result:
         stop_if_abandoned()
         self.simulated += users
         return run(self._scenario.model_copy(update={"users": users, "decoder": decoder}), InProcess(1))

@@ -53,8 +53,8 @@ class Measured:
 def measure(unit: Unit) -> Measured:
     """Run one seed of an experiment, in this process."""
     running = Running(session=InProcess(1), console=Console(quiet=True, file=io.StringIO()))
-    record = EXPERIMENTS[unit.experiment].once(unit.scenario, running).record
-    return Measured({name: value for name, value in record.items() if not isinstance(value, (dict, list, tuple))})
+    values = EXPERIMENTS[unit.experiment].once(unit.scenario, running).values
+    return Measured({name: value for name, value in values.items() if not isinstance(value, (dict, list, tuple))})
 
 
 class ResultsGrid(BaseModel):

@@ -12,8 +12,8 @@ import pandas as pd
 from coordinator.protocol.arrays import Floats
 from scenarios.data.block_world import settle
 from scenarios.given.config import Scenario
+from scenarios.given.run_spec import RunSpec
 from scenarios.report.intervals import CONFIDENCE, median_interval, paired_ratio
-from scenarios.run.experiment import own_of
 from scenarios.sweep.fitting import fit_rows
 from scenarios.sweep.grid import Grid, fields_of
 from scenarios.sweep.threshold import Key, Measured
@@ -96,7 +96,7 @@ def settings_table(summary: Mapping[str, Any]) -> pd.DataFrame:
 
 
 def _channel(setting: Scenario) -> dict[str, str]:
-    own = own_of(settle(setting.complete()))
+    own = RunSpec(settle(setting.complete())).own
     return {"channel": own[1].how} if own else {}
 
 

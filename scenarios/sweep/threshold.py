@@ -21,7 +21,8 @@ from scenarios.given.config import Scenario
 from scenarios.places.in_process import InProcess
 from scenarios.planner.needs import Target
 from scenarios.planner.needs import predicted_users as needed_users
-from scenarios.run.experiment import Run, run
+from scenarios.run.experiment import run
+from scenarios.run.job import Result
 from scenarios.run.popularity import top_share
 from scenarios.sweep.axes import LABELS, TOP, Criterion
 from scenarios.sweep.prefixes import Prefixes
@@ -206,7 +207,7 @@ def _answered_at_stop(unit: Unit) -> tuple[tuple[Threshold, ...], int]:
     return tuple(found), devices
 
 
-def _enough(finished: Run, criterion: str, share: float) -> bool:
+def _enough(finished: Result, criterion: str, share: float) -> bool:
     """Return whether a run's labels, or its list, count as right."""
     model, truth = finished.outcome.model, finished.population.truth
     if criterion == TOP:

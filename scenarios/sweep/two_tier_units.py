@@ -94,7 +94,7 @@ def measure(unit: Unit) -> Measured:
     baseline, weight, attack = 0.0, None, list[dict[str, Any]]()
     if not unit.settings_only:
         plan = plan_of(world, fitting, every=unit.every)
-        course = follow(plan, session).outcome
+        course, _ = follow(plan, session)
         points, weight = points_of(course, partial(score_of, world, session)), course.weight
         baseline = rmse(baseline_errors(course.features, world.split.test))
         attack = _guessed(wanted.seed, world, plan, course) if unit.attacks else []

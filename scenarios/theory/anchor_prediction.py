@@ -13,14 +13,15 @@ from coordinator.protocol.arrays import Bools, Floats, Ints
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.errors import InputError
+from coordinator.server.anchor.anchoring import AGAIN, CLEAR, GROWTH, TRIAL
 from coordinator.server.anchor.sensing import SENSING_LEVELS, AnchorSensing
 from coordinator.server.anchor.start import CLIP, ENOUGH, FIRST_LOOK, NEXT_LOOK
 from coordinator.server.anchor.two_class import LEVELS_TRIED, PAIRS_COUNT, SURE
 from coordinator.server.moments.anchor import pair_contrast
 from coordinator.server.moments.counts import hypergeometric_masses
-from coordinator.server.rounds.anchoring import AGAIN, CLEAR, GROWTH, TRIAL
 from scenarios.data.block_world import block_parameters
 from scenarios.given.config import Scenario
+from scenarios.given.run_spec import RunSpec
 
 PLAYED, MANY = 6, 60
 """Runs that are played, whose mean is the prediction; a third of them in pools above the second number."""
@@ -56,7 +57,7 @@ def users_of(scenario: Scenario, failure: float) -> float:
         raise InputError(f"anchor sensing is predicted for 2 clusters, not for {of.cluster_sizes.size}; run it")
     if of.rated < 2:
         raise InputError("anchor sensing learns from pairs of ratings; give users 2 rated items or more")
-    asked = scenario.asking()
+    asked = RunSpec(scenario).design
     assert isinstance(asked, AnchorSensing)  # predicted for no other
     world = AnchorWorld(
         items=of.items,
@@ -75,7 +76,7 @@ def users_of(scenario: Scenario, failure: float) -> float:
 def anchor_users(world: AnchorWorld) -> float:
     """Return users whom anchor sensing asks on average until every item is decided.
 
-    The rounds of `coordinator.server.rounds.anchoring` are played item by item: pairs' agreements are normal around
+    The rounds of `coordinator.server.anchor.anchoring` are played item by item: pairs' agreements are normal around
     their means, and so are estimates of items; guesses are right as often as a normal sum of log-odds is positive. The
     mixture's levels are taken as known.
     """

@@ -34,7 +34,7 @@ from scenarios.data.block_world import known_world
 from scenarios.data.metrics import clustering_scores
 from scenarios.data.populations import cluster_sizes
 from scenarios.given.config import Scenario
-from scenarios.given.policies import policy_of, setting_of
+from scenarios.given.run_spec import RunSpec
 from scenarios.theory.lying_shifts import Given, parts_shift, sets_shift, sign_shift, values_shift
 
 DRAWS = 8
@@ -313,8 +313,9 @@ def overthrown(scenario: Scenario, sway: Sway, labels: Indices, *, promoted: int
     promoted : int
         Less liked items that liars promote.
     """
-    setting, users = setting_of(scenario), scenario.users or 1
-    ask, design = policy_of(scenario).next_query(ServerState(devices=users)), setting.design
+    spec = RunSpec(scenario)
+    setting, ask = spec.setting, spec.policy.next_query(ServerState(devices=scenario.users or 1))
+    design = setting.design
     if ask is None or scenario.clusters != sway.levels.size or not isinstance(design, PoolDesign):
         return 0.0
     truth, coins, asked = by_level(scenario)[labels], np.random.default_rng(0), ask.stop - ask.first

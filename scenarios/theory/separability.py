@@ -9,11 +9,11 @@ import numpy as np
 
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.errors import InputError
-from coordinator.server.mechanisms import found
 from coordinator.server.moments.told_ratings import NoSignal
 from coordinator.server.server_half import TRUST_LOCAL, ServerHalf
 from scenarios.data.block_world import known_world
 from scenarios.given.config import Scenario
+from scenarios.given.mechanisms import designs
 
 SAME = 1e-9
 """Clusters differ less than this, as a share of what answers without noise vary at all: rounding, no difference."""
@@ -58,7 +58,7 @@ def warning(scenario: Scenario) -> str | None:
     told = ", ".join(f"{one} and {other}" for one, other in pairs)
     line = f"warning: {scenario.design} cannot tell clusters {told} apart, however many users answer"
     several = (scenario.complete().rated or 0) > 1
-    for half in found().values() if several and not scenario.half.paired else ():
+    for half in designs().values() if several and not scenario.half.paired else ():
         if half.paired and half.trust == TRUST_LOCAL and _tells_apart(half, scenario):
             return f"{line}; {half.title} can (--design {half.name})"
     return line
@@ -67,7 +67,7 @@ def warning(scenario: Scenario) -> str | None:
 def _tells_apart(half: ServerHalf, scenario: Scenario) -> bool:
     other = scenario.complete().model_copy(update={"design": half.name, "settings": half.settings()})
     try:
-        other.asking()
+        other.half.design(other.settings, other.world)
     except InputError:  # too many items for pairs of them
         return False
     return not inseparable(other)

@@ -14,10 +14,10 @@ import numpy as np
 
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.errors import InputError
+from coordinator.server.mechanisms.item_query import round_users
 from coordinator.server.mechanisms.reveal import toy_share
 from coordinator.server.moments.blocks import BlockParameters
 from coordinator.server.moments.counts import binomial_mass
-from coordinator.server.rounds.schedules import round_users
 from scenarios.theory.line_clusters import LineLaw, kmeans_cuts, line_accuracy, line_exact
 from scenarios.theory.normal import density
 

@@ -19,7 +19,7 @@ from coordinator.server.completion.course import Batch, Course
 from coordinator.server.completion.crowd import local_crowd
 from coordinator.server.completion.fitting import FittedModel, centre, iterate
 from coordinator.server.fleet.layout import plan_layout
-from scenarios.places.session import Crew, Done, Progress, Session, Work, silent
+from scenarios.places.session import Costs, Crew, Progress, Session, Work, silent
 from scenarios.store.round_store import Nowhere
 from scenarios.two_tier.kept_batches import KeptBatches
 
@@ -60,7 +60,7 @@ class CoursePlan:
 
 def follow(
     plan: CoursePlan, session: Session, kept: KeptBatches | None = None, progress: Progress = silent
-) -> Done[Course, None]:
+) -> tuple[Course, Costs]:
     """Run a mechanism, or its rival ``full`` or ``none``.
 
     Parameters
@@ -76,12 +76,12 @@ def follow(
 
     Returns
     -------
-    Done
-        With the `Course`. The model goes through the same number of EM iterations whatever the mechanism.
+    tuple of Course and Costs
+        What came of it, and what it took. The model goes through as many EM iterations whatever the mechanism.
     """
     if plan.full:
         with ThreadPoolExecutor(session.workers) as threads:
-            return Done(outcome=_follow_full(plan, threads, session.workers), told=None)
+            return _follow_full(plan, threads, session.workers), Costs()
     return session.conduct(_work(plan, session, kept), progress)
 
 
@@ -90,7 +90,7 @@ def points_of(course: Course, score: Score) -> list[tuple[int, float]]:
     return [(devices, score(features)) for devices, features in course.models]
 
 
-def _work(plan: CoursePlan, session: Session, kept: KeptBatches | None) -> Work[Batch, Course, None]:
+def _work(plan: CoursePlan, session: Session, kept: KeptBatches | None) -> Work[Batch, Course, tuple[Course, Costs]]:
     """Return a course as places take it."""
     rows, server, crews = plan.private, plan.server, {}
     if server.mechanism is not None:
@@ -106,7 +106,7 @@ def _work(plan: CoursePlan, session: Session, kept: KeptBatches | None) -> Work[
         crews=crews,
         secret=plan.secret,
         layout=plan_layout(devices=max(rows.users, 1), workers=session.workers, devices_per_actor=None),
-        finish=lambda *_: None,
+        finish=lambda course, _, costs: (course, costs),
         kept=Nowhere() if kept is None else kept,
         ledger=None if kept is None else kept.ledger,
     )

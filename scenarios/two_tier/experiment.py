@@ -190,8 +190,8 @@ def run(
         fitting, tried = settle(world, session)
         plan = plan_of(world, fitting, beside=wanted.mechanism != NONE)
         with watched(plan.server.private) as progress:
-            done = follow(plan, session, kept, progress)
-        told = result_of(world, fitting, session, done.outcome)
+            course, costs = follow(plan, session, kept, progress)
+        told = result_of(world, fitting, session, course)
     if plan.poison is not None:
         lies = poisoned(plan.poison, as_words(plan.secret), plan.private.users)
         told |= {"malicious": wanted.malicious, "attack": POISON, "lies": lies}
@@ -201,8 +201,8 @@ def run(
         "validated": [{"rank": rank, "regularisation": kappa, "rmse": error} for rank, kappa, error in tried],
         "backend": session.name,
         "workers": session.workers,
-        "retries": done.retries,
-        "restarts": done.restarts,
+        "retries": costs.retries,
+        "restarts": costs.restarts,
         "seconds": time.perf_counter() - start,
         "peak_memory_mb": peak.megabytes,
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache, partial
 from typing import Any
 
-from scenarios.app.experiment import Ended, Running
+from scenarios.app.experiment import Record, Running
 from scenarios.data.datasets import RatingTable
 from scenarios.two_tier.config import TwoTier
 from scenarios.two_tier.experiment import read_table, run
@@ -16,7 +16,7 @@ ASKED = "private devices were asked"
 """What progress counts."""
 
 
-def teach_seed(scenario: TwoTier, running: Running) -> Ended:
+def teach_seed(scenario: TwoTier, running: Running) -> Record:
     """Run one seed."""
     kept = None if running.out is None else KeptBatches(running.out, scenario.seed)
     if kept:
@@ -28,7 +28,7 @@ def teach_seed(scenario: TwoTier, running: Running) -> Ended:
         kept,
         watched=lambda devices: running.progress(devices, scenario.seed, ASKED),
     )
-    return Ended(record=record, scenario=scenario.again(), tables=partial(tables_of, record))
+    return Record(values=record, scenario=scenario.again(), tables=partial(tables_of, record))
 
 
 def table_of(scenario: TwoTier) -> RatingTable:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scenarios.app.experiment import Ended, Experiment, Running
+from scenarios.app.experiment import Experiment, Record, Running
 from scenarios.store.mark import TWO_TIER
 from scenarios.two_tier.config import TwoTier
 from scenarios.two_tier.results import COLUMNS
@@ -31,7 +31,7 @@ killed or interrupted goes on by blindrec resume FOLDER, or by the same command;
 
         table_of(scenario)
 
-    def once(self, scenario: TwoTier, running: Running) -> Ended:
+    def once(self, scenario: TwoTier, running: Running) -> Record:
         """Run one seed."""
         from scenarios.two_tier.one_seed import teach_seed  # noqa: PLC0415 (as in `check`)
 

@@ -22,7 +22,7 @@ from coordinator.protocol.messages import Query, Release
 from scenarios.data.block_world import settle
 from scenarios.data.populations import populate
 from scenarios.given.config import Scenario
-from scenarios.run.experiment import own_of
+from scenarios.given.run_spec import RunSpec
 
 ITEMS, DEVICES = 24, 600
 DESIGNS = (
@@ -33,10 +33,11 @@ DESIGNS = (
 
 def asked_of(design: Any, **given: Any) -> tuple[Query, BlockRatings]:
     scenario = settle(Scenario(design=design, items=ITEMS, rated=8, users=DEVICES, **given).complete())
-    own_of(scenario)  # admits it
+    spec = RunSpec(scenario)
+    _ = spec.own  # admits it
     ratings = populate(scenario).ratings
     assert isinstance(ratings, BlockRatings)
-    return scenario.asking().query(round_number=0, public_seed=derive(0, "public"), epsilon=scenario.epsilon), ratings
+    return spec.design.query(round_number=0, public_seed=derive(0, "public"), epsilon=scenario.epsilon), ratings
 
 
 def plot_of(share: float = 0.3, makes_up: str = ANSWERS, **more: Any) -> Plot:

@@ -23,11 +23,11 @@ from coordinator.protocol.mechanisms.anchor import LEVELS, SENSED
 from coordinator.protocol.messages import Query
 from coordinator.server.aggregation import aggregate
 from coordinator.server.anchor import two_class
+from coordinator.server.anchor.anchoring import Anchoring
 from coordinator.server.anchor.sensing import AnchorSensing
 from coordinator.server.anchor.synthetic import DEVICES
 from coordinator.server.anchor.told import Course, course_of
 from coordinator.server.anchor.two_class import TwoClasses
-from coordinator.server.rounds.anchoring import Anchoring
 from coordinator.server.rounds.setting import Setting
 from coordinator.server.rounds.state import ServerState, absorb
 from coordinator.server.statistics.anchor import AnchorStatistic

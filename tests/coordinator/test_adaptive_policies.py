@@ -18,11 +18,10 @@ from coordinator.server.mechanisms.maxsense import MaxSense
 from coordinator.server.mechanisms.pairwise import Pairwise
 from coordinator.server.mechanisms.sign import SignSensing
 from coordinator.server.rounds.elimination import Eliminate, ItemByItem
-from coordinator.server.rounds.learner import Learner
+from coordinator.server.rounds.learner import Learner, PosteriorLearner
 from coordinator.server.rounds.query_rounds import Outcome, conduct
 from coordinator.server.rounds.setting import Setting
 from coordinator.server.rounds.state import Ask, Policy, ServerState
-from coordinator.server.server_half import POSTERIOR
 from scenarios.theory.emulation import Emulated
 
 
@@ -41,7 +40,7 @@ class Watched:
 def learner_of(setting: Setting) -> Learner:
     """The learner that goes with an adaptive policy."""
     assert isinstance(setting.design, MaxSense | SignSensing)
-    return Learner(clusters=setting.clusters, decoder=POSTERIOR, design=setting.design, confidence=setting.confidence)
+    return PosteriorLearner(clusters=setting.clusters, design=setting.design, confidence=setting.confidence)
 
 
 def emulated(
@@ -159,7 +158,9 @@ def test_what_a_design_cannot_do_is_told() -> None:
     pairs = Setting(design=Pairwise(items=20, agreement="equal"), epsilon=Fraction(1), public_seed=worlds.PUBLIC)
     state = ServerState(devices=100)
     for policy in (Eliminate(setting=pairs), ItemByItem(setting=pairs)):
-        with pytest.raises(InputError, match="Pairwise asks about no pools of items; choose maxsense or sign"):
+        with pytest.raises(
+            InputError, match="Pairwise asks about no pools of items; choose a design that can follow policy eliminate"
+        ):
             policy.next_query(state)
     with pytest.raises(InputError, match=r"Pairwise .* pool"):
         pairs.ask(state, users=5, pool=np.arange(3, dtype=np.int32))

@@ -16,17 +16,17 @@ from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query
 from coordinator.server.aggregation import aggregate
 from coordinator.server.anchor import two_class
+from coordinator.server.anchor.anchoring import Anchoring, astray
+from coordinator.server.anchor.learning import RoundLearner
 from coordinator.server.anchor.sensing import AnchorSensing
 from coordinator.server.anchor.start import spectral_start
 from coordinator.server.anchor.synthetic import DEVICES
-from coordinator.server.anchor.told import Told, course_of
+from coordinator.server.anchor.told import course_of
 from coordinator.server.anchor.two_class import TwoClasses, contrasts, read, two_class_tables
 from coordinator.server.decoding.posterior import believe
-from coordinator.server.rounds.anchoring import Anchoring, astray
-from coordinator.server.rounds.learner import Learner
 from coordinator.server.rounds.query_rounds import Outcome, Round, conduct
+from coordinator.server.rounds.readings import AnchorRound
 from coordinator.server.rounds.setting import Setting
-from coordinator.server.server_half import POSTERIOR
 from coordinator.server.statistics.anchor import AnchorStatistic
 
 ITEMS, RATED, USERS = 60, 20, 20_000
@@ -43,7 +43,7 @@ def cohort(users: int, like: tuple[tuple[float, ...], ...] = CROSSED) -> Cohort:
 
 def run(users: int = USERS, earlier: tuple[Round, ...] = ()) -> tuple[Outcome, list[Round]]:
     kept: list[Round] = []
-    learner = Learner(clusters=2, decoder=POSTERIOR, anchors=LEARNER, confidence=SETTING.confidence)
+    learner = RoundLearner(clusters=2, anchors=LEARNER, confidence=SETTING.confidence)
     policy = Anchoring(setting=SETTING, learner=LEARNER)
     devices = Devices(cohort(users))
     return conduct(
@@ -133,7 +133,7 @@ def test_one_cluster_or_class_is_refused(name: str) -> None:
         replace(DESIGN, **{name: 1})  # type: ignore[arg-type]
 
 
-def told(kind: str, users: int, means: float = 0.0) -> Told:
+def told(kind: str, users: int, means: float = 0.0) -> AnchorRound:
     """A round of which nobody knows more than how many answered."""
     nothing = np.zeros(0, np.int64)
     if kind == "pairs":
@@ -143,7 +143,7 @@ def told(kind: str, users: int, means: float = 0.0) -> Told:
         query, pairs = query_about(np.full(ITEMS, 0.5), 0.5), nothing
         items = np.full(ITEMS, round(users * (1 + means) / 2))
     sensed = np.full(items.size, users)
-    return Told(
+    return AnchorRound(
         query, AnchorStatistic(pairs=pairs, sensed=sensed, scores=items, ones=0, asked=users, answered=users, refused=0)
     )
 
@@ -170,7 +170,7 @@ def test_the_start_finds_the_sides_of_planted_pairs() -> None:
     course, side = course_of([told("pairs", 10_000)]), np.where(np.arange(20) % 3, 1, -1)
     one, other = np.triu_indices(20, 1)
     mixed = replace(course.pairs[0].statistic, pairs=5000 + 200 * side[one] * side[other])
-    start = spectral_start(replace(course, pairs=(Told(course.pairs[0].query, mixed),)), rated=RATED)
+    start = spectral_start(replace(course, pairs=(AnchorRound(course.pairs[0].query, mixed),)), rated=RATED)
     assert start.stands
     assert abs(np.sign(start.odds) @ side) == 20
     assert not spectral_start(course, rated=RATED).stands

@@ -21,11 +21,12 @@ from coordinator.protocol.one_item import pool_of
 from coordinator.protocol.questions import check_question
 from coordinator.server.decoding.like_numbers import number_shares, range_shares
 from coordinator.server.design import Decoding
-from coordinator.server.grouped_sets import CountedSet, GroupedSets
+from coordinator.server.grouped_sets import CountedSet, GroupedSets, Groups
 from coordinator.server.liked_pairs import LikedPairs
+from coordinator.server.mechanisms import half_of
 from coordinator.server.moments.sets import sizes_for
-from coordinator.server.rounds.groups import Groups
-from coordinator.server.rounds.state import ServerState, absorb, learn
+from coordinator.server.rounds.learner import SumLearner
+from coordinator.server.rounds.state import ServerState, absorb
 from coordinator.server.statistics.counts import CountStatistic
 from coordinator.server.statistics.groups import PAIRED, RANKED, SHARED, SIZED, SIZED_TOP, of_group
 from scenarios.given.config import Scenario
@@ -76,7 +77,10 @@ def test_later_sets_are_as_large_as_a_first_group_says() -> None:
         assert (first.first, first.stop, second.stop) == (0, 1000, 10_000)
         assert (first.query.parameters["together"], second.query.parameters["together"]) == (0, 1)
         kept.append(int(second.query.parameters["padded"]))
-        assert learn(state, Decoding(clusters=2, decoder="k-means")).score.size == 2000
+        assert (
+            SumLearner(half=half_of("pairs"), how=Decoding(clusters=2, decoder="k-means")).learn(state)[0].score.size
+            == 2000
+        )
     assert 4 <= kept[0] <= 8
     assert 32 <= kept[1] <= 64
 
@@ -112,7 +116,7 @@ def test_few_devices_are_each_asked_once_and_something_is_learned(devices: int) 
         state = asked(design, devices, told)
         assert [ask.first for ask in state.asked[1:]] == [ask.stop for ask in state.asked[:-1]]
         assert state.fresh == devices
-        model = learn(state, Decoding(clusters=2, decoder="k-means"))
+        model = SumLearner(half=half_of("pairs"), how=Decoding(clusters=2, decoder="k-means")).learn(state)[0]
         assert (model.error == 1).all() or devices > 1
 
 

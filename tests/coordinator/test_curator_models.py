@@ -17,9 +17,10 @@ from coordinator.server.aggregation import aggregate
 from coordinator.server.decoding.curator import item_sensitivity, noisy_symmetric, noisy_totals, pair_sensitivity
 from coordinator.server.decoding.told_ratings import Curator
 from coordinator.server.design import Decoding
+from coordinator.server.mechanisms import half_of
 from coordinator.server.mechanisms.reveal import Reveal
-from coordinator.server.rounds.learner import Learner
-from coordinator.server.rounds.state import Ask, ServerState, absorb, learn, total
+from coordinator.server.rounds.learner import SumLearner
+from coordinator.server.rounds.state import Ask, ServerState, absorb, total
 
 ITEMS, RATED = 6, 3
 SEED = bytes(range(16))
@@ -37,7 +38,8 @@ def state_of(name: str, users: Users) -> ServerState:
 
 def published(name: str, users: Users, *, epsilon: Epsilon = Fraction(1), seed: bytes = SEED) -> Model:
     curator = Curator(epsilon=epsilon, rated=RATED, seed=seed)
-    return learn(state_of(name, users), Decoding(clusters=2, decoder="totals", curator=curator))
+    learner = SumLearner(half=half_of(name), how=Decoding(clusters=2, decoder="totals", curator=curator))
+    return learner.learn(state_of(name, users))[0]
 
 
 def same(one: Model, other: Model) -> bool:
@@ -136,6 +138,9 @@ def test_one_user_changes_totals_by_the_sensitivity_at_most(users: Users, name: 
 
 def test_the_curators_coins_do_not_show() -> None:
     curator = Curator(epsilon=Fraction(1), rated=RATED, seed=SEED)
-    for shown in (repr(curator), str(Learner(clusters=2, decoder="totals", curator=curator))):
+    for shown in (
+        repr(curator),
+        str(SumLearner(half=half_of("curator-items"), how=Decoding(clusters=2, decoder="totals", curator=curator))),
+    ):
         assert repr(SEED) not in shown
         assert SEED.hex() not in shown

@@ -22,17 +22,18 @@ from coordinator.protocol.coins import round_key
 from coordinator.protocol.item_queries import item_queries
 from coordinator.protocol.messages import Query, Release
 from coordinator.server.aggregation import aggregate, no_release
-from coordinator.server.mechanisms.item_query import ItemQuery
-from coordinator.server.rounds.learner import Learner
+from coordinator.server.design import Decoding
+from coordinator.server.mechanisms import half_of
+from coordinator.server.mechanisms.item_query import DRY_ROUNDS, ItemQuery, UntilLearned, round_users
+from coordinator.server.rounds.learner import SumLearner
 from coordinator.server.rounds.query_rounds import Outcome, conduct
-from coordinator.server.rounds.schedules import DRY_ROUNDS, UntilLearned, round_users
 from coordinator.server.rounds.state import Ask
 from coordinator.server.statistics.scores import ScoreStatistic
 from coordinator.server.statistics.statistic import Statistic, merge
 
 ITEMS = 10
 USERS = st.lists(st.dictionaries(st.integers(0, ITEMS - 1), st.booleans(), max_size=ITEMS), min_size=1, max_size=5)
-LEARNER = Learner(clusters=2, decoder="shares")
+LEARNER = SumLearner(half=half_of("item-query"), how=Decoding(clusters=2, decoder="shares"))
 
 
 def asked(items: int = ITEMS, pool: Sequence[int] | None = None, round_number: int = 0) -> Query:
@@ -137,7 +138,7 @@ class Devices:
 
 def learned(ratings: Ratings, users: int, *, rated: int, answers: int = 1, block: int = 7) -> tuple[Devices, Outcome]:
     policy = UntilLearned(
-        design=ItemQuery(items=ratings.items), rated=rated, answers=answers, public_seed=worlds.PUBLIC
+        design=ItemQuery(items=ratings.items, rated=rated, answers=answers), public_seed=worlds.PUBLIC
     )
     transport = Devices(ratings, block)
     return transport, conduct(policy, LEARNER, transport, devices=users)

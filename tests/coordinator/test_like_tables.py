@@ -19,7 +19,7 @@ from coordinator.server.anchor.reading import Reading, passing, read_turned
 from coordinator.server.anchor.sensing import SENSING_LEVELS, AnchorSensing, Tables
 from coordinator.server.anchor.tabled import CONTROL, STRAYED
 from coordinator.server.anchor.tables import Fit, fit_tables, walk
-from coordinator.server.anchor.told import Told
+from coordinator.server.rounds.readings import AnchorRound
 from coordinator.server.statistics.anchor import AnchorStatistic
 
 ITEMS, RATED, EPSILON = 40, 10, Fraction(2)
@@ -28,12 +28,12 @@ TABLE = np.array([[0.85, 0.2], [0.3, 0.7]])
 NONE = np.zeros(0, np.int64)
 
 
-def asked(tables: Tables) -> Told:
+def asked(tables: Tables) -> AnchorRound:
     """A round of these arrays that nobody has answered."""
     query = DESIGN.turned(tables, round_number=1, public_seed=worlds.PUBLIC, epsilon=EPSILON)
     nobody = np.zeros(ITEMS, np.int64)
     none = AnchorStatistic(pairs=NONE, sensed=nobody, scores=nobody, ones=0, asked=0, answered=0, refused=0)
-    return Told(query, none)
+    return AnchorRound(query, none)
 
 
 def always_first(levels: int = 16) -> Tables:
@@ -67,7 +67,7 @@ def strays(gain: float = 1.0) -> float:
     cohort = Cohort(worlds.block_ratings(world, devices), worlds.SECRET, 0, devices, EPSILON)
     statistic = aggregate(one.query, cohort.answer(one.query, 0, devices))
     assert isinstance(statistic, AnchorStatistic)
-    told = read_turned(Told(one.query, statistic), np.array([1.0, 0.0]), rated=RATED, control=CONTROL)
+    told = read_turned(AnchorRound(one.query, statistic), np.array([1.0, 0.0]), rated=RATED, control=CONTROL)
     likes = np.where(np.arange(ITEMS) % 2, 0.4, 0.6)
     wanted = told.offset + told.slopes[0] * likes
     gap = told.means - gain * wanted
@@ -225,7 +225,7 @@ def test_first_order_signs_alone_may_be_a_start() -> None:
     assert gain[0] == pytest.approx(0.246 * RATED / ITEMS * bit_channel(EPSILON).contrast, rel=0.6)
     scores, sensed = np.zeros((2, ITEMS), np.int64)
     sensed[:20], scores[:20] = users, np.rint(users * (1 + gain * ratings) / 2)
-    told = Told(one.query, replace(one.statistic, sensed=sensed, scores=scores, asked=users, answered=users))
+    told = AnchorRound(one.query, replace(one.statistic, sensed=sensed, scores=scores, asked=users, answered=users))
     assert signal_of((told,), rated=RATED)[0] == pytest.approx(ratings, abs=0.01)
     start = of_signs((told,), rated=RATED)
     assert start.stands

@@ -18,20 +18,20 @@ from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query, Release
 from coordinator.protocol.packing import pack
 from coordinator.server.aggregation import aggregate
-from coordinator.server.design import World
+from coordinator.server.design import Decoding, World
 from coordinator.server.fleet.cohorts import Cohorts
 from coordinator.server.fleet.coordinator import Coordinator
 from coordinator.server.fleet.layout import Layout
-from coordinator.server.mechanisms import found
+from coordinator.server.mechanisms import found, half_of
 from coordinator.server.mechanisms.grr import Grr
 from coordinator.server.mechanisms.reveal import Reveal
-from coordinator.server.rounds.learner import Learner
+from coordinator.server.rounds.learner import SumLearner
 from coordinator.server.rounds.query_plan import QueryPlan
 from coordinator.server.rounds.query_rounds import Outcome, conduct
 from coordinator.server.rounds.state import Ask, ServerState
 from coordinator.server.statistics.statistic import Statistic, merge
 
-DESIGN, LEARNER = Grr(items=12, rated=6), Learner(clusters=2, decoder="k-means")
+DESIGN, LEARNER = Grr(items=12, rated=6), SumLearner(half=half_of("grr"), how=Decoding(clusters=2, decoder="k-means"))
 RATINGS = worlds.block_ratings(worlds.world(items=12, rated=6), 400)
 BLOCK, EACH, USERS = 40, 120, 240
 TOLD = "the release of devices 160 to 199 is no answer to query 1 (grr, epsilon 3, id "

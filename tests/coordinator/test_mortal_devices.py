@@ -22,11 +22,10 @@ from coordinator.server.fleet.cohorts import Cohorts, dealt
 from coordinator.server.fleet.coordinator import Coordinator
 from coordinator.server.fleet.layout import Layout
 from coordinator.server.mechanisms.sign import SignSensing
-from coordinator.server.rounds.learner import Learner
+from coordinator.server.rounds.learner import PosteriorLearner
 from coordinator.server.rounds.query_plan import QueryPlan
 from coordinator.server.rounds.query_rounds import Outcome, Round
 from coordinator.server.rounds.state import Ask, ServerState
-from coordinator.server.server_half import POSTERIOR
 from scenarios.places.spending import spent_by
 
 ITEMS, USERS, EACH, BUDGET = 20, 320, 40, Fraction(2)
@@ -52,9 +51,7 @@ class Given:
         return Ask(query=query, first=first, stop=stop)
 
 
-PLAN = QueryPlan(
-    policy=Given(), learner=Learner(clusters=2, decoder=POSTERIOR, design=SIGN), devices=USERS, budget=BUDGET
-)
+PLAN = QueryPlan(policy=Given(), learner=PosteriorLearner(clusters=2, design=SIGN), devices=USERS, budget=BUDGET)
 
 
 @pytest.fixture(autouse=True)

@@ -11,6 +11,7 @@ import pytest
 from coordinator.protocol.budget import add
 from coordinator.protocol.channels import COIN, flipped_bits, kary_channel, unary_channel
 from scenarios.given.config import Scenario
+from scenarios.given.run_spec import RunSpec
 
 EPSILONS = (Fraction(1, 10), Fraction(1), Fraction(3))
 MISSING = "the package {} is not installed; pip install it"
@@ -74,5 +75,5 @@ def test_pure_ldp_says_of_frequency_oracles_what_our_channels_say(epsilon: Fract
         assert half.p / half.q < 0.98 * client.p / client.q
         assert getattr(client, "g", buckets) == buckets
     scenario = Scenario(design="olh", items=20, rated=4, users=100, epsilon=epsilon)
-    query = scenario.asking().query(round_number=0, public_seed=bytes(16), epsilon=epsilon)
+    query = RunSpec(scenario).design.query(round_number=0, public_seed=bytes(16), epsilon=epsilon)
     assert query.parameters["buckets"] == buckets

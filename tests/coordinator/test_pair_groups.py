@@ -20,12 +20,13 @@ from coordinator.protocol.mechanisms.pairs import MOST_ITEMS, pairs_of
 from coordinator.protocol.one_item import pool_of
 from coordinator.protocol.questions import check_question
 from coordinator.server.design import Decoding
+from coordinator.server.grouped_sets import Groups
 from coordinator.server.liked_pairs import LikedPairs
-from coordinator.server.mechanisms import found
+from coordinator.server.mechanisms import found, half_of
 from coordinator.server.moments.blocks import BlockParameters
 from coordinator.server.moments.sets import best_subset, kept_pair_shares
-from coordinator.server.rounds.groups import Groups
-from coordinator.server.rounds.state import ServerState, absorb, learn
+from coordinator.server.rounds.learner import SumLearner
+from coordinator.server.rounds.state import ServerState, absorb
 from coordinator.server.statistics.counts import CountStatistic
 from coordinator.server.statistics.groups import PAIRED, RANKED, SHARED, GroupStatistic, of_group
 from coordinator.server.statistics.statistic import merge
@@ -95,7 +96,7 @@ def test_few_devices_are_each_asked_once(devices: int) -> None:
             state = absorb(state, ask, told(group, [1] * 15, ask.stop - ask.first))
     assert asked == list(range(devices))
     assert policy.next_query(state) is None
-    model = learn(state, Decoding(clusters=2, decoder="k-means"))
+    model = SumLearner(half=half_of("pairs"), how=Decoding(clusters=2, decoder="k-means")).learn(state)[0]
     assert (model.near is not None) == (devices >= 3)
     assert model.score.shape == (12,)
 

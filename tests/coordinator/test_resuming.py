@@ -21,13 +21,12 @@ from coordinator.server.design import PoolDesign
 from coordinator.server.mechanisms.maxsense import MaxSense
 from coordinator.server.mechanisms.sign import SignSensing
 from coordinator.server.rounds.elimination import Eliminate
-from coordinator.server.rounds.learner import Learner
+from coordinator.server.rounds.learner import PosteriorLearner
 from coordinator.server.rounds.query_rounds import Outcome, Round, conduct
 from coordinator.server.rounds.resuming import require_same
 from coordinator.server.rounds.schedules import Fixed
 from coordinator.server.rounds.setting import Setting
 from coordinator.server.rounds.state import Ask, Policy, ServerState
-from coordinator.server.server_half import POSTERIOR
 from coordinator.server.statistics.statistic import Statistic, merge
 
 ITEMS, USERS, BUDGET = 20, 1500, Fraction(2)
@@ -93,7 +92,7 @@ class Kept:
 def run(policy: Policy, earlier: Sequence[Round] = (), devices: Devices | None = None) -> Kept:
     """Conduct a policy; keep its new rounds."""
     design = SETS if getattr(policy, "setting", setting_of(SIGN, 1)).design is SETS else SIGN
-    learner, rounds, mine = Learner(clusters=2, decoder=POSTERIOR, design=design), list[Round](), devices or Devices()
+    learner, rounds, mine = PosteriorLearner(clusters=2, design=design), list[Round](), devices or Devices()
     for over in earlier if devices is None else ():
         mine.book(over.ask)
     outcome = conduct(policy, learner, mine, devices=USERS, budget=BUDGET, earlier=earlier, keep=rounds.append)
@@ -177,7 +176,7 @@ CHANGES = ["a smaller round", "other devices", "other items", "another epsilon",
 
 def held_against(policy: Policy, earlier: Sequence[Round]) -> None:
     """Hold rounds against what a policy would ask."""
-    learner = Learner(clusters=2, decoder=POSTERIOR, design=SIGN)
+    learner = PosteriorLearner(clusters=2, design=SIGN)
     require_same(policy, learner, earlier, devices=USERS, budget=BUDGET)
 
 
@@ -232,7 +231,7 @@ class NextTo:
 
 def test_last_bits_of_a_number_make_no_other_policy() -> None:
     rounds = whole_of("eliminate by sets").rounds
-    learner = Learner(clusters=2, decoder=POSTERIOR, design=SETS)
+    learner = PosteriorLearner(clusters=2, design=SETS)
     policy = POLICIES["eliminate by sets"]
     assert NextTo(policy, 1 + 2**-50).next_query(ServerState(devices=USERS, budget=BUDGET)) != rounds[0].ask
     require_same(NextTo(policy, 1 + 2**-50), learner, rounds, devices=USERS, budget=BUDGET)

@@ -13,18 +13,20 @@ import numpy as np
 import pytest
 import worlds
 
-from coordinator.protocol.errors import InputError
+from coordinator.protocol.errors import InputError, PolicyError
 from coordinator.protocol.messages import Release
 from coordinator.server.aggregation import aggregate as aggregate_any
 from coordinator.server.aggregation import no_release
 from coordinator.server.decoding.line import decode
 from coordinator.server.design import Decoding
+from coordinator.server.mechanisms import half_of
+from coordinator.server.mechanisms.grr import Grr
 from coordinator.server.mechanisms.maxsense import MaxSense
 from coordinator.server.mechanisms.pairwise import Pairwise
-from coordinator.server.rounds.learner import Learner
+from coordinator.server.rounds.learner import SumLearner
 from coordinator.server.rounds.query_rounds import Round, conduct
 from coordinator.server.rounds.schedules import OneRound
-from coordinator.server.rounds.state import Ask, ServerState, absorb, learn, total
+from coordinator.server.rounds.state import Ask, ServerState, absorb, total
 from coordinator.server.rounds.transcript import chain, digest
 from coordinator.server.statistics.scores import ScoreStatistic
 from coordinator.server.statistics.scores import aggregate_scores as aggregate
@@ -32,7 +34,7 @@ from coordinator.server.statistics.scores import aggregate_scores as aggregate
 WORLD = worlds.world(items=12, rated=6, like=((1.0, 0.0),))
 DESIGN = MaxSense(items=12, rated=6)
 POLICY = OneRound(design=DESIGN, epsilon=None, public_seed=worlds.PUBLIC)
-LEARNER = Learner(clusters=2, decoder="centred")
+LEARNER = SumLearner(half=half_of("maxsense"), how=Decoding(clusters=2, decoder="centred"))
 
 
 @dataclass
@@ -154,9 +156,25 @@ def test_what_the_server_holds_does_not_grow_with_its_rounds() -> None:
 
 def test_nothing_asked_is_nothing_learned() -> None:
     with pytest.raises(ValueError, match="asked nothing"):
-        learn(ServerState(devices=10), Decoding(clusters=2, decoder="centred"))
+        LEARNER.learn(ServerState(devices=10))
 
 
 def test_a_wrong_learner_is_an_input_error() -> None:
     with pytest.raises(InputError, match="decoder"):
-        conduct(POLICY, Learner(clusters=2, decoder="best"), Oracle(), devices=40)
+        conduct(
+            POLICY, SumLearner(half=half_of("maxsense"), how=Decoding(clusters=2, decoder="best")), Oracle(), devices=40
+        )
+
+
+def test_a_design_other_than_the_runs_is_refused_under_every_decoder() -> None:
+    """Its answers would be decoded as another mechanism's; a stored round of it is none of this run's, either."""
+    other = OneRound(design=Grr(items=12, rated=6), epsilon=Fraction(1), public_seed=worlds.PUBLIC)
+    oracle = Oracle()
+    with pytest.raises(PolicyError, match="round 0: it asks design 'grr'; the run's design is 'maxsense'"):
+        conduct(other, LEARNER, oracle, devices=40)
+    assert not oracle.asked
+    ask = other.next_query(ServerState(devices=40))
+    assert ask is not None
+    stored = Round(ask=ask, statistic=aggregate_any(ask.query, no_release(ask.query)), digest=bytes(32))
+    with pytest.raises(PolicyError, match="it asks design 'grr'; the run's design is 'maxsense'"):
+        conduct(POLICY, LEARNER, oracle, devices=40, earlier=[stored])

@@ -13,15 +13,14 @@ from answering import Devices
 
 from actors.device import Cohort
 from coordinator.protocol.errors import InputError
-from coordinator.server.anchor.learning import learner_for
+from coordinator.server.anchor.learning import RoundLearner, learner_for
 from coordinator.server.anchor.sensing import AnchorSensing
 from coordinator.server.anchor.tabled import TableLearner, asked
-from coordinator.server.anchor.told import Told, course_of
-from coordinator.server.rounds.learner import Learner
+from coordinator.server.anchor.tabling import TRIALS, Tabling, astray
+from coordinator.server.anchor.told import course_of
 from coordinator.server.rounds.query_rounds import Outcome, Round, conduct
+from coordinator.server.rounds.readings import AnchorRound
 from coordinator.server.rounds.setting import Setting
-from coordinator.server.rounds.tabling import TRIALS, Tabling, astray
-from coordinator.server.server_half import POSTERIOR
 from coordinator.server.statistics.anchor import AnchorStatistic
 
 ITEMS, RATED, EPSILON = 48, 24, Fraction(3)
@@ -47,7 +46,7 @@ def run(
         EPSILON,
     )
     kept: list[Round] = []
-    learner = Learner(clusters=many, decoder=POSTERIOR, anchors=anchors)
+    learner = RoundLearner(clusters=many, anchors=anchors)
     policy = Tabling(setting=setting, learner=anchors)
     devices = Devices(cohort)
     found = conduct(policy, learner, devices, devices=users, budget=EPSILON, earlier=tuple(earlier), keep=kept.append)
@@ -73,7 +72,7 @@ def test_a_run_decides_every_item_knowing_nothing_of_like_rates(
     assert outcome.posterior is not None
     assert outcome.posterior.decided(0.05).all()
     assert outcome.state.fresh < 300_000
-    kinds = [Told(one.query, one.statistic) for one in outcome.state.readings.anchors]
+    kinds = [AnchorRound(one.query, one.statistic) for one in outcome.state.readings.anchors]
     assert kinds[0].plain == (how == "mixed")
     turned = [asked(told) for told in kinds if told.turned and not told.plain]
     if len(like) > 2:
@@ -100,11 +99,11 @@ def test_turned_signs_that_tell_nothing_are_given_up_in_the_round_that_passes_a_
     nothing, common = np.zeros(0, np.int64), {"public_seed": worlds.PUBLIC, "epsilon": EPSILON}
     users = 1000
 
-    def round_of(query: object, **held: object) -> Told:
+    def round_of(query: object, **held: object) -> AnchorRound:
         none = AnchorStatistic(
             pairs=nothing, sensed=nothing, scores=nothing, ones=0, asked=users, answered=users, refused=0
         )
-        return Told(query, replace(none, **held))  # type: ignore[arg-type]
+        return AnchorRound(query, replace(none, **held))  # type: ignore[arg-type]
 
     pairs = round_of(design.query(round_number=0, **common), pairs=np.full(20 * 19 // 2, users // 2))  # type: ignore[arg-type]
     belief = learner.believe(course_of([pairs]))

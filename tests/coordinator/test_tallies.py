@@ -46,7 +46,7 @@ def test_the_last_tally_is_what_the_result_says(changes: dict[str, object], plan
     assert (last.rounds, last.planned) == (len(state.asked), planned)
     assert last.answers == sum(counts.answered for counts in state.counts)
     assert last.refused == sum(counts.refused for counts in state.counts)
-    spent = [float("inf") if amount is None else float(amount) for _, _, amount in run.ran.spent]
+    spent = [float("inf") if amount is None else float(amount) for _, _, amount in run.spent]
     assert last.epsilon == max(spent)
     pools = [40 if ask.query.pool is None else ask.query.pool.size for ask in state.asked]
     assert last.undecided == (pools[-1] if changes.get("policy") == "eliminate" else None)

@@ -52,7 +52,6 @@ class Unary(ServerHalf):
 
     name = "unary"
     title = "unary encoding"
-    order = 1000
     decoders = ("totals",)
 
     def design(self, settings: Settings, world: World) -> Asked:  # noqa: ARG002 (it has none)

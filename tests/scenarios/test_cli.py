@@ -14,7 +14,8 @@ from runs import Command, Rating, here, planted_ratings, small, write_movielens
 
 from scenarios import demo_command
 from scenarios.given.config import Scenario
-from scenarios.run.experiment import Run, run
+from scenarios.run.experiment import run
+from scenarios.run.job import Result
 
 SMALL = ["--backend", "inprocess", "--workers", "1", "--users", "2000", "--items", "40", "--rated", "5"]
 ROWS = planted_ratings(users=25, items=12, each=6)
@@ -107,7 +108,7 @@ def test_on_a_file_every_run_is_held_against_one_without_noise(
 ) -> None:
     seen: list[Scenario] = []
 
-    def watched(scenario: Scenario, *more: Any, **named: Any) -> Run:
+    def watched(scenario: Scenario, *more: Any, **named: Any) -> Result:
         seen.append(scenario)
         return run(scenario, *more, **named)
 

@@ -11,16 +11,15 @@ from runs import small
 from coordinator.server.rounds.query_plan import QueryPlan
 from scenarios.data.block_world import settled
 from scenarios.data.populations import populate
-from scenarios.given.policies import policy_of
+from scenarios.given.run_spec import RunSpec
 from scenarios.places.in_process import InProcess
 from scenarios.places.on_ray import BITS_A_WORKER, OnRay
-from scenarios.run.experiment import learner_of
 
 
 def plan(design: str) -> QueryPlan:
     """Return what is asked of a few devices of 40 items."""
     filled = settled(populate(small(design=design, users=100))).scenario
-    return QueryPlan(policy=policy_of(filled), learner=learner_of(filled), devices=100)
+    return QueryPlan(policy=RunSpec(filled).policy, learner=RunSpec(filled).learner, devices=100)
 
 
 @pytest.mark.parametrize(("design", "least"), [("maxsense", 1), ("oue", 40)])

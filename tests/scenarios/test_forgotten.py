@@ -12,14 +12,13 @@ import worlds
 from benchmarks.victims import actors_below
 from coordinator.server.fleet.layout import Layout
 from coordinator.server.mechanisms.sign import SignSensing
-from coordinator.server.rounds.learner import Learner
+from coordinator.server.rounds.learner import PosteriorLearner
 from coordinator.server.rounds.schedules import Fixed
 from coordinator.server.rounds.setting import Setting
 from coordinator.server.rounds.tally import Tally
-from coordinator.server.server_half import POSTERIOR
 from scenarios.places.in_process import InProcess
 from scenarios.places.on_ray import OnRay
-from scenarios.run.job import Job, Ran, run_job
+from scenarios.run.job import Job, Result, run_job
 
 pytestmark = pytest.mark.cluster
 USERS, DESIGN = 600_000, SignSensing(items=300, rated=40)
@@ -50,17 +49,17 @@ def job() -> Job:
         secret=worlds.SECRET,
         budget=Fraction(2),
         policy=Fixed(setting=setting, rounds=3),
-        learner=Learner(clusters=2, decoder=POSTERIOR, design=DESIGN),
+        learner=PosteriorLearner(clusters=2, design=DESIGN),
         layout=Layout(devices=USERS, workers=2, devices_per_actor=USERS // 4),
     )
 
 
-def refused(ran: Ran) -> list[int]:
+def refused(ran: Result) -> list[int]:
     """Refusals, round by round."""
     return [counts.refused for counts in ran.outcome.state.counts]
 
 
-def spent(ran: Ran) -> set[object]:
+def spent(ran: Result) -> set[object]:
     """What devices spent."""
     return {amount for _, _, amount in ran.spent}
 
@@ -70,7 +69,7 @@ def test_processes_that_forget_know_from_their_keeper(ray_session: OnRay, monkey
     monkeypatch.setattr("scenarios.places.on_ray.MOST_ACTORS", 2)
     killer = Killer([2 * USERS + 50_000, ALL])
     survived = run_job(job(), ray_session, advised=100, top=10, progress=killer)
-    assert (len(set(killer.killed)), survived.actors) == (2, 2)
+    assert (len(set(killer.killed)), survived.costs.actors) == (2, 2)
     undisturbed = run_job(job(), InProcess(2), advised=100, top=10, progress=lambda _: None)
     assert refused(survived) == refused(undisturbed) == [0, 0, USERS]
     assert survived.outcome.releases_sha256 == undisturbed.outcome.releases_sha256

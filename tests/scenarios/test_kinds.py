@@ -13,21 +13,22 @@ from runs import small
 from actors.mechanisms import found as devices_know
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms import half_of
+from coordinator.server.anchor.anchoring import Anchoring
 from coordinator.server.decoding.line import DECODERS
+from coordinator.server.decoding.told_ratings import Curator
+from coordinator.server.grouped_sets import Groups
 from coordinator.server.mechanisms import found
-from coordinator.server.mechanisms.item_query import ItemQuery
+from coordinator.server.mechanisms.item_query import ItemQuery, UntilLearned
 from coordinator.server.mechanisms.maxsense import MaxSense
 from coordinator.server.mechanisms.multi_maxsense import MultiMaxSense
 from coordinator.server.mechanisms.pairwise import Pairwise
 from coordinator.server.mechanisms.reveal import Reveal
 from coordinator.server.mechanisms.sign import SignSensing
-from coordinator.server.rounds.anchoring import Anchoring
-from coordinator.server.rounds.groups import Groups
-from coordinator.server.rounds.schedules import OneRound, UntilLearned
+from coordinator.server.rounds.learner import SumLearner
+from coordinator.server.rounds.schedules import OneRound
 from scenarios.data.block_world import settle
 from scenarios.given.config import Scenario, load_scenario
-from scenarios.given.policies import asked_epsilon, policy_of
-from scenarios.run.experiment import learner_of
+from scenarios.given.run_spec import RunSpec
 from scenarios.scrutiny.mechanism import alternatives
 
 NAMES = list(found())
@@ -44,7 +45,7 @@ def test_a_name_is_enough(name: str) -> None:
     scenario = filled(design=name)
     assert scenario.decoder == found()[name].decoders[0]
     assert scenario.epsilon == (None if name in OPEN else 1)
-    assert scenario.asking().items == 40
+    assert RunSpec(scenario).design.items == 40
     assert load_scenario(None, {"design": name}) == Scenario(design=name)
 
 
@@ -66,23 +67,23 @@ def test_infinite_may_be_said_of_what_is_not_private(name: str) -> None:
 
 
 def test_designs_are_built_from_what_the_scenario_says() -> None:
-    assert filled(theta=2).asking() == MaxSense(items=40, rated=5, theta=2)
-    assert filled(design="sign", vectors=8).asking() == SignSensing(items=40, rated=5, vectors=8)
-    assert filled(design="sign", signs="plain").asking() == SignSensing(items=40, rated=5, centred=False)
+    assert RunSpec(filled(theta=2)).design == MaxSense(items=40, rated=5, theta=2)
+    assert RunSpec(filled(design="sign", vectors=8)).design == SignSensing(items=40, rated=5, vectors=8)
+    assert RunSpec(filled(design="sign", signs="plain")).design == SignSensing(items=40, rated=5, centred=False)
     multi = filled(design="multi-maxsense", theta=0.5, questions=7)
-    assert multi.asking() == MultiMaxSense(items=40, rated=5, theta=0.5, questions=7)
+    assert RunSpec(multi).design == MultiMaxSense(items=40, rated=5, theta=0.5, questions=7)
     for public in ("private", "public"):
         paired = filled(design="pairwise", agreement="positive", rated_items=public)
-        assert paired.asking() == Pairwise(items=40, agreement="positive", rated_public=public == "public")
-    assert filled(design="item-query").asking() == ItemQuery(items=40)
-    assert filled(design="full-reveal").asking() == Reveal(
+        assert RunSpec(paired).design == Pairwise(items=40, agreement="positive", rated_public=public == "public")
+    assert RunSpec(filled(design="item-query")).design == ItemQuery(items=40, rated=5)
+    assert RunSpec(filled(design="full-reveal")).design == Reveal(
         name="full-reveal", items=40, most=40, share=1 / math.log2(40)
     )
-    assert filled(design="full-reveal", reveal_share=0.25).asking() == Reveal(
+    assert RunSpec(filled(design="full-reveal", reveal_share=0.25)).design == Reveal(
         name="full-reveal", items=40, most=40, share=0.25
     )
     for name in CURATOR:
-        assert filled(design=name).asking() == Reveal(name=name, items=40, most=5, share=1)
+        assert RunSpec(filled(design=name)).design == Reveal(name=name, items=40, most=5, share=1)
 
 
 @pytest.mark.parametrize(
@@ -91,7 +92,7 @@ def test_designs_are_built_from_what_the_scenario_says() -> None:
 def test_the_papers_number_of_questions_is_epsilon_rounded_up_but_at_most_1_over_p(
     epsilon: str, questions: int
 ) -> None:
-    design = filled(design="multi-maxsense", epsilon=epsilon).asking()
+    design = RunSpec(filled(design="multi-maxsense", epsilon=epsilon)).design
     assert isinstance(design, MultiMaxSense)
     assert (design.questions, design.set_size) == (questions, 8)
 
@@ -99,58 +100,57 @@ def test_the_papers_number_of_questions_is_epsilon_rounded_up_but_at_most_1_over
 def test_every_design_asks_what_devices_know() -> None:
     for name in NAMES:
         for public in ("private", "public") if name == "pairwise" else ("private",):
-            query = (
-                filled(design=name, rated_items=public)
-                .asking()
-                .query(round_number=0, public_seed=bytes(16), epsilon=None)
-            )
+            design = RunSpec(filled(design=name, rated_items=public)).design
+            query = design.query(round_number=0, public_seed=bytes(16), epsilon=None)
             assert query.design in devices_know()
             assert query.parameters.keys() == half_of(query.design).parameters
             assert half_of(query.design).private == (name not in OPEN + CURATOR)
+
+
+def curator_of(scenario: Scenario) -> Curator | None:
+    learner = RunSpec(scenario).learner
+    return learner.how.curator if isinstance(learner, SumLearner) else None
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_devices_privatize_unless_a_curator_is_trusted(name: str) -> None:
     """A design with an epsilon reaches devices with it, or the curator with it; never neither, never both."""
     scenario = filled(design=name)
-    curator, policy = learner_of(scenario).curator, policy_of(scenario)
+    curator, policy = curator_of(scenario), RunSpec(scenario).policy
     if name in CURATOR:
-        assert asked_epsilon(scenario) is None
+        assert RunSpec(scenario).budget is None
         assert curator is not None
         assert (curator.epsilon, curator.rated, len(curator.seed)) == (Fraction(1), 5, 16)
-        assert learner_of(filled(design=name, seed=1)).curator != curator
+        assert curator_of(filled(design=name, seed=1)) != curator
     else:
         assert curator is None
-        assert asked_epsilon(scenario) == scenario.epsilon
+        assert RunSpec(scenario).budget == scenario.epsilon
     if name == "item-query":
         assert isinstance(policy, UntilLearned)
-        assert (policy.rated, policy.answers) == (5, 1)
+        assert policy.design == ItemQuery(items=40, rated=5, answers=1)
     elif name == "anchor":
         assert isinstance(policy, Anchoring)
-        assert policy.setting.epsilon == asked_epsilon(scenario)
+        assert policy.setting.epsilon == RunSpec(scenario).budget
     else:
         assert isinstance(policy, Groups if name == "pairs" else OneRound)
-        assert policy.epsilon == asked_epsilon(scenario)
+        assert policy.epsilon == RunSpec(scenario).budget
 
 
 def test_guarantees_say_what_is_private_towards_whom() -> None:
-    local = filled().guarantee()
+    local = RunSpec(filled()).guarantee
     assert "local" in local
-    assert filled(design="multi-maxsense").guarantee() == filled(design="pairwise").guarantee() == local
-    public = filled(design="pairwise", rated_items="public").guarantee()
+    assert RunSpec(filled(design="multi-maxsense")).guarantee == RunSpec(filled(design="pairwise")).guarantee == local
+    public = RunSpec(filled(design="pairwise", rated_items="public")).guarantee
     assert "which items it rated is public" in public
-    assert all(filled(design=name).guarantee().startswith("none") for name in OPEN)
+    assert all(RunSpec(filled(design=name)).guarantee.startswith("none") for name in OPEN)
     for name in CURATOR:
-        told = filled(design=name).guarantee()
+        told = RunSpec(filled(design=name)).guarantee
         assert "local" not in told
         inf = filled(design=name, epsilon="inf", **({"questions": 1} if "multi" in name else {}))
-        assert inf.guarantee().startswith("none")
+        assert RunSpec(inf).guarantee.startswith("none")
     for name in ("maxsense", "sign", "pairwise", "multi-maxsense", *CURATOR):
-        assert (
-            filled(design=name, epsilon="inf", **({"questions": 1} if "multi" in name else {}))
-            .guarantee()
-            .startswith("none")
-        )
+        inf = filled(design=name, epsilon="inf", **({"questions": 1} if "multi" in name else {}))
+        assert RunSpec(inf).guarantee.startswith("none")
 
 
 def another(field: FieldInfo) -> Any:

@@ -13,7 +13,8 @@ from coordinator.server.statistics.groups import GroupStatistic
 from scenarios.data.populations import populate
 from scenarios.given.config import Scenario
 from scenarios.places.in_process import InProcess
-from scenarios.run.experiment import Run, run
+from scenarios.run.experiment import run
+from scenarios.run.job import Result
 from scenarios.run.lying_scores import lying_scores, renamed
 from scenarios.run.plotting import plot_of
 from scenarios.run.results import record
@@ -30,7 +31,7 @@ ADAPTIVE: dict[str, Any] = {
 }
 
 
-def ran(**given: Any) -> Run:
+def ran(**given: Any) -> Result:
     return run(Scenario(**given), InProcess(1))
 
 

@@ -23,6 +23,7 @@ from coordinator.server.statistics.scores import ScoreStatistic
 from scenarios.data.block_world import settle
 from scenarios.data.populations import populate
 from scenarios.given.config import Scenario
+from scenarios.given.run_spec import RunSpec
 from scenarios.theory.lying import Sway, sway_of
 
 BLOCKS, EACH = 40, 2000
@@ -73,7 +74,7 @@ def measured(design: str, promoted: int, makes_up: str) -> tuple[Sway, Floats]:
     population = populate(scenario)
     assert population.truth is not None
     plot = plot_of(population.truth, promoted, makes_up)
-    query = scenario.asking().query(round_number=0, public_seed=derive(0, "public"), epsilon=scenario.epsilon)
+    query = RunSpec(scenario).design.query(round_number=0, public_seed=derive(0, "public"), epsilon=scenario.epsilon)
     liars = Liars(budget=scenario.epsilon, plot=plot).cohort(
         population.ratings, derive(0, "devices"), 0, BLOCKS * EACH, None
     )

@@ -33,8 +33,8 @@ if __name__ == "__main__":
         scenario = Scenario.model_validate(json.loads(sys.argv[1]))
         over = run(scenario, session, progress=progress, ledger=Path(sys.argv[2]))
     cluster.shutdown()
-    told = {"killed": len(killed), "retries": over.ran.retries, "digest": over.outcome.releases_sha256,
-            "score": over.outcome.model.score.tolist(), "spent": sorted({str(spent) for _, _, spent in over.ran.spent})}
+    told = {"killed": len(killed), "retries": over.costs.retries, "digest": over.outcome.releases_sha256,
+            "score": over.outcome.model.score.tolist(), "spent": sorted({str(spent) for _, _, spent in over.spent})}
     print("told " + json.dumps(told))
 """
 

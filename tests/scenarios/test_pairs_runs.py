@@ -85,7 +85,7 @@ def test_lists_follow_taste_where_popularity_says_nothing(file: Path) -> None:
 
     def of_own_taste(design: str) -> float:
         ran = here(of_file(file, design=design, epsilon=4, users=60_000))
-        ratings, advice = ran.population.ratings, ran.ran.advice
+        ratings, advice = ran.population.ratings, ran.advice
         assert isinstance(ratings, StoredRatings)
         return float((advice % 2 == ratings.user[: len(advice), None] % 2)[advice >= 0].mean())
 

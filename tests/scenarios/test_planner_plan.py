@@ -14,6 +14,7 @@ from coordinator.protocol.budget import parse_epsilon
 from coordinator.server.mechanisms import found
 from coordinator.server.server_half import POSTERIOR, TRUST_LOCAL
 from scenarios.given.config import Scenario
+from scenarios.given.mechanisms import variants
 from scenarios.planner import plan as planning
 from scenarios.planner.candidates import Candidate, candidates
 from scenarios.planner.needs import Target
@@ -48,7 +49,7 @@ def test_every_design_has_a_row_for_each_of_its_decoders() -> None:
     every = candidates(Scenario())
     assert {one.design for one in every} == set(found())
     for half in found().values():
-        for variant in half.variants:
+        for variant in variants(half):
             wanted = {"design": half.name, **variant}
             named = [one.settings["decoder"] for one in every if one.settings.items() >= wanted.items()]
             others = [decoder for decoder in half.decoders if decoder != POSTERIOR]

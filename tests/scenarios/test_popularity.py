@@ -23,7 +23,7 @@ from scenarios.from_python import sweep
 from scenarios.report import printing as report
 from scenarios.report.columns import mean_of
 from scenarios.run.columns import COLUMNS
-from scenarios.run.experiment import Run
+from scenarios.run.job import Result
 from scenarios.run.popularity import rank_correlation, ranks, top_share
 from scenarios.run.results import record
 
@@ -93,9 +93,9 @@ def test_many_devices_without_noise_learn_the_list(design: str, file: Path) -> N
     assert result["top_50"] == top_share(items["score"].to_numpy(), items["popularity"].to_numpy())
 
 
-def advised(run: Run, model: Model) -> list[list[int]]:
+def advised(run: Result, model: Model) -> list[list[int]]:
     """What the advised devices of a run would draw from a model."""
-    secret, devices = derive(run.scenario.seed, "devices"), len(run.ran.advice)
+    secret, devices = derive(run.scenario.seed, "devices"), len(run.advice)
     rated = run.population.ratings.rated(as_words(secret), 0, devices)
     found: list[list[int]] = recommend(model, rated, k=10).tolist()
     return found
@@ -105,7 +105,7 @@ def advised(run: Run, model: Model) -> list[list[int]]:
 def test_devices_of_a_file_rank_by_score_whatever_the_clusters(design: str, file: Path) -> None:
     """Pairs keep their model of what goes together; of everything else advice is the list less what was rated."""
     run = here(of_file(file, design=design, users=600, epsilon=3))
-    model, told = run.outcome.model, run.ran.advice.tolist()
+    model, told = run.outcome.model, run.advice.tolist()
     if design == "pairs":
         assert told == advised(run, model)
     else:
@@ -123,7 +123,7 @@ def test_without_popularity_or_a_file_devices_follow_clusters(file: Path) -> Non
         run = here(scenario)
         model = run.outcome.model
         listed = replace(model, cluster=np.zeros_like(model.cluster), clusters=1)
-        assert run.ran.advice.tolist() == advised(run, model) != advised(run, listed)
+        assert run.advice.tolist() == advised(run, model) != advised(run, listed)
 
 
 def test_scores_about_something_else_are_no_list() -> None:

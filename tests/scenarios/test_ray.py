@@ -19,21 +19,24 @@ from benchmarks.victims import alive, below
 from coordinator.protocol.coins import derive
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query
+from coordinator.server.design import Decoding
 from coordinator.server.fleet.coordinator import start_coordinator
 from coordinator.server.fleet.layout import plan_layout
-from coordinator.server.rounds.learner import Learner
+from coordinator.server.mechanisms import half_of
+from coordinator.server.rounds.learner import SumLearner
 from coordinator.server.rounds.schedules import OneRound
 from coordinator.server.rounds.state import Ask, ServerState
 from coordinator.server.rounds.tally import Tally
 from scenarios.data.populations import populate
+from scenarios.given.run_spec import RunSpec
 from scenarios.places import on_ray as place
 from scenarios.places.cluster import on_ray
 from scenarios.places.in_process import InProcess
 from scenarios.places.on_ray import OnRay
 from scenarios.places.session import silent
 from scenarios.places.supervising import room_for
-from scenarios.run.experiment import Run, run
-from scenarios.run.job import Job, Ran, run_job
+from scenarios.run.experiment import run
+from scenarios.run.job import Job, Result, run_job
 
 pytestmark = pytest.mark.cluster
 SCENARIO = small(users=30_001, like="0.9,0.1;0.3,0.6", class_shares="0.3,0.7", seed=SEED)
@@ -44,14 +47,14 @@ OURS = ("ray::DeviceHost", "ray::Coordinator", "ray::Aggregator")
 class Watched:
     """A run, and what was seen of it from outside."""
 
-    finished: Run | None = None
+    finished: Result | None = None
     told: list[int] = field(default_factory=list)
     constructor: list[Any] = field(default_factory=list)
     processes: dict[psutil.Process, str] = field(default_factory=dict)
     loaded: dict[str, list[str]] = field(default_factory=dict)
 
     @property
-    def run(self) -> Run:
+    def run(self) -> Result:
         """The run."""
         assert self.finished is not None
         return self.finished
@@ -82,7 +85,7 @@ def watched(ray_session: OnRay) -> Watched:
     return seen
 
 
-def same(one: Run, other: Run) -> bool:
+def same(one: Result, other: Result) -> bool:
     """Whether digest, sums, model and advice are equal to the last bit."""
     return (
         one.outcome.releases_sha256 == other.outcome.releases_sha256
@@ -90,14 +93,14 @@ def same(one: Run, other: Run) -> bool:
         and np.array_equal(worlds.scores_of(one.statistic).scores, worlds.scores_of(other.statistic).scores)
         and np.array_equal(one.outcome.model.cluster, other.outcome.model.cluster)
         and np.array_equal(one.outcome.model.score, other.outcome.model.score)
-        and np.array_equal(one.ran.advice, other.ran.advice)
+        and np.array_equal(one.advice, other.advice)
     )
 
 
 def test_ray_repeats_the_run_in_process(watched: Watched) -> None:
     assert same(watched.run, here(SCENARIO))
-    assert (watched.run.backend, watched.run.workers, watched.run.ran.actors) == ("ray", 2, 2)
-    assert watched.run.ran.advice.shape == (1000, 10)
+    assert (watched.run.backend, watched.run.job.layout.workers, watched.run.costs.actors) == ("ray", 2, 2)
+    assert watched.run.advice.shape == (1000, 10)
 
 
 def test_progress_is_told_to_the_end(watched: Watched) -> None:
@@ -135,7 +138,7 @@ def test_devices_load_of_the_server_only_what_is_public(watched: Watched) -> Non
 def test_one_device_an_actor(ray_session: OnRay) -> None:
     scenario = SCENARIO.model_copy(update={"users": 4})
     single = run(scenario, ray_session, devices_per_actor=1)
-    assert single.ran.actors == 4
+    assert single.costs.actors == 4
     assert same(single, here(scenario))
 
 
@@ -144,14 +147,14 @@ def test_more_cohorts_than_actors_and_one_worker(
 ) -> None:
     monkeypatch.setattr(place, "MOST_ACTORS", 2)
     crowded = run(SCENARIO, OnRay(1), devices_per_actor=1000)
-    assert crowded.ran.actors == 2
+    assert crowded.costs.actors == 2
     assert same(crowded, watched.run)
 
 
 def asked_again(second: Callable[[], Query]) -> Job:
     """A job of twenty devices whose server asks once as usual and then what ``second`` says, in its own process."""
     scenario = small(users=20)
-    usual = OneRound(design=scenario.asking(), epsilon=scenario.epsilon, public_seed=derive(0, "public"))
+    usual = OneRound(design=RunSpec(scenario).design, epsilon=scenario.epsilon, public_seed=derive(0, "public"))
 
     class Curious:  # defined here, it travels to the server's process with its code
         def next_query(self, state: ServerState) -> Ask | None:
@@ -162,14 +165,14 @@ def asked_again(second: Callable[[], Query]) -> Job:
         secret=derive(0, "devices"),
         budget=None,
         policy=Curious(),
-        learner=Learner(clusters=2, decoder="centred"),
+        learner=SumLearner(half=half_of("maxsense"), how=Decoding(clusters=2, decoder="centred")),
         layout=plan_layout(devices=20, workers=1, devices_per_actor=None),
     )
 
 
 def refused_later() -> Job:
     """A job whose second query devices refuse."""
-    good = small().asking().query(round_number=1, public_seed=bytes(16), epsilon=None)
+    good = RunSpec(small()).design.query(round_number=1, public_seed=bytes(16), epsilon=None)
     wrong = replace(good, parameters={"w": 5})
     return asked_again(lambda: wrong)
 
@@ -188,14 +191,16 @@ def test_what_devices_refuse_is_told_as_in_this_process(lent: None) -> None:
 
 
 def test_an_error_of_the_server_arrives_as_it_was_raised(lent: None) -> None:
-    job = replace(refused_later(), learner=Learner(clusters=2, decoder="best"))
+    job = replace(
+        refused_later(), learner=SumLearner(half=half_of("maxsense"), how=Decoding(clusters=2, decoder="best"))
+    )
     with pytest.raises(InputError, match="decoder") as raised:
         enter_and_run(job)
     assert type(raised.value) is InputError
     assert "\n" not in str(raised.value)
 
 
-def enter_and_run(job: Job) -> Ran:
+def enter_and_run(job: Job) -> Result:
     """Run a job in a session as `on_ray` yields it, within the instance that runs already."""
     with on_ray(address=None, workers=1) as session:
         return run_job(job, session, advised=0, top=10, progress=silent)

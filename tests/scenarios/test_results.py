@@ -186,7 +186,7 @@ def test_advice_is_scored_by_what_the_advised_would_like() -> None:
     secret = derive(scenario.seed, "devices")
     every = np.tile(np.arange(40, dtype=np.int32), (500, 1))
     would = ratings.would_like(secret, every)
-    liked = [would[device, item] for device, row in enumerate(run.ran.advice) for item in row if item >= 0]
+    liked = [would[device, item] for device, row in enumerate(run.advice) for item in row if item >= 0]
     assert record(run)["advice_liked"] == pytest.approx(np.mean(liked))
 
 

@@ -47,7 +47,7 @@ def test_a_resumed_run_books_nothing_twice(tmp_path: Path) -> None:
     before = list(read_book(journal.ledger))
     again = run(SCENARIO, InProcess(1), ledger=journal.ledger, rounds=journal)
     assert list(read_book(journal.ledger)) == before
-    assert {spent for _, _, spent in again.ran.spent} == {SCENARIO.epsilon}
+    assert {spent for _, _, spent in again.spent} == {SCENARIO.epsilon}
 
 
 def test_a_run_that_is_gone_on_with_keeps_its_ledgers(tmp_path: Path) -> None:

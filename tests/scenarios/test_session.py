@@ -18,20 +18,20 @@ from actors.device import Device
 from coordinator.protocol.coins import as_words, derive
 from coordinator.protocol.errors import PolicyError
 from coordinator.protocol.messages import Query
+from coordinator.server.design import Decoding
 from coordinator.server.fleet.layout import Layout
-from coordinator.server.mechanisms import found
-from coordinator.server.rounds.learner import Learner
+from coordinator.server.mechanisms import found, half_of
+from coordinator.server.rounds.learner import SumLearner
 from coordinator.server.rounds.schedules import OneRound
 from coordinator.server.rounds.state import Ask, ServerState
 from coordinator.server.server_half import ONE_ROUND
 from scenarios.data.populations import populate
 from scenarios.given.config import Scenario
-from scenarios.given.policies import asked_epsilon
+from scenarios.given.run_spec import RunSpec
 from scenarios.places.in_process import InProcess
 from scenarios.places.session import silent
 from scenarios.places.worker_threads import stop_if_abandoned
-from scenarios.run.experiment import Run
-from scenarios.run.job import Job, run_job
+from scenarios.run.job import Job, Result, run_job
 from scenarios.store.round_store import Held
 
 TWO_CLASSES = small(like="0.9,0.1;0.3,0.6", class_shares="0.3,0.7", users=1201, seed=11)
@@ -41,7 +41,7 @@ def digest_by_hand(scenario: Scenario) -> str:
     """The digest as promised: who answered, then the bits, in device order; from one `Device` a user."""
     filled = scenario.complete()
     public_seed = derive(scenario.seed, "public")
-    query = filled.asking().query(round_number=0, public_seed=public_seed, epsilon=asked_epsilon(filled))
+    query = RunSpec(filled).design.query(round_number=0, public_seed=public_seed, epsilon=RunSpec(filled).budget)
     ratings, secret = populate(scenario).ratings, derive(scenario.seed, "devices")
     releases = [Device(ratings, secret, user, None).answer(query) for user in range(ratings.users)]
     bits = [bit for release in releases for bit in release.unpacked()[0].tolist()]
@@ -50,7 +50,7 @@ def digest_by_hand(scenario: Scenario) -> str:
 
 
 @pytest.fixture(scope="module")
-def whole() -> Run:
+def whole() -> Result:
     """The run that all layouts must repeat."""
     return here(TWO_CLASSES)
 
@@ -61,12 +61,12 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("coordinator.server.fleet.layout.SMALLEST_BLOCK", 64)
 
 
-def sums(run: Run) -> dict[str, Any]:
+def sums(run: Result) -> dict[str, Any]:
     """All that a run's statistic holds."""
     return {field.name: getattr(run.statistic, field.name) for field in fields(run.statistic)}
 
 
-def same(one: Run, other: Run) -> bool:
+def same(one: Result, other: Result) -> bool:
     """Whether digest, rounds, sums, model and advice are equal to the last bit."""
     return all(
         (
@@ -76,7 +76,7 @@ def same(one: Run, other: Run) -> bool:
             np.array_equal(one.outcome.model.cluster, other.outcome.model.cluster),
             np.array_equal(one.outcome.model.score, other.outcome.model.score),
             np.array_equal(one.outcome.model.error, other.outcome.model.error),
-            np.array_equal(one.ran.advice, other.ran.advice),
+            np.array_equal(one.advice, other.advice),
         )
     )
 
@@ -91,11 +91,11 @@ def test_the_digest_is_that_of_one_device_a_user(users: int, epsilon: str) -> No
 @pytest.mark.usefixtures("small_blocks")
 @pytest.mark.parametrize("workers", [1, 2, 3])
 @pytest.mark.parametrize("devices_per_actor", [1, 7, 1000, 1201, None])
-def test_layouts_do_not_change_anything(workers: int, devices_per_actor: int | None, whole: Run) -> None:
+def test_layouts_do_not_change_anything(workers: int, devices_per_actor: int | None, whole: Result) -> None:
     run = here(TWO_CLASSES, workers=workers, devices_per_actor=devices_per_actor)
     assert same(run, whole)
-    assert run.workers == workers
-    assert run.devices_per_actor == devices_per_actor or devices_per_actor is None
+    assert run.job.layout.workers == workers
+    assert run.job.layout.devices_per_actor == devices_per_actor or devices_per_actor is None
 
 
 @pytest.mark.parametrize("name", [name for name, half in found().items() if ONE_ROUND in half.policies])
@@ -105,13 +105,13 @@ def test_the_digest_of_other_designs_is_that_of_one_device_a_user(name: str) -> 
 
 
 @pytest.mark.parametrize("changed", [{"seed": 12}, {"epsilon": Fraction(9, 10)}, {"theta": 1.5}, {"users": 1200}])
-def test_what_is_no_layout_changes_the_digest(changed: dict[str, object], whole: Run) -> None:
+def test_what_is_no_layout_changes_the_digest(changed: dict[str, object], whole: Result) -> None:
     other = here(Scenario.model_validate({**TWO_CLASSES.flat(), **changed}))
     assert other.outcome.releases_sha256 != whole.outcome.releases_sha256
     assert not same(other, whole)
 
 
-def test_the_decoder_sees_the_same_releases(whole: Run) -> None:
+def test_the_decoder_sees_the_same_releases(whole: Result) -> None:
     other = here(TWO_CLASSES.model_copy(update={"decoder": "paper"}))
     assert other.outcome.releases_sha256 == whole.outcome.releases_sha256
     assert not np.array_equal(other.outcome.model.score, whole.outcome.model.score)
@@ -136,12 +136,12 @@ def test_progress_goes_on_over_rounds() -> None:
 
 def test_advice_goes_to_a_thousand_devices_at_most_and_repeats_nothing_rated() -> None:
     few, many = here(small(users=30)), here(small(users=3001))
-    assert few.ran.advice.shape == (30, 10)
-    assert many.ran.advice.shape == (1000, 10)
+    assert few.advice.shape == (30, 10)
+    assert many.advice.shape == (1000, 10)
     scenario = few.scenario
     told = few.population.ratings.rated(as_words(derive(scenario.seed, "devices")), 0, 30)
     items = told.items
-    for rated, advice in zip(items.reshape(30, 5), few.ran.advice, strict=True):
+    for rated, advice in zip(items.reshape(30, 5), few.advice, strict=True):
         assert not set(rated.tolist()) & set(advice.tolist())
         assert len(set(advice.tolist())) == 10
 
@@ -153,8 +153,8 @@ def job(budget: Fraction | None, *, epsilon: Fraction | None) -> Job:
         ratings=populate(scenario).ratings,
         secret=derive(0, "devices"),
         budget=budget,
-        policy=OneRound(design=scenario.asking(), epsilon=epsilon, public_seed=derive(0, "public")),
-        learner=Learner(clusters=2, decoder="centred"),
+        policy=OneRound(design=RunSpec(scenario).design, epsilon=epsilon, public_seed=derive(0, "public")),
+        learner=SumLearner(half=half_of("maxsense"), how=Decoding(clusters=2, decoder="centred")),
         layout=Layout(devices=50, workers=1, devices_per_actor=20),
     )
 
@@ -165,7 +165,7 @@ class Twice:
     def next_query(self, state: ServerState) -> Ask | None:
         if len(state.asked) == 2:
             return None
-        design = small(users=50).asking()
+        design = RunSpec(small(users=50)).design
         query = design.query(round_number=len(state.asked), public_seed=derive(0, "public"), epsilon=Fraction(3, 4))
         return Ask(query=query, first=0, stop=50)
 

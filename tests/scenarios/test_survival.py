@@ -12,7 +12,8 @@ from runs import here, small
 from benchmarks.victims import actors_below
 from coordinator.server.rounds.tally import Tally
 from scenarios.places.on_ray import OnRay
-from scenarios.run.experiment import Run, run
+from scenarios.run.experiment import run
+from scenarios.run.job import Result
 
 pytestmark = pytest.mark.cluster
 SCENARIO = small(items=300, rated=40, users=2_000_000, design="sign", policy="fixed", rounds=2, seed=11)
@@ -32,9 +33,9 @@ class Killer:
                 self.killed.append(self.victims.pop(0)[1])
 
 
-def spent(one: Run) -> set[object]:
+def spent(one: Result) -> set[object]:
     """What devices spent; all of them were asked alike."""
-    return {amount for _, _, amount in one.ran.spent}
+    return {amount for _, _, amount in one.spent}
 
 
 def test_processes_that_are_killed_change_nothing(ray_session: OnRay, tmp_path: Path) -> None:
@@ -45,6 +46,6 @@ def test_processes_that_are_killed_change_nothing(ray_session: OnRay, tmp_path: 
     undisturbed = here(SCENARIO, workers=2)
     assert survived.outcome.releases_sha256 == undisturbed.outcome.releases_sha256
     assert survived.outcome.model.score.tolist() == undisturbed.outcome.model.score.tolist()
-    assert survived.ran.advice.tolist() == undisturbed.ran.advice.tolist()
+    assert survived.advice.tolist() == undisturbed.advice.tolist()
     assert spent(survived) == spent(undisturbed) == {SCENARIO.epsilon}
-    assert survived.ran.restarts == 1
+    assert survived.costs.restarts == 1

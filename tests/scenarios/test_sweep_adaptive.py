@@ -17,9 +17,9 @@ from runs import Command, Ended, here, refused
 from scenarios import cli
 from scenarios.data.metrics import clustering_scores
 from scenarios.given.config import Scenario
-from scenarios.run.experiment import Run
+from scenarios.run.job import Result
 from scenarios.store.mark import FOLDER
-from scenarios.sweep.schemes import DESIGNS, SCHEMES
+from scenarios.sweep.schemes import SCHEMES
 
 HERE = ("--backend", "inprocess", "--workers", 1)
 TINY = ("--items", 30, "--rated", 10, "--epsilon", 4)
@@ -95,7 +95,7 @@ def test_a_sweep_from_end_to_end(whole: Path, swept: Callable[..., Ended]) -> No
 def test_a_unit_is_what_runs_tell(whole: Path) -> None:
     every = pd.read_parquet(whole / "units.parquet").set_index(["scheme", "seed"]).to_dict("index")
     for name in ("adaptive-sign", "adaptive-maxsense"):
-        finished = run_of(design=DESIGNS[name], policy="eliminate", users=10**6, seed=1)
+        finished = run_of(design=SCHEMES[name].design, policy="eliminate", users=10**6, seed=1)
         unit = every[name, 1]
         assert unit["users"] == finished.outcome.state.answers_asked
         assert unit["rounds"] == len(finished.outcome.state.asked)
@@ -108,11 +108,11 @@ def test_a_unit_is_what_runs_tell(whole: Path) -> None:
             assert (threshold <= start) == right(run_of(**kind, users=start, seed=seed))
 
 
-def run_of(**changes: Any) -> Run:
+def run_of(**changes: Any) -> Result:
     return here(Scenario.model_validate({**SHARED, **changes}))
 
 
-def right(finished: Run) -> bool:
+def right(finished: Result) -> bool:
     truth = finished.population.truth
     assert truth is not None
     return clustering_scores(finished.outcome.model.cluster, truth).exact

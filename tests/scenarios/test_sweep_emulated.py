@@ -29,6 +29,7 @@ from coordinator.server.statistics.scores import ScoreStatistic
 from scenarios.data.metrics import clustering_scores
 from scenarios.data.populations import populate
 from scenarios.given.config import Scenario
+from scenarios.given.run_spec import RunSpec
 from scenarios.sweep.emulated import EmulatedPrefixes, emulate, emulated_devices
 from scenarios.sweep.prefixes import Prefixes
 from scenarios.sweep.threshold import predicted_users
@@ -43,7 +44,7 @@ def signs(**changes: Any) -> Scenario:
 
 def asked(scenario: Scenario, epsilon: float, *, centred: bool) -> Query:
     """A query about a pool of 25 of the 40 items; with centres as rounds after the first one have them."""
-    design, pool = scenario.asking(), np.delete(np.arange(40, dtype=np.int32), np.arange(0, 30, 2))
+    design, pool = RunSpec(scenario).design, np.delete(np.arange(40, dtype=np.int32), np.arange(0, 30, 2))
     assert isinstance(design, PoolDesign)
     expected = np.clip(levels_of(scenario)[pool] + np.linspace(-0.3, 0.3, 25), -1, 1) if centred else None
     return design.query(
@@ -230,7 +231,7 @@ def test_sets_about_all_items_have_the_planners_moments() -> None:
     scenario = small(like="0.9,0.2;0.6,0.1", class_shares="0.3,0.7", cluster_shares="0.2,0.8")
     population = populate(scenario)
     assert population.truth is not None
-    query = scenario.asking().query(round_number=0, public_seed=derive(7, "public"), epsilon=Fraction(1))
+    query = RunSpec(scenario).design.query(round_number=0, public_seed=derive(7, "public"), epsilon=Fraction(1))
     devices = emulated_devices(population)
     given, rate = given_sensed(query, crowd_of(devices, devices.likes))
     exact = maxsense_moments(

@@ -17,7 +17,7 @@ from coordinator.server.statistics.statistic import Statistic
 from scenarios.data.liked import liked_share
 from scenarios.data.metrics import clustering_scores
 from scenarios.given.config import Scenario
-from scenarios.run.experiment import Run
+from scenarios.run.job import Result
 from scenarios.run.popularity import top_share
 from scenarios.sweep import prefixes
 from scenarios.sweep.prefixes import Prefixes
@@ -40,7 +40,7 @@ def equal(one: Statistic, other: Statistic) -> bool:
     )
 
 
-def run_with(scenario: Scenario, users: int, **changes: Any) -> Run:
+def run_with(scenario: Scenario, users: int, **changes: Any) -> Result:
     return here(scenario.model_copy(update={"users": users, **changes}))
 
 

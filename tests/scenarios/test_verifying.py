@@ -14,9 +14,10 @@ from coordinator.server.rounds.setting import users_on_grid
 from coordinator.server.rounds.verifying import DISPUTED
 from scenarios.data.populations import populate
 from scenarios.given.config import Scenario
-from scenarios.given.policies import policy_of
+from scenarios.given.run_spec import RunSpec
 from scenarios.places.in_process import InProcess
-from scenarios.run.experiment import Run, learner_of, run
+from scenarios.run.experiment import run
+from scenarios.run.job import Result
 from scenarios.run.results import record
 from scenarios.store.journal import ROUNDS
 from scenarios.sweep.emulated import emulate, emulated_devices
@@ -24,7 +25,7 @@ from scenarios.sweep.emulated import emulate, emulated_devices
 SMALL: dict[str, Any] = {"design": "sign", "policy": "eliminate", "items": 40, "rated": 8, "users": 200_000}
 
 
-def ran(**given: Any) -> Run:
+def ran(**given: Any) -> Result:
     return run(Scenario(**SMALL, **given), InProcess(1))
 
 
@@ -91,7 +92,7 @@ def test_items_that_no_device_was_left_for_are_not_decided() -> None:
 def test_stored_rounds_say_that_they_verify() -> None:
     population, kept = populate(Scenario(**SMALL, verify=20)), list[Round]()
     common: dict[str, Any] = {"devices": SMALL["users"], "budget": population.scenario.epsilon}
-    parts = policy_of(population.scenario), learner_of(population.scenario), emulated_devices(population)
+    parts = RunSpec(population.scenario).policy, RunSpec(population.scenario).learner, emulated_devices(population)
     first = conduct(*parts, **common, keep=kept.append)
     again = conduct(*parts, **common, earlier=[ROUNDS.read(*ROUNDS.tell(one)) for one in kept])
     assert [ask.verifies for ask in again.state.asked][-3:] == [False, True, True]
@@ -113,4 +114,4 @@ def test_stored_rounds_say_that_they_verify() -> None:
 )
 def test_what_cannot_be_verified_is_refused(given: dict[str, Any], words: str) -> None:
     with pytest.raises(InputError, match=words):
-        Scenario(**given).complete().asking()
+        _ = RunSpec(Scenario(**given).complete()).design

@@ -12,10 +12,11 @@ from coordinator.protocol.arrays import Floats, Floats2, Indices
 from coordinator.protocol.mechanisms.anchor import SENSED
 from coordinator.server.anchor.reading import read_turned
 from coordinator.server.anchor.start import CLIP, ENOUGH, spectral_start
-from coordinator.server.anchor.told import Course, Told
+from coordinator.server.anchor.told import Course
 from coordinator.server.decoding.mixture import fit, joint
 from coordinator.server.decoding.threads import k_means, one_thread
 from coordinator.server.moments.anchor import pair_contrast
+from coordinator.server.rounds.readings import AnchorRound
 
 LEAST_RATE = 0.04
 """Like rates of a start lie so far from 0 and 1 at least."""
@@ -115,7 +116,7 @@ def _likes(moments: Floats2, classes: int) -> Floats2:
     return found
 
 
-def signal_of(rounds: tuple[Told, ...], *, rated: int) -> tuple[Floats, Floats, float]:
+def signal_of(rounds: tuple[AnchorRound, ...], *, rated: int) -> tuple[Floats, Floats, float]:
     """Return means of ``H_i S`` of the pool's items in first-order rounds, their errors, and signal over noise.
 
     The last is the variance among items over that of noise, less 1.
@@ -129,7 +130,7 @@ def signal_of(rounds: tuple[Told, ...], *, rated: int) -> tuple[Floats, Floats, 
     return values, errors, float(((values - values.mean()) ** 2 / errors**2).sum() / (values.size - 1) - 1)
 
 
-def of_signs(rounds: tuple[Told, ...], *, rated: int) -> First:
+def of_signs(rounds: tuple[AnchorRound, ...], *, rated: int) -> First:
     """Return what first-order signs of the pool tell of two clusters; the other class is taken to be mirrored."""
     values, errors, signal = signal_of(rounds, rated=rated)
     pool = np.flatnonzero(rounds[0].query.arrays[SENSED]).astype(np.int32)

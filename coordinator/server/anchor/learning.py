@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol
 
+from coordinator.protocol.admitted import Own
 from coordinator.protocol.errors import InputError
+from coordinator.protocol.messages import Model
 from coordinator.server.anchor.belief import Belief
 from coordinator.server.anchor.sensing import AnchorSensing
 from coordinator.server.anchor.tabled import Tabled, TableLearner
-from coordinator.server.anchor.told import Course
+from coordinator.server.anchor.told import Course, course_of
 from coordinator.server.anchor.two_class import TwoClasses
+from coordinator.server.decoding.posterior import Posterior
+from coordinator.server.rounds.learner import Learner
+from coordinator.server.rounds.state import ServerState
 
 
 class AnchorLearner(Protocol):
@@ -31,3 +37,35 @@ def learner_for(design: AnchorSensing, failure: float) -> TwoClasses | TableLear
     if crossed and design.learner in ("auto", "mirrored"):
         return TwoClasses(design=design, failure=failure)
     return TableLearner(design=design, failure=failure)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundLearner(Learner):
+    """Reads all rounds of anchor sensing together.
+
+    Attributes
+    ----------
+    anchors : AnchorLearner
+        What rounds tell.
+    clusters : int
+        Number of item clusters L.
+    confidence : float
+        Probability that all decided labels are to be right.
+    own : None
+        It is no mechanism of one's own.
+    """
+
+    anchors: AnchorLearner
+    clusters: int
+    confidence: float = 0.95
+    own: Own | None = None
+
+    @property
+    def asks(self) -> tuple[str, ...]:
+        """Signs of pairs, and turned signs of items."""
+        return AnchorSensing.pairs, AnchorSensing.name
+
+    def learn(self, state: ServerState) -> tuple[Model, Posterior | None]:
+        """Return the model and the posterior; see `Learner.learn`."""
+        belief = self.anchors.believe(course_of(state.readings.anchors))
+        return belief.model(self.clusters), belief.posterior

@@ -12,7 +12,7 @@ from coordinator.protocol.arrays import Bools, Floats, Floats2, Indices2
 from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.mechanisms.anchor import COUNTS, GUESS, LEVELS, SENSED
 from coordinator.protocol.messages import Query
-from coordinator.server.anchor.told import Told
+from coordinator.server.rounds.readings import AnchorRound
 
 GUESS_UNIT = 256
 """Steps of a rating's log-likelihood in a guess."""
@@ -46,7 +46,7 @@ class Reading:
     controls: Bools
 
 
-def read_turned(told: Told, shares: Floats, *, rated: int, control: int) -> Reading:
+def read_turned(told: AnchorRound, shares: Floats, *, rated: int, control: int) -> Reading:
     """Return what one round tells.
 
     Given that item i is sensed and rated, and that class k was guessed, the device's other ratings add up to a
@@ -55,7 +55,7 @@ def read_turned(told: Told, shares: Floats, *, rated: int, control: int) -> Read
 
     Parameters
     ----------
-    told : Told
+    told : AnchorRound
         A round of turned signs.
     shares : ndarray of float64, shape (K,)
         Shares of the devices that guess each class.

@@ -19,8 +19,9 @@ from coordinator.server.anchor.first import First, first_anchors
 from coordinator.server.anchor.reading import Reading, read_turned
 from coordinator.server.anchor.sensing import SENSING_LEVELS, AnchorSensing
 from coordinator.server.anchor.tables import Fit, fit_tables, walk
-from coordinator.server.anchor.told import Course, Told
+from coordinator.server.anchor.told import Course
 from coordinator.server.decoding.posterior import Posterior, on_a_grid
+from coordinator.server.rounds.readings import AnchorRound
 
 CONTROL = 1
 """How often, of `SENSING_LEVELS`, decided items are sensed, as controls."""
@@ -136,7 +137,7 @@ class TableLearner:
             known=fit.clusters,
         )
 
-    def _shares(self, turned: tuple[Told, ...], rounds: int) -> Floats:
+    def _shares(self, turned: tuple[AnchorRound, ...], rounds: int) -> Floats:
         """Return the share of each guess in each round, from what was asked of the guess itself, shape (rounds, K)."""
         classes, found = self.design.classes, np.empty((rounds, self.design.classes))
         seen: list[tuple[int, int, float, float]] = []
@@ -191,7 +192,7 @@ class TableLearner:
         return self.design.turned(tables, round_number=round_number, public_seed=public_seed, epsilon=epsilon)
 
 
-def asked(told: Told) -> bool:
+def asked(told: AnchorRound) -> bool:
     """Return whether a round asked for the guess itself."""
     return bool(told.query.arrays[LEAN].any())
 

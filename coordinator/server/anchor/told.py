@@ -8,27 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from coordinator.protocol.arrays import Floats2
-from coordinator.protocol.mechanisms.anchor import PRIOR, SENSED
-from coordinator.protocol.messages import Query
-from coordinator.server.statistics.anchor import AnchorStatistic
-
-
-@dataclass(frozen=True, slots=True)
-class Told:
-    """One round: what was asked, and the sum of the answers."""
-
-    query: Query
-    statistic: AnchorStatistic
-
-    @property
-    def turned(self) -> bool:
-        """Whether it asked for turned signs, and not for signs of pairs."""
-        return SENSED in self.query.arrays
-
-    @property
-    def plain(self) -> bool:
-        """Whether it asked for first-order signs, which no guess turns: there is one class."""
-        return self.turned and self.query.arrays[PRIOR].size == 1
+from coordinator.server.rounds.readings import AnchorRound
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,20 +17,20 @@ class Course:
 
     Attributes
     ----------
-    pairs : tuple of Told
+    pairs : tuple of AnchorRound
         All rounds about pairs; they have one pool.
     given_up : int
         Users who had told pairs when turned signs were last given up; 0 if they never were.
-    turned : tuple of Told
+    turned : tuple of AnchorRound
         Rounds of turned signs since then.
-    plain : tuple of Told
+    plain : tuple of AnchorRound
         Rounds of first-order signs.
     """
 
-    pairs: tuple[Told, ...]
+    pairs: tuple[AnchorRound, ...]
     given_up: int
-    turned: tuple[Told, ...]
-    plain: tuple[Told, ...] = ()
+    turned: tuple[AnchorRound, ...]
+    plain: tuple[AnchorRound, ...] = ()
 
     @property
     def paired_users(self) -> int:
@@ -72,7 +52,7 @@ class Course:
         return matrix + matrix.T
 
 
-def course_of(rounds: Sequence[Told]) -> Course:
+def course_of(rounds: Sequence[AnchorRound]) -> Course:
     """Return the rounds by what they are good for: where pairs are asked again, turned signs before them are void."""
     plain = tuple(told for told in rounds if told.plain)
     rounds = [told for told in rounds if not told.plain]

@@ -17,9 +17,10 @@ from coordinator.server.anchor.belief import Belief, unsure
 from coordinator.server.anchor.sensing import AnchorSensing, Tables
 from coordinator.server.anchor.start import spectral_start
 from coordinator.server.anchor.synthetic import DEVICES, simulated
-from coordinator.server.anchor.told import Course, Told
+from coordinator.server.anchor.told import Course
 from coordinator.server.decoding.estimates import Estimates
 from coordinator.server.decoding.posterior import believe, expected_levels
+from coordinator.server.rounds.readings import AnchorRound
 
 READS, STEP = (DEVICES // 8,) * 5 + (DEVICES,), 0.7
 """Synthetic devices of each reading of all rounds, and how far all but the first go towards what they let expect.
@@ -37,7 +38,7 @@ LEVELS_TRIED, TRIED_BY = (4, 6, 8, 10, 12, 14, 16), DEVICES // 4
 """Of `SENSING_LEVELS`, how often an open item may be sensed, and synthetic devices that tell which is best."""
 
 
-def read(told: Told, expected: Floats, *, rated: int, devices: int = DEVICES) -> Estimates:
+def read(told: AnchorRound, expected: Floats, *, rated: int, devices: int = DEVICES) -> Estimates:
     """Return a round's estimates of every item's mean rating d in the first class.
 
     For an item with centre m of the N that a device senses and rated, given that the guess is right (s = 1) or wrong
@@ -100,7 +101,7 @@ class TwoClasses:
             )
         return Belief(start=start, estimates=estimates, posterior=unsure(expected))
 
-    def _read(self, rounds: Sequence[Told], expected: Floats, devices: int) -> Estimates:
+    def _read(self, rounds: Sequence[AnchorRound], expected: Floats, devices: int) -> Estimates:
         first, *others = (read(told, expected, rated=self.design.rated, devices=devices) for told in rounds)
         return sum(others, start=first)
 

@@ -13,14 +13,14 @@ from coordinator.server.server_half import ServerHalf
 
 @cache
 def found() -> dict[str, ServerHalf]:
-    """Return every mechanism by its name, in their declared order.
+    """Return every mechanism by its name.
 
     Raises
     ------
     RoomError
         If two have the same name, or share a setting with a different type or text.
     """
-    halves = sorted(declared(__name__, __path__, "SERVER", ServerHalf), key=lambda half: half.order)
+    halves = declared(__name__, __path__, "SERVER", ServerHalf)
     fields: dict[str, tuple[ServerHalf, str]] = {}
     for half in halves:
         for name, field in half.settings.model_fields.items():
@@ -28,11 +28,6 @@ def found() -> dict[str, ServerHalf]:
             if meant != repr(field):
                 raise RoomError(f"{other.name} and {half.name} share the setting {name}; give it one type and one text")
     return by_name(halves, lambda half: [half.name])
-
-
-def able(policy: str) -> str:
-    """Return the names of mechanisms that can follow a policy, for errors: "maxsense or sign"."""
-    return " or ".join(half.name for half in found().values() if policy in half.policies)
 
 
 @cache

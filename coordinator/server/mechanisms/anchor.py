@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, cast
 
 from pydantic import Field
 
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms.anchor import MOST_CLASSES
 from coordinator.protocol.messages import Query, Release
-from coordinator.server.design import World
+from coordinator.server.design import LearnerOptions, World
 from coordinator.server.server_half import ANCHOR, POSTERIOR, ServerHalf, Settings
 
 if TYPE_CHECKING:
+    from coordinator.server.anchor.learning import RoundLearner
     from coordinator.server.anchor.sensing import AnchorSensing
     from coordinator.server.moments.anchor import AnchorMoments
+    from coordinator.server.rounds.policies import PolicyOptions
+    from coordinator.server.rounds.setting import Setting
+    from coordinator.server.rounds.state import Policy
     from coordinator.server.statistics.anchor import AnchorStatistic
 
 
@@ -45,7 +49,6 @@ class AnchorHalf(ServerHalf):
 
     name = "anchor"
     title = "anchor sensing"
-    order = 25
     settings = AnchorSettings
     decoders = (POSTERIOR,)
     policies: ClassVar[tuple[str, ...]] = (ANCHOR,)
@@ -78,6 +81,25 @@ class AnchorHalf(ServerHalf):
             classes=settings.classes or max(2, world.clusters),
             learner=settings.learner,
         )
+
+    def policy(self, name: str, setting: Setting, options: PolicyOptions) -> Policy:
+        """Return the only policy, which follows from what learns of its rounds."""
+        from coordinator.server.anchor.anchoring import Anchoring
+        from coordinator.server.anchor.learning import learner_for
+        from coordinator.server.anchor.tabled import TableLearner
+        from coordinator.server.anchor.tabling import Tabling
+
+        learner = learner_for(cast("AnchorSensing", setting.design), setting.failure)
+        if isinstance(learner, TableLearner):
+            return Tabling(setting=setting, learner=learner)
+        return Anchoring(setting=setting, learner=learner)
+
+    def learner(self, settings: AnchorSettings, world: World, options: LearnerOptions) -> RoundLearner:
+        """Return what learns from all rounds so far, as the policy does."""
+        from coordinator.server.anchor.learning import RoundLearner, learner_for
+
+        anchors = learner_for(self.design(settings, world), 1 - options.confidence)
+        return RoundLearner(anchors=anchors, clusters=world.clusters, confidence=options.confidence)
 
     def aggregate(self, query: Query, release: Release) -> AnchorStatistic:
         """Return the agreements with signs of pairs or of items; see `statistics.anchor`."""

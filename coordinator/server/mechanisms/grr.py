@@ -37,7 +37,6 @@ class GrrHalf(FrequencyHalf):
 
     name = "grr"
     title = "k-ary randomized response"
-    order = 31
     asking = Grr
 
     def supports(self, query: Query, release: Release) -> Ints:

@@ -68,7 +68,6 @@ class HadamardHalf(FrequencyHalf):
 
     name = "hadamard"
     title = "Hadamard response"
-    order = 34
     settings = HadamardSettings
     asking = Hadamard
 

@@ -15,11 +15,9 @@ from coordinator.protocol.messages import Model, Query, Release
 from coordinator.server.design import Decoding, World
 from coordinator.server.moments.told_ratings import NoSignal
 from coordinator.server.server_half import (
-    ELIMINATE,
     POOLED,
     POSTERIOR,
     SETS,
-    Scheme,
     ServerHalf,
     Settings,
     Theta,
@@ -134,17 +132,10 @@ class MaxSenseHalf(ServerHalf):
 
     name = "maxsense"
     title = "MaxSense"
-    order = 10
     settings = MaxSenseSettings
     decoders = (*SETS, POSTERIOR)
     policies = POOLED
     ranks = True
-
-    schemes = (
-        Scheme(order=10, name="paper", label="MaxSense, paper", decoder="paper"),
-        Scheme(order=20, name="centred", label="MaxSense, centred", decoder="centred"),
-        Scheme(order=40, name="adaptive-maxsense", label="adaptive MaxSense", policy=ELIMINATE),
-    )
 
     def design(self, settings: MaxSenseSettings, world: World) -> MaxSense:
         """Return MaxSense in a world."""

@@ -170,11 +170,9 @@ class MultiMaxSenseHalf(ServerHalf):
 
     name = "multi-maxsense"
     title = "Multi-MaxSense"
-    order = 30
     settings = MultiMaxSenseSettings
     decoders = SETS
     ranks = True
-    variants: ClassVar[tuple[Mapping[str, Any], ...]] = ({"questions": "ceil"}, {"questions": "auto"})
 
     def label(self, row: Mapping[str, Any]) -> str:
         """Return its name with the number of questions, and whether it was chosen."""

@@ -45,7 +45,6 @@ class OlhHalf(FrequencyHalf):
 
     name = "olh"
     title = "local hashing"
-    order = 33
     asking = Olh
 
     def supports(self, query: Query, release: Release) -> Ints:

@@ -35,7 +35,6 @@ class OueHalf(FrequencyHalf):
 
     name = "oue"
     title = "unary encoding"
-    order = 32
     asking = Oue
 
     def supports(self, query: Query, release: Release) -> Ints:

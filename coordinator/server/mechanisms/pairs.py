@@ -18,13 +18,15 @@ from coordinator.protocol.one_item import pool_of
 from coordinator.protocol.subset_form import CHOSEN, PADDED
 from coordinator.server.design import Decoding, World
 from coordinator.server.frequency import KMEANS
-from coordinator.server.grouped_sets import CountedGroup
+from coordinator.server.grouped_sets import CountedGroup, Groups, groups_policy
 from coordinator.server.liked_pairs import LikedPairs
 from coordinator.server.mechanisms.subset import Chosen, subset_rates
 from coordinator.server.server_half import GROUPS, ServerHalf, Settings
 
 if TYPE_CHECKING:
     from coordinator.server.moments.frequencies import FrequencyMoments
+    from coordinator.server.rounds.policies import PolicyOptions
+    from coordinator.server.rounds.setting import Setting
     from coordinator.server.statistics.groups import GroupStatistic
 
 
@@ -53,7 +55,6 @@ class PairsHalf(ServerHalf):
 
     name = "pairs"
     title = "pairs of liked items"
-    order = 37
     settings = PairsSettings
     decoders = (KMEANS,)
     policies: ClassVar[tuple[str, ...]] = (GROUPS,)
@@ -63,6 +64,10 @@ class PairsHalf(ServerHalf):
     def design(self, settings: Settings, world: World) -> LikedPairs:
         """Return pairs of liked items in a world."""
         return LikedPairs(items=world.items, rated=world.rated, **settings.model_dump())
+
+    def policy(self, name: str, setting: Setting, options: PolicyOptions) -> Groups:
+        """Return the only policy: groups that are asked in turn."""
+        return groups_policy(setting)
 
     def aggregate(self, query: Query, release: Release) -> GroupStatistic:
         """Return how many devices named each item or pair, as the counts of the group that was asked."""
@@ -102,7 +107,8 @@ class PairsHalf(ServerHalf):
                     (pairs, paired.sums, paired.answered),
                 )
         cluster = kmeans_on_line(value, how.clusters)
-        return Model(cluster=cluster, score=value, error=error, clusters=how.clusters, near=near)
+        model = Model(cluster=cluster, score=value, error=error, clusters=how.clusters, near=near)
+        return with_public(model, queries, how)
 
     def moments(self, settings: Settings, world: World) -> FrequencyMoments | None:
         """Return what the group that ranks all items tells of each cluster; clusters follow from it alone."""
@@ -115,6 +121,11 @@ class PairsHalf(ServerHalf):
         query = design.of_items(round_number=0, public_seed=bytes(16), epsilon=world.epsilon)
         level = kept_shares(world.block, int(query.parameters[PADDED]))
         return FrequencyMoments(level=level, variance=subset_rates(query).spread(level) / design.ranking)
+
+
+def with_public(model: Model, queries: Sequence[Query], how: Decoding) -> Model:
+    """Return a model of devices' sets, with popularity weighed with that of people whose ratings are public."""
+    return model if how.public is None else how.public.weighed(model, int(queries[-1].parameters[PADDED]))
 
 
 def unknown(items: int, clusters: int) -> Model:

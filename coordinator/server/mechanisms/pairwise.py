@@ -91,14 +91,9 @@ class PairwiseHalf(ServerHalf):
 
     name = "pairwise"
     title = "Pairwise-Preference"
-    order = 40
     settings = PairwiseSettings
     decoders = SETS
     paired = True
-    variants: ClassVar[tuple[Mapping[str, Any], ...]] = (
-        *({"agreement": agreement} for agreement in AGREEMENTS),
-        {"rated_items": "public"},
-    )
 
     @property
     def asks(self) -> tuple[str, ...]:

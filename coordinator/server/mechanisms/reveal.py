@@ -12,12 +12,13 @@ from coordinator.protocol.budget import Epsilon, as_float
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Model, Query, Release
 from coordinator.server.decoding.curator import DiscreteLaplace, item_sensitivity, pair_sensitivity
-from coordinator.server.design import Decoding, World
+from coordinator.server.design import Decoding, LearnerOptions, World
 from coordinator.server.moments.told_ratings import PairTotals, RevealMoments, TotalMoments
 from coordinator.server.server_half import ONE_ROUND, TRUST_CURATOR, ServerHalf, Settings
 from coordinator.server.statistics.pairs import PairStatistic, check_items
 
 if TYPE_CHECKING:
+    from coordinator.server.rounds.learner import SumLearner
     from coordinator.server.statistics.scores import ScoreStatistic
 
 
@@ -88,7 +89,6 @@ class FullRevealHalf(ServerHalf):
 
     name = "full-reveal"
     title = "full reveal"
-    order = 80
     settings = RevealSettings
     decoders = ("shares",)
     policies = (ONE_ROUND,)
@@ -117,16 +117,28 @@ class FullRevealHalf(ServerHalf):
         return RevealMoments(share=self.design(settings, world).share)
 
 
-class CuratorItemsHalf(ServerHalf):
-    """A trusted curator's noisy totals of items."""
+class CuratorHalf(ServerHalf):
+    """A trusted curator, who gets ratings as they are and publishes noisy totals."""
 
-    name = "curator-items"
-    title = "a curator's totals of items"
-    order = 50
     decoders = ("totals",)
     policies = (ONE_ROUND,)
     trust = TRUST_CURATOR
     bounded = False
+
+    def learner(self, settings: Settings, world: World, options: LearnerOptions) -> SumLearner:
+        """Return the decoder of totals, with the noise that the curator adds by coins of its own."""
+        from coordinator.server.decoding.told_ratings import Curator
+        from coordinator.server.rounds.learner import SumLearner
+
+        curator = Curator(epsilon=world.epsilon, rated=world.rated, seed=options.curator_seed)
+        return SumLearner(half=self, how=Decoding(clusters=world.clusters, decoder=options.decoder, curator=curator))
+
+
+class CuratorItemsHalf(CuratorHalf):
+    """A trusted curator's noisy totals of items."""
+
+    name = "curator-items"
+    title = "a curator's totals of items"
 
     def design(self, settings: Settings, world: World) -> Reveal:
         """Return what the curator asks."""
@@ -150,16 +162,11 @@ class CuratorItemsHalf(ServerHalf):
         return TotalMoments(epsilon=world.epsilon)
 
 
-class CuratorPairsHalf(ServerHalf):
+class CuratorPairsHalf(CuratorHalf):
     """A trusted curator's noisy totals of pairs of items."""
 
     name = "curator-pairs"
     title = "a curator's totals of pairs"
-    order = 60
-    decoders = ("totals",)
-    policies = (ONE_ROUND,)
-    trust = TRUST_CURATOR
-    bounded = False
     paired = True
 
     def design(self, settings: Settings, world: World) -> Reveal:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -12,18 +12,24 @@ from coordinator.protocol.arrays import Ints
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms.set import padded_values
-from coordinator.protocol.messages import Query, Release
+from coordinator.protocol.messages import Model, Query, Release
 from coordinator.protocol.one_item import asked
 from coordinator.protocol.subset_form import CHOSEN, PADDED
-from coordinator.server.design import World
+from coordinator.server.design import Decoding, LearnerOptions, World
 from coordinator.server.frequency import FrequencyDesign, FrequencyHalf
-from coordinator.server.grouped_sets import CountedGroup, CountedSet
+from coordinator.server.grouped_sets import CountedGroup, CountedSet, groups_policy
+from coordinator.server.mechanisms.pairs import SERVER as PAIRS
+from coordinator.server.mechanisms.pairs import with_public
 from coordinator.server.mechanisms.subset import Chosen, subset_rates
 from coordinator.server.server_half import FIXED, GROUPS, ONE_ROUND, Settings
 
 if TYPE_CHECKING:
     from coordinator.server.decoding.frequencies import Rates
     from coordinator.server.moments.frequencies import FrequencyMoments
+    from coordinator.server.rounds.learner import Learner
+    from coordinator.server.rounds.policies import PolicyOptions
+    from coordinator.server.rounds.setting import Setting
+    from coordinator.server.rounds.state import Policy
 
 
 class SetSettings(Settings):
@@ -86,7 +92,6 @@ class SetHalf(FrequencyHalf):
 
     name = "set"
     title = "set mechanism"
-    order = 36
     policies: ClassVar[tuple[str, ...]] = (ONE_ROUND, FIXED, GROUPS)
     all_policies_with = "set counted_group for groups"
     settings = SetSettings
@@ -117,6 +122,18 @@ class SetHalf(FrequencyHalf):
                 "give one of them"
             )
         return CountedSet(items=world.items, rated=world.rated, counted_group=settings.counted_group, **told)
+
+    def policy(self, name: str, setting: Setting, options: PolicyOptions) -> Policy:
+        """Return the policy; groups are asked in turn."""
+        return groups_policy(setting) if name == GROUPS else super().policy(name, setting, options)
+
+    def learner(self, settings: Any, world: World, options: LearnerOptions) -> Learner:
+        """Return the learner; what groups tell that are asked in turn is read as pairs' groups are."""
+        return (PAIRS[0].learner if settings.counted_group else super().learner)(settings, world, options)
+
+    def learn(self, statistic: Any, queries: Sequence[Query], how: Decoding) -> Model:
+        """Return the model, with popularity of devices and of people whose ratings are public."""
+        return with_public(super().learn(statistic, queries, how), queries, how)
 
     def supports(self, query: Query, release: Release) -> Ints:
         """Return how many devices named each value, dummies behind the items."""

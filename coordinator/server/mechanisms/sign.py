@@ -15,7 +15,7 @@ from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query, Release
 from coordinator.protocol.signs import MOST_VECTORS, UNIT, answer_bits
 from coordinator.server.design import World
-from coordinator.server.server_half import ELIMINATE, POOLED, POSTERIOR, Scheme, ServerHalf, Settings, check_shape
+from coordinator.server.server_half import POOLED, POSTERIOR, ServerHalf, Settings, check_shape
 
 if TYPE_CHECKING:
     from coordinator.server.decoding.estimates import Estimates
@@ -138,24 +138,10 @@ class SignHalf(ServerHalf):
 
     name = "sign"
     title = "sign sensing"
-    order = 20
     settings = SignSettings
     decoders = (POSTERIOR,)
     policies = POOLED
     ranks = True
-
-    schemes = (
-        Scheme(order=30, name="sign", label="sign sensing", emulated=True),
-        Scheme(order=50, name="adaptive-sign", label="adaptive sign sensing", policy=ELIMINATE, emulated=True),
-        Scheme(
-            order=60,
-            name="adaptive-vectors",
-            label="adaptive sign sensing, {vectors} vectors",
-            policy=ELIMINATE,
-            takes=("vectors",),
-            emulated=True,
-        ),
-    )
 
     def design(self, settings: SignSettings, world: World) -> SignSensing:
         """Return sign sensing in a world."""

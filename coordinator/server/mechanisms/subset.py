@@ -92,7 +92,6 @@ class SubsetHalf(FrequencyHalf):
 
     name = "subset"
     title = "subset selection"
-    order = 35
     settings = SubsetSettings
     asking = Subset
 

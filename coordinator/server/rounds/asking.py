@@ -10,7 +10,6 @@ from coordinator.protocol.errors import InputError, PolicyError
 from coordinator.protocol.messages import Query
 from coordinator.protocol.own import MechanismError
 from coordinator.protocol.questions import check_question
-from coordinator.server.mechanisms import half_of
 from coordinator.server.rounds.state import Ask, Policy, ServerState
 
 _OURS = "coordinator."
@@ -110,7 +109,7 @@ def complaint_about(ask: object, state: ServerState) -> str | None:
     except InputError as error:
         return f"its query cannot be asked: {error}"
     return (
-        _complaint_about_design(ask.query, state)
+        _complaint_about_round(ask.query, state)
         or _complaint_about_devices(ask, state)
         or _complaint_about_epsilon(ask.query, state)
         or _complaint_about_items(ask.query, state)
@@ -118,13 +117,7 @@ def complaint_about(ask: object, state: ServerState) -> str | None:
     )
 
 
-def _complaint_about_design(query: Query, state: ServerState) -> str | None:
-    try:
-        half = half_of(query.design)
-    except InputError as error:
-        return f"it asks what cannot be read: {error}"
-    if state.asked and half is not half_of(state.asked[0].query.design):
-        return f"it asks design {query.design!r}; earlier rounds asked {state.asked[0].query.design!r}, stay with it"
+def _complaint_about_round(query: Query, state: ServerState) -> str | None:
     if query.round != len(state.asked):
         return f"its query says round {query.round}; coins of a round are used once, give {len(state.asked)}"
     return None

@@ -13,11 +13,9 @@ from coordinator.protocol.arrays import Bools, Floats, Indices
 from coordinator.protocol.errors import InputError
 from coordinator.server.decoding.posterior import Posterior, farthest_gaps, nearest_gaps
 from coordinator.server.design import PoolDesign
-from coordinator.server.mechanisms import able
 from coordinator.server.rounds.beliefs import most_moved
-from coordinator.server.rounds.setting import LARGEST_ROUND, Setting, users_on_grid
+from coordinator.server.rounds.setting import LARGEST_ROUND, POOLED, Setting, users_on_grid
 from coordinator.server.rounds.state import Ask, ServerState
-from coordinator.server.server_half import ELIMINATE
 
 PILOT = 0.15
 """Share of the log-odds that decide an item which the first round brings, if users like all of a cluster or nothing."""
@@ -208,5 +206,5 @@ def pool_design(setting: Setting) -> PoolDesign:
     """
     design = setting.design
     if not isinstance(design, PoolDesign):
-        raise InputError(f"{type(design).__name__} asks about no pools of items; choose {able(ELIMINATE)}")
+        raise InputError(f"{type(design).__name__} asks about no pools of items; choose {POOLED}")
     return design

@@ -2,64 +2,41 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 from coordinator.protocol.admitted import Own
 from coordinator.protocol.errors import PolicyError
-from coordinator.protocol.messages import Model
-from coordinator.protocol.subset_form import PADDED
-from coordinator.server.anchor.learning import AnchorLearner
-from coordinator.server.anchor.told import course_of
+from coordinator.protocol.messages import Model, Query
 from coordinator.server.decoding.posterior import Posterior
-from coordinator.server.decoding.public_counts import PublicCounts
-from coordinator.server.decoding.told_ratings import Curator
 from coordinator.server.design import Decoding, PoolDesign
 from coordinator.server.rounds.asking import whose
 from coordinator.server.rounds.beliefs import beliefs
-from coordinator.server.rounds.state import Ask, Policy, ServerState, absorb, learn
+from coordinator.server.rounds.state import Ask, Policy, ServerState, absorb, total
 from coordinator.server.rounds.verifying import verified
-from coordinator.server.server_half import POSTERIOR
 from coordinator.server.statistics.statistic import Statistic
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Learner:
-    """How the server turns statistics into an item model.
+class Learner(ABC):
+    """How the server turns statistics into an item model; a mechanism's half makes its own, see `ServerHalf.learner`.
 
     Attributes
     ----------
-    clusters : int
-        Number of item clusters L.
-    decoder : str
-        Name of the decoder.
-    curator : Curator or None
-        The noise that is added if the server is a trusted curator.
-    design : PoolDesign or None
-        The design that reads estimates of every item from the answers, if they allow it.
-    confidence : float
-        Probability that all decided labels are to be right.
-    assume_malicious : float
-        Share of liars that decided labels must withstand.
-    anchors : AnchorLearner or None
-        Reads rounds of anchor sensing, if that is what is asked.
-    verifies : bool
-        Whether labels count as decided only where fresh devices confirmed them; see `rounds.verifying`.
+    asks : tuple of str
+        The designs (`Query.design`) whose answers it reads.
     own : Own or None
         The experimenter's own mechanism, if the run has one; every process of the run admits it.
-    public : PublicCounts or None
-        What people like whose ratings are public, if it is weighed with what devices tell by sets.
     """
 
-    clusters: int
-    decoder: str
-    curator: Curator | None = None
-    design: PoolDesign | None = None
-    confidence: float = 0.95
-    assume_malicious: float = 0.0
-    anchors: AnchorLearner | None = None
-    verifies: bool = False
-    own: Own | None = None
-    public: PublicCounts | None = None
+    __slots__ = ()
+    own: Own | None
+
+    @property
+    @abstractmethod
+    def asks(self) -> tuple[str, ...]:
+        """The designs whose answers it reads."""
 
     def checked(self, ask: Ask | None, policy: Policy, state: ServerState) -> Ask | None:
         """Return a round whose answers can be read.
@@ -67,28 +44,103 @@ class Learner:
         Raises
         ------
         PolicyError
-            If its design is not the one that reads the answers.
+            If it asks a design that is none of `asks`.
         """
-        if ask and self.design and ask.query.design != self.design.name:
+        if ask and ask.query.design not in self.asks:
+            names = " or ".join(map(repr, self.asks))
             raise PolicyError(
-                f"{whose(policy, state)}: it asks design {ask.query.design!r}; the run's design is {self.design.name!r}"
+                f"{whose(policy, state)}: it asks design {ask.query.design!r}; the run's design is {names}"
             )
         return ask
 
     def absorb(self, state: ServerState, ask: Ask, statistic: Statistic) -> ServerState:
         """Return the state after a round; see `coordinator.server.rounds.state.absorb`."""
-        return absorb(state, ask, statistic, self.design.read(ask.query, statistic) if self.design else None)
+        return absorb(state, ask, statistic)
 
+    @abstractmethod
     def learn(self, state: ServerState) -> tuple[Model, Posterior | None]:
         """Return the item model after all rounds, and its posterior if there are estimates."""
-        if self.anchors is not None:
-            belief = self.anchors.believe(course_of(state.readings.anchors))
-            return belief.model(self.clusters), belief.posterior
-        if self.design is None or self.decoder != POSTERIOR:
-            model = learn(state, Decoding(clusters=self.clusters, decoder=self.decoder, curator=self.curator))
-            if self.public is not None:
-                model = self.public.weighed(model, int(state.asked[-1].query.parameters[PADDED]))
-            return model, None
+
+
+class Decoder(Protocol):
+    """The part of a mechanism's half that reads the sum of all rounds; see `ServerHalf`."""
+
+    @property
+    def asks(self) -> tuple[str, ...]:
+        """The designs whose answers it reads."""
+        ...
+
+    def learn(self, statistic: Any, queries: Sequence[Query], how: Decoding) -> Model:
+        """Return the item model that the sum of all rounds tells."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SumLearner(Learner):
+    """Decodes the sum of all rounds.
+
+    Attributes
+    ----------
+    half : Decoder
+        The mechanism's half.
+    how : Decoding
+        Number of clusters, decoder, and what is added or weighed with the sum.
+    own : Own or None
+        As for `Learner`.
+    """
+
+    half: Decoder
+    how: Decoding
+    own: Own | None = None
+
+    @property
+    def asks(self) -> tuple[str, ...]:
+        """The designs that the half reads."""
+        return self.half.asks
+
+    def learn(self, state: ServerState) -> tuple[Model, Posterior | None]:
+        """Return what the half decodes; see `Learner.learn`."""
+        return self.half.learn(total(state), [ask.query for ask in state.asked], self.how), None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PosteriorLearner(Learner):
+    """Takes every item's most probable cluster, from the estimates of all rounds.
+
+    Attributes
+    ----------
+    design : PoolDesign
+        Reads estimates of every item from the answers.
+    clusters : int
+        Number of item clusters L.
+    confidence : float
+        Probability that all decided labels are to be right.
+    assume_malicious : float
+        Share of liars that decided labels must withstand.
+    verifies : bool
+        Whether labels count as decided only where fresh devices confirmed them; see `rounds.verifying`.
+    own : Own or None
+        As for `Learner`.
+    """
+
+    design: PoolDesign
+    clusters: int
+    confidence: float = 0.95
+    assume_malicious: float = 0.0
+    verifies: bool = False
+    own: Own | None = None
+
+    @property
+    def asks(self) -> tuple[str, ...]:
+        """The design's name."""
+        return (self.design.name,)
+
+    def absorb(self, state: ServerState, ask: Ask, statistic: Statistic) -> ServerState:
+        """Return the state after a round, with the estimates that it told."""
+        return absorb(state, ask, statistic, self.design.read(ask.query, statistic))
+
+    def learn(self, state: ServerState) -> tuple[Model, Posterior | None]:
+        """Return the model and the posterior; see `Learner.learn`."""
         failure, liars = 1 - self.confidence, self.assume_malicious
         posterior, told = beliefs(state, self.design, clusters=self.clusters, failure=failure, assume_malicious=liars)
         return posterior.model(told, self.clusters), verified(posterior, state) if self.verifies else posterior

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from coordinator.protocol.admitted import Own
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.messages import Query
+from coordinator.server.design import MOST_ROUNDS
 from coordinator.server.rounds.asking import next_ask
 from coordinator.server.rounds.conductor import Fleet
 from coordinator.server.rounds.learner import Learner
 from coordinator.server.rounds.query_rounds import QueryRounds
 from coordinator.server.rounds.state import Policy, ServerState
-from coordinator.server.server_half import MOST_ROUNDS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

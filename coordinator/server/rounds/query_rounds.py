@@ -9,13 +9,13 @@ from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import BlindrecError, LedgerError, LostError, PolicyError
 from coordinator.protocol.messages import Model
 from coordinator.server.decoding.posterior import Posterior
+from coordinator.server.design import MOST_ROUNDS
 from coordinator.server.rounds.asking import Rested, complaint_about, in_a_line, next_ask, whose
 from coordinator.server.rounds.conductor import Conductor, Transport
 from coordinator.server.rounds.learner import Learner
 from coordinator.server.rounds.state import Ask, Policy, ServerState
 from coordinator.server.rounds.tally import Spending, Tally
 from coordinator.server.rounds.transcript import chain, digest, size_of
-from coordinator.server.server_half import MOST_ROUNDS
 from coordinator.server.statistics.statistic import Statistic
 
 ANEW = "start in a new folder"
@@ -128,6 +128,7 @@ class QueryRounds:
         """
         if complaint := complaint_about(over.ask, self._state):
             raise PolicyError(f"round {len(self._state.asked)} cannot have been asked: {complaint}; {ANEW}")
+        self._learner.checked(over.ask, self._policy, self._state)
         self._absorb(over)
         self._more(over.ask.stop - over.ask.first)
 

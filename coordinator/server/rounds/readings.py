@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from coordinator.protocol.arrays import Floats, Ints
+from coordinator.protocol.mechanisms.anchor import PRIOR, SENSED
 from coordinator.protocol.messages import Query
-from coordinator.server.anchor.told import Told
 from coordinator.server.decoding.estimates import Estimates
 from coordinator.server.design import PoolDesign
 from coordinator.server.statistics.anchor import AnchorStatistic
@@ -41,6 +41,24 @@ class Centred:
         return whole
 
 
+@dataclass(frozen=True, slots=True)
+class AnchorRound:
+    """A round of anchor sensing: what was asked, and the sum of the answers."""
+
+    query: Query
+    statistic: AnchorStatistic
+
+    @property
+    def turned(self) -> bool:
+        """Whether it asked for turned signs, and not for signs of pairs."""
+        return SENSED in self.query.arrays
+
+    @property
+    def plain(self) -> bool:
+        """Whether it asked for first-order signs, which no guess turns: there is one class."""
+        return self.turned and self.query.arrays[PRIOR].size == 1
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Readings:
     """The rounds so far: those that are read once, and those that are read again when estimates improve.
@@ -51,18 +69,18 @@ class Readings:
         Sum of the estimates of all rounds that are read once.
     centred : tuple of Centred
         Rounds about centred ratings, in order.
-    anchors : tuple of Told
+    anchors : tuple of AnchorRound
         Rounds of anchor sensing, in order.
     """
 
     settled: Estimates | None = None
     centred: tuple[Centred, ...] = ()
-    anchors: tuple[Told, ...] = ()
+    anchors: tuple[AnchorRound, ...] = ()
 
     def and_of(self, query: Query, statistic: Statistic, told: Estimates | None) -> Readings:
         """Return the readings with one more round, whose estimates were ``told`` when it came in."""
         if isinstance(statistic, AnchorStatistic):
-            return replace(self, anchors=(*self.anchors, Told(query, statistic)))
+            return replace(self, anchors=(*self.anchors, AnchorRound(query, statistic)))
         if told is None:
             return self
         if query.centres is None:

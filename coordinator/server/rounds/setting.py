@@ -16,11 +16,11 @@ from coordinator.protocol.grid import round_up
 from coordinator.protocol.messages import Query
 from coordinator.server.decoding.posterior import Posterior
 from coordinator.server.design import Design, PoolDesign
-from coordinator.server.mechanisms import able
 from coordinator.server.rounds.beliefs import beliefs
 from coordinator.server.rounds.state import Ask, ServerState
-from coordinator.server.server_half import ELIMINATE
 
+POOLED = "a design that can follow policy eliminate"
+"""Errors advise it where a design asks about no pools, or tells no estimates."""
 LARGEST_ROUND = 1 << 40
 """Users of a round at most."""
 
@@ -105,7 +105,7 @@ class Setting:
         if pool is None and expected is None:
             return self.design.query(**common)
         if not isinstance(self.design, PoolDesign):
-            raise InputError(f"{type(self.design).__name__} asks about no pools of items; choose {able(ELIMINATE)}")
+            raise InputError(f"{type(self.design).__name__} asks about no pools of items; choose {POOLED}")
         items = _items_of(np.arange(self.design.items, dtype=np.int32) if pool is None else pool, self.design.items)
         if expected is not None and (np.shape(expected) != items.shape or not np.isfinite(expected).all()):
             raise InputError(
@@ -161,7 +161,7 @@ class Setting:
             If nothing was asked, or the design's answers do not add up over rounds.
         """
         if not isinstance(self.design, PoolDesign):
-            raise InputError(f"{type(self.design).__name__} tells no estimates of items; choose {able(ELIMINATE)}")
+            raise InputError(f"{type(self.design).__name__} tells no estimates of items; choose {POOLED}")
         return beliefs(
             state, self.design, clusters=self.clusters, failure=self.failure, assume_malicious=self.assume_malicious
         )[0]

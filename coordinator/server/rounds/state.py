@@ -1,4 +1,4 @@
-"""The untrusted server as a state machine without input or output: `next_query`, `absorb`, `learn`."""
+"""The untrusted server as a state machine without input or output: `next_query` and `absorb`."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ from typing import Protocol
 import numpy as np
 
 from coordinator.protocol.budget import Epsilon
-from coordinator.protocol.messages import Model, Query
+from coordinator.protocol.messages import Query
 from coordinator.server.decoding.estimates import Estimates
-from coordinator.server.design import Decoding
-from coordinator.server.mechanisms import half_of
 from coordinator.server.rounds.readings import NO_READINGS, Readings
 from coordinator.server.statistics.statistic import Statistic, merge
 
@@ -142,22 +140,3 @@ def total(state: ServerState) -> Statistic:
     if state.merged is None:
         raise ValueError("the server has asked nothing yet; there is nothing to learn from")
     return state.merged
-
-
-def learn(state: ServerState, how: Decoding) -> Model:
-    """Return the item model after all rounds.
-
-    Parameters
-    ----------
-    state : ServerState
-        At least one round.
-    how : Decoding
-        Number of clusters, decoder, and the noise of a trusted curator.
-
-    Raises
-    ------
-    ValueError
-        If nothing was asked, or the answers of different rounds cannot be added up.
-    """
-    statistic, queries = total(state), [ask.query for ask in state.asked]
-    return half_of(queries[0].design).learn(statistic, queries, how)

@@ -22,9 +22,9 @@ from scenarios.compare.worlds import World
 from scenarios.data.block_world import settle
 from scenarios.data.populations import Population
 from scenarios.given.config import Scenario
-from scenarios.given.policies import policy_of
+from scenarios.given.run_spec import RunSpec
 from scenarios.places.in_process import InProcess
-from scenarios.run.experiment import learner_of, run
+from scenarios.run.experiment import run
 
 
 def people_of(world: World, asked: Asked) -> Ints:
@@ -103,8 +103,8 @@ class Local(Row):
 
     def drawn(self, world: World, asked: Asked) -> Model:
         """Return the model that is learned from sums that were drawn from their laws, round by round."""
-        scenario = settle(self.scenario_of(world.items, asked))
-        policy, learner, state = policy_of(scenario), learner_of(scenario), ServerState(devices=asked.users)
+        spec = RunSpec(settle(self.scenario_of(world.items, asked)))
+        policy, learner, state = spec.policy, spec.learner, ServerState(devices=asked.users)
         assert self.law is not None  # no unit asks for it otherwise
         while (ask := policy.next_query(state)) is not None:
             statistic = self.law(ask.query, world.fold, ask.stop - ask.first, asked.coins)

@@ -9,11 +9,11 @@ from markupsafe import Markup
 
 from coordinator.protocol.mechanisms import found as publics
 from coordinator.protocol.public_half import LOCAL
-from coordinator.server.mechanisms import found as halves
 from coordinator.server.server_half import TRUST_LOCAL
 from scenarios.compare.rows.curator import Paired
 from scenarios.compare.settings import PUBLIC_RATES
 from scenarios.compare.summary import RESAMPLED_NOTE
+from scenarios.given.mechanisms import designs as halves
 from scenarios.pages.belief import each
 from scenarios.pages.grids import Grid, grid_of, lines_of, words
 from scenarios.pages.promise import Promise, kind_of, merged, trusted

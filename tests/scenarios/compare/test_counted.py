@@ -24,6 +24,7 @@ from scenarios.compare.rows import found
 from scenarios.compare.rows.local import Local
 from scenarios.compare.settings import Comparison
 from scenarios.compare.worlds import World, world_of
+from scenarios.given.run_spec import RunSpec
 
 ITEMS, PEOPLE = 120, 400
 
@@ -87,7 +88,7 @@ def test_pairs_are_asked_so_as_well_and_two_tiers_are_not(world: World) -> None:
     asked = Asked(wanted=wanted, epsilon=None, users=400, public=0.2, seed=0)
     row = found()["local: pairs"]
     assert isinstance(row, Local)
-    assert row.scenario_of(world.items, asked).asking().counted_group == 0.05  # type: ignore[attr-defined]
+    assert RunSpec(row.scenario_of(world.items, asked)).design.counted_group == 0.05  # type: ignore[attr-defined]
     tiers = [
         found()["two-tier: popularity with set"].advise(world, replace(asked, wanted=one)).popularity
         for one in (wanted, Comparison(ratings=Path("none.csv"), likes=8))

@@ -14,7 +14,7 @@ from coordinator.protocol.errors import InputError, PolicyError
 from coordinator.protocol.own import Mechanism, MechanismError
 from scenarios.own.admission import admitted_for
 from scenarios.places.in_process import InProcess
-from scenarios.run.job import Ran, run_job
+from scenarios.run.job import Result, run_job
 
 DEVICES = {
     bad.Raises: r"method sketch, round 0: it raised ValueError in line \d+; its text stays on the device",
@@ -39,7 +39,7 @@ SERVERS = {
 }
 
 
-def ran(mechanism: Mechanism, **how: Any) -> Ran:
+def ran(mechanism: Mechanism, **how: Any) -> Result:
     """What a run in this process brings."""
     return run_job(job(mechanism, **how), InProcess(2), advised=0, top=1, progress=lambda _: None)
 

@@ -25,6 +25,7 @@ from coordinator.server.mechanisms import found
 from coordinator.server.rounds.query_rounds import Round
 from coordinator.server.rounds.state import Ask
 from coordinator.server.statistics.statistic import Statistic
+from scenarios.given.mechanisms import variants
 from scenarios.places.in_process import InProcess
 from scenarios.run.experiment import run
 from scenarios.store.chain import from_bytes, kept_records, to_bytes
@@ -37,7 +38,7 @@ KINDS: list[dict[str, Any]] = [
         for name, half in found().items()
         for policy in half.policies_with(half.settings())
     ),
-    *({"design": name, **told} for name, half in found().items() for told in half.variants if told),
+    *({"design": name, **told} for name, half in found().items() for told in variants(half) if told),
     {"design": foreign_mechanisms.OUE()},
     {"epsilon": "1/3"},
     {"policy": "eliminate", "epsilon": "inf"},

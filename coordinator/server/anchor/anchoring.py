@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from coordinator.server.anchor.belief import Belief
-from coordinator.server.anchor.sensing import AnchorSensing
 from coordinator.server.anchor.start import NEXT_LOOK, first_look
 from coordinator.server.anchor.told import Course, course_of
 from coordinator.server.anchor.two_class import TwoClasses
@@ -44,8 +43,7 @@ class Anchoring:
     def next_query(self, state: ServerState) -> Ask | None:
         """Return the next round, or None once every item is decided or every answer was given."""
         setting, rounds = self.setting, state.readings.anchors
-        design = setting.design
-        assert isinstance(design, AnchorSensing)  # it is offered to no other
+        design = self.learner.design
         if not rounds:
             many = design.pool(setting.public_seed).size
             users = first_look(many, items=design.items, rated=design.rated, epsilon=setting.epsilon)
