@@ -178,5 +178,12 @@ class Experiment(ABC, Generic[S]):
         return cast("S", scenario_of(out, mark, self.kind, *self.files))
 
     @abstractmethod
+    def work(self, scenario: S) -> float:
+        """Predict from the scenario alone what devices take for one seed [s of one processor], rather more than less.
+
+        Where the backend is chosen by it, a wrong prediction costs some seconds, and no answer.
+        """
+
+    @abstractmethod
     def once(self, scenario: S, running: Running) -> Ended:
         """Run one seed."""

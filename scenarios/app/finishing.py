@@ -148,7 +148,8 @@ def run_seeds(experiment: Experiment[S], wanted: S, running: Running, repeat: in
             break
     records = [one.record for one in seeds]
     result = records[0] if repeat == 1 else mean_of(experiment.columns, records)
-    return Finished(result=result, first=seeds[0], failure=seeds[-1].failure)
+    told = {"backend": result["backend"], "backend_reason": running.session.reason}
+    return Finished(result={**result, **told}, first=seeds[0], failure=seeds[-1].failure)
 
 
 def write_folder(out: Path, finished: Finished) -> None:

@@ -129,8 +129,20 @@ class Done(Generic[O, T]):
     restarts: int = 0
 
 
+NAMED = "as called"
+"""Why a run is where it is: its caller named the backend, or called from Python, where none is chosen."""
+
+
 class Session(Protocol):
-    """A place that is ready to run."""
+    """A place that is ready to run.
+
+    Attributes
+    ----------
+    reason : str
+        Why it is this one, in a few words.
+    """
+
+    reason: str
 
     @property
     def name(self) -> str:
