@@ -25,9 +25,11 @@ ON_RAY := $$(grep -rl --include='test_*.py' 'mark\.cluster' tests | sort)
 cluster-tests: $(VENV)/.dev       ## tests that start Ray, one after the other
 	$(ENV) RAY_worker_niceness=0 $(BIN)/python -m pytest -m cluster $(ON_RAY)
 
+# Ray 2.55 leaves files and processes of its own to Python, which tells when it finds them
+UNCLOSED := -W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning
 # The same tests, and those of errors and ports, in an environment of its own, where all other packages are as in $(VENV).
 test-oldest: $(OLDEST)/.dev       ## tests that start Ray, with the oldest version of Ray that is supported
-	$(ENV) RAY_worker_niceness=0 $(OLDEST)/bin/python -m pytest -m cluster $(ON_RAY)
+	$(ENV) RAY_worker_niceness=0 $(OLDEST)/bin/python -m pytest $(UNCLOSED) -m cluster $(ON_RAY)
 	$(ENV) $(OLDEST)/bin/python -m pytest -m "not cluster" tests/coordinator/test_losses.py tests/scenarios/test_ray_private.py
 
 golden-tests: $(VENV)/.dev        ## run before the others, because they compile most kernels and only one process should
