@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +15,7 @@ from coordinator.server.mechanisms import found
 from scenarios.experiments import EXPERIMENTS, MAIN_JOB
 from scenarios.given.config import Scenario
 from scenarios.online.config import OnlineScenario
-from scenarios.places.backends import AUTO, LONG, choose
+from scenarios.places.backends import AUTO, LONG, Ray, choose, opened
 from scenarios.places.in_process import InProcess
 from scenarios.two_tier.config import TwoTier
 
@@ -114,3 +115,13 @@ def test_predictions_grow_with_what_there_is_to_do(tmp_path: Path) -> None:
     assert online.work(OnlineScenario(ratings=file)) < 1 < online.work(OnlineScenario(clients=20, rounds=1000))
     assert two_tier.work(TwoTier(planted=(1000, 300, 50_000), mechanism="pmc")) == pytest.approx(1.0)
     assert all(MAIN_JOB.work(Scenario(design=name, users=1000)) < 1 for name in found())
+
+
+@pytest.mark.parametrize(("address", "hook"), [(None, "0"), ("h:1", None)])
+def test_a_local_ray_has_no_hook_for_uv(
+    started: list[dict[str, Any]], address: str | None, hook: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a cluster that is joined its users decide."""
+    monkeypatch.setattr("os.environ", {name: one for name, one in os.environ.items() if "UV_RUN" not in name})
+    with opened(Ray(address)):
+        assert os.environ.get("RAY_ENABLE_UV_RUN_RUNTIME_ENV") == hook
