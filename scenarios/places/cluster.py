@@ -116,19 +116,31 @@ def _alone() -> AbstractContextManager[None]:
 
 
 def _start(workers: int, *, measured: bool = False) -> Path:
-    """Start an instance; return the folder of its session."""
+    """Start an instance; return the folder of its session.
+
+    Raises
+    ------
+    InputError
+        If it does not start, as where a busy machine takes longer than Ray waits; or if other machines reach it.
+    """
     from scenarios.places.ray_private import local_settings, on_loopback  # noqa: PLC0415 (as above)
 
-    with same_handlers(), on_loopback():
-        ray.init(
-            address="local",
-            num_cpus=workers,
-            object_store_memory=OBJECT_STORE,
-            include_dashboard=False,
-            log_to_driver=False,
-            logging_level=logging.ERROR,
-            **local_settings(measured=measured),
-        )
+    try:
+        with same_handlers(), on_loopback():
+            ray.init(
+                address="local",
+                num_cpus=workers,
+                object_store_memory=OBJECT_STORE,
+                include_dashboard=False,
+                log_to_driver=False,
+                logging_level=logging.ERROR,
+                **local_settings(measured=measured),
+            )
+    except _NOT_JOINED as error:
+        raise InputError(
+            f"Ray does not start on this machine ({_first_line(error)}); take --backend inprocess, or try again when "
+            "the machine is less busy"
+        ) from None
     here = ray.get_runtime_context()
     return Path(here.get_temp_dir()) / here.get_session_name()
 
@@ -168,11 +180,15 @@ def _join(address: str, *, ship_code: bool) -> None:
         with same_handlers():
             ray.init(address=address, runtime_env=environment, log_to_driver=False, logging_level=logging.ERROR)
     except _NOT_JOINED as error:
-        line = str(error).strip().splitlines()[0]
         raise InputError(
-            f"Ray address {address} cannot be joined ({line}); start a head there, set RAY_AUTH_MODE=token and "
-            "RAY_AUTH_TOKEN_PATH if it asks for a token, or leave the address out"
+            f"Ray address {address} cannot be joined ({_first_line(error)}); start a head there, set "
+            "RAY_AUTH_MODE=token and RAY_AUTH_TOKEN_PATH if it asks for a token, or leave the address out"
         ) from None
+
+
+def _first_line(error: Exception) -> str:
+    """Return the first line of what an error of Ray says, or its name where it says nothing."""
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)
 
 
 def _knock(address: str) -> None:

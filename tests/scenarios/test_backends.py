@@ -125,3 +125,15 @@ def test_a_local_ray_has_no_hook_for_uv(
     monkeypatch.setattr("os.environ", {name: one for name, one in os.environ.items() if "UV_RUN" not in name})
     with opened(Ray(address)):
         assert os.environ.get("RAY_ENABLE_UV_RUN_RUNTIME_ENV") == hook
+
+
+def test_a_ray_that_does_not_start_is_told_in_a_line(blindrec: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    def late(**_: object) -> None:
+        raise RuntimeError("The current node timed out during startup.\nSee the logs.")
+
+    monkeypatch.setattr("ray.init", late)
+    monkeypatch.setattr("ray.is_initialized", lambda: False)
+    ended = blindrec("run", *SMALL, "--backend", "ray")
+    assert ended.code == 2
+    assert "Ray does not start on this machine (The current node timed out during startup.); take" in ended.err
+    assert ended.err.count("\n") == 1
