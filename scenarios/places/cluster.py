@@ -136,6 +136,8 @@ def _start(workers: int, *, measured: bool = False) -> Path:
                 logging_level=logging.ERROR,
                 **local_settings(measured=measured),
             )
+    except InputError:  # which is a ValueError, too
+        raise
     except _NOT_JOINED as error:
         raise InputError(
             f"Ray does not start on this machine ({_first_line(error)}); take --backend inprocess, or try again when "

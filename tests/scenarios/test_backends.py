@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from runs import Command
 
+from coordinator.protocol.errors import InputError
 from coordinator.server.mechanisms import found
 from scenarios.experiments import EXPERIMENTS, MAIN_JOB
 from scenarios.given.config import Scenario
@@ -127,13 +128,26 @@ def test_a_local_ray_has_no_hook_for_uv(
         assert os.environ.get("RAY_ENABLE_UV_RUN_RUNTIME_ENV") == hook
 
 
-def test_a_ray_that_does_not_start_is_told_in_a_line(blindrec: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("raised", "words"),
+    [
+        (
+            RuntimeError("The current node timed out during startup.\nSee the logs."),
+            "Ray does not start on this machine (The current node timed out during startup.); take",
+        ),
+        (ConnectionError(), "Ray does not start on this machine (ConnectionError); take"),
+        (InputError("Ray listens on 0.0.0.0 port 7"), "blindrec: Ray listens on 0.0.0.0 port 7"),
+    ],
+)
+def test_a_ray_that_does_not_start_is_told_in_a_line(
+    raised: Exception, words: str, blindrec: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def late(**_: object) -> None:
-        raise RuntimeError("The current node timed out during startup.\nSee the logs.")
+        raise raised
 
     monkeypatch.setattr("ray.init", late)
     monkeypatch.setattr("ray.is_initialized", lambda: False)
     ended = blindrec("run", *SMALL, "--backend", "ray")
     assert ended.code == 2
-    assert "Ray does not start on this machine (The current node timed out during startup.); take" in ended.err
+    assert words in ended.err
     assert ended.err.count("\n") == 1
