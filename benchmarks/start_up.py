@@ -32,7 +32,8 @@ ray.shutdown()
 COMMANDS = {
     "bare Ray": [sys.executable, "-c", BARE],
     "run --users 1000": [sys.executable, "-m", "blindrec", "run", "--users", "1000"],
-    "demo": [sys.executable, "-m", "blindrec", "demo"],
+    "run --users 1000 on Ray": [sys.executable, "-m", "blindrec", "run", "--users", "1000", "--backend", "ray"],
+    "demo": [sys.executable, "-m", "blindrec", "demo", "--backend", "ray"],
     "--help": [sys.executable, "-m", "blindrec", "--help"],
 }
 UNCACHED = "PYTHONDONTWRITEBYTECODE"

@@ -14,13 +14,14 @@ from coordinator.protocol.errors import InputError
 from scenarios import log
 from scenarios.app.flags import Address, Backend, Figure, Json, Setting, Workers, with_fields
 from scenarios.compare.settings import Comparison
+from scenarios.experiments import MAIN_JOB
 from scenarios.given.config import MOST_USERS as MOST_SIMULATED
 from scenarios.given.config import Scenario
 from scenarios.given.mechanisms import all_settings, shared_settings
 from scenarios.given.values import names_of_columns
 from scenarios.own.importing import read_settings
 from scenarios.pictures.writing import check_figure, deliver_figure
-from scenarios.places.backends import check_backend, open_session
+from scenarios.places.backends import AUTO, check_backend, open_session
 from scenarios.report.records import STDOUT, check_target, deliver
 
 WORLD = ("like", "class_shares", "cluster_shares", "columns", "like_from", "duplicates", "bad_lines", "features")
@@ -51,7 +52,7 @@ def plan(
     check: Annotated[bool, typer.Option("--check", help="Run the recommended design at the planned users.")] = False,
     repeat: Annotated[int, typer.Option(help="Seeds of the check.")] = 5,
     seed: Annotated[int | None, typer.Option(help="First seed of the check [0].")] = None,
-    backend: Backend = "ray",
+    backend: Backend = AUTO,
     address: Address = None,
     workers: Workers = None,
     json: Json = None,
@@ -111,7 +112,10 @@ def plan(
             if needed > MOST_SIMULATED:
                 raise InputError(f"users is {needed} for the check; at most {MOST_SIMULATED} can be simulated")
             checked = made.recommended.at(spent, users=needed, seed=seed or 0)
-            with open_session(backend, address=address, workers=workers) as session:
+            opening = open_session(
+                backend, address=address, workers=workers, work=lambda: repeat * MAIN_JOB.work(checked)
+            )
+            with opening as session:
                 result["check"] = check_plan(checked, session, repeat=repeat, console=log.console())
             show_check(console, result["check"])
     deliver(json, result)

@@ -15,7 +15,7 @@ from scenarios.app.flags import Address, Backend, Cohort, Figure, Json, Metrics,
 from scenarios.experiments import EXPERIMENTS
 from scenarios.log import console
 from scenarios.pictures.writing import check_figure, deliver_figure
-from scenarios.places.backends import check_backend, open_session
+from scenarios.places.backends import AUTO, check_backend, open_session
 from scenarios.report.records import check_target
 from scenarios.store.chain import drop
 from scenarios.store.files import tables_in
@@ -33,7 +33,7 @@ def resume(
         str | None, typer.Option(help="The run's policy, if it is your own: package.module:Name.")
     ] = None,
     helpers: With = None,
-    backend: Backend = "ray",
+    backend: Backend = AUTO,
     address: Address = None,
     workers: Workers = None,
     devices_per_actor: Cohort = None,
@@ -71,10 +71,17 @@ def resume(
             "--policy and --with out"
         )
     experiment = EXPERIMENTS[mark.kind]
+    wanted = experiment.resumed(folder, mark, named)
     with finished_run(
         experiment,
-        experiment.resumed(folder, mark, named),
-        open_session(backend, address=address, workers=workers, metrics=metrics),
+        wanted,
+        open_session(
+            backend,
+            address=address,
+            workers=workers,
+            metrics=metrics,
+            work=lambda: mark.repeat * experiment.work(wanted),
+        ),
         repeat=mark.repeat,
         devices_per_actor=devices_per_actor,
         console=console(),

@@ -22,7 +22,7 @@ from scenarios.store import chain, files
 from scenarios.store.chain import Chain, kept_records
 
 TIMED = {"seconds", "seconds_per_iteration", "peak_memory_mb"}
-LAYOUT = TIMED | {"backend", "workers", "actors", "devices_per_actor"}
+LAYOUT = TIMED | {"backend", "backend_reason", "workers", "actors", "devices_per_actor"}
 _WAITING = """
 import signal, sys
 from scenarios.store.chain import Chain

@@ -53,7 +53,7 @@ def made(folder: Path) -> list[Path]:
     ratings = write_movielens(folder / "ratings.csv", planted_ratings(users=40, items=30, each=12))
     command("run", "--ratings", ratings, "--users", 500, "--epsilon", 2, *here, "--out", folder / "copies")
     models = ["--trust-models", "none,curator,local", "--mechanisms", "popularity,set", "--epsilon", "2,inf"]
-    command("compare", ratings, *FEW, *models, "--scale", "1,5", "--seeds", 3, "--out", folder / "compare")
+    command("compare", ratings, *FEW, *models, *here, "--scale", "1,5", "--seeds", 3, "--out", folder / "compare")
     golden = json.loads(GOLDEN.read_text(encoding="utf-8"))
     for name, file in RECORDS.items():
         (folder / f"{file}.json").write_text(json.dumps(golden[name].get("result", golden[name])), encoding="utf-8")

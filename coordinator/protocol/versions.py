@@ -7,8 +7,8 @@ from importlib.metadata import PackageNotFoundError, version
 
 from coordinator.protocol.errors import InputError
 
-TESTED = {"numba": "0.68.1", "ray": "2.60.0"}
-"""The versions that the tests run with, as in constraints.txt and pyproject.toml."""
+TESTED = {"numba": ("0.68.1", "0.68.1"), "ray": ("2.55.0", "2.60.0")}
+"""The oldest and the newest version that the tests run with, as in constraints.txt, pyproject.toml and the Makefile."""
 
 
 @cache
@@ -18,15 +18,24 @@ def require_tested(name: str) -> None:
     Raises
     ------
     InputError
-        If another version than the one in `TESTED` is installed, or none.
+        If the version that is installed does not lie in the range of `TESTED`, or none is.
     """
+    oldest, newest = TESTED[name]
     try:
         installed = version(name)
     except PackageNotFoundError:
         installed = "not installed"
-    if installed != TESTED[name]:
-        extras = "[default]" if name == "ray" else ""
-        raise InputError(
-            f"{name} is {installed}, blindrec was tested with {TESTED[name]} and uses what is private to it; "
-            f'pip install "{name}{extras}=={TESTED[name]}"'
-        )
+    if _parts(oldest) <= _parts(installed) <= _parts(newest):
+        return
+    extras = "[default]" if name == "ray" else ""
+    tested = newest if oldest == newest else f"{oldest} to {newest}"
+    raise InputError(
+        f"{name} is {installed}, blindrec was tested with {tested} and uses what is private to it; "
+        f'pip install "{name}{extras}=={newest}"'
+    )
+
+
+def _parts(release: str) -> tuple[int, ...]:
+    """Return the numbers of a release in their order; none for what is no release, such as a nightly build."""
+    parts = release.split(".")
+    return tuple(map(int, parts)) if all(one.isdecimal() for one in parts) else ()

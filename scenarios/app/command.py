@@ -27,7 +27,7 @@ from scenarios.given.mechanisms import all_settings
 from scenarios.log import console
 from scenarios.own.importing import read_settings
 from scenarios.pictures.writing import check_figure, deliver_figure
-from scenarios.places.backends import open_session
+from scenarios.places.backends import AUTO, open_session
 from scenarios.report.printing import report_record
 from scenarios.report.records import check_target
 
@@ -47,7 +47,7 @@ def command_of(experiment: Experiment[Any]) -> Callable[..., None]:
         *,
         setting: Setting = None,
         helpers: With = None,
-        backend: Backend = "ray",
+        backend: Backend = AUTO,
         address: Address = None,
         workers: Workers = None,
         devices_per_actor: Cohort = None,
@@ -66,7 +66,13 @@ def command_of(experiment: Experiment[Any]) -> Callable[..., None]:
         with finished_run(
             experiment,
             wanted,
-            open_session(backend, address=address, workers=workers, metrics=metrics),
+            open_session(
+                backend,
+                address=address,
+                workers=workers,
+                metrics=metrics,
+                work=lambda: repeat * experiment.work(wanted),
+            ),
             repeat=repeat,
             devices_per_actor=devices_per_actor,
             console=console(),
@@ -81,5 +87,6 @@ def command_of(experiment: Experiment[Any]) -> Callable[..., None]:
 
 def report(experiment: Experiment[Any], result: dict[str, Any], json: str | None, command: str) -> None:
     """Tell a result as a table, and as JSON where that was asked for."""
-    title = f"blindrec {command}, {result[experiment.titled]}, {result['backend']}"
+    why = f" ({reason})" if (reason := result.get("backend_reason")) else ""  # folders of earlier versions have none
+    title = f"blindrec {command}, {result[experiment.titled]}, {result['backend']}{why}"
     report_record(result, json, title, experiment.columns)

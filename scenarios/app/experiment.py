@@ -180,5 +180,12 @@ class Experiment(ABC, Generic[S]):
         return cast("S", scenario_of(out, mark, self.kind, *self.files))
 
     @abstractmethod
+    def work(self, scenario: S) -> float:
+        """Predict from the scenario alone what devices take for one seed [s of one processor], rather more than less.
+
+        Where the backend is chosen by it, a wrong prediction costs some seconds, and no answer.
+        """
+
+    @abstractmethod
     def once(self, scenario: S, running: Running) -> Record:
         """Run one seed."""

@@ -129,7 +129,8 @@ def run_seeds(experiment: Experiment[S], wanted: S, running: Running, repeat: in
             break
     records = [one.values for one in seeds]
     result = records[0] if repeat == 1 else mean_of(experiment.columns, records)
-    return replace(seeds[0], values=result, failure=seeds[-1].failure)
+    told = {"backend": result["backend"], "backend_reason": running.session.reason}
+    return replace(seeds[0], values={**result, **told}, failure=seeds[-1].failure)
 
 
 def write_folder(out: Path, record: Record) -> None:

@@ -12,7 +12,7 @@ from pydantic import BeforeValidator
 from pydantic.fields import FieldInfo
 
 F = TypeVar("F", bound=Callable[..., None])
-Backend = Annotated[str, typer.Option(help="ray or inprocess.")]
+Backend = Annotated[str, typer.Option(help="auto (Ray if an address or >10 s of work asks for it), ray, inprocess.")]
 Address = Annotated[str | None, typer.Option(help="Ray head to join, host:port [start Ray here].")]
 Workers = Annotated[
     int | None,

@@ -10,10 +10,11 @@ from typing import Annotated, Any
 
 import typer
 
-from scenarios.app.flags import Address, Figure, Json, Setting, With, Workers, with_fields
+from scenarios.app.flags import Address, Backend, Figure, Json, Setting, With, Workers, with_fields
 from scenarios.compare.settings import Comparison
 from scenarios.log import console
 from scenarios.pictures.writing import check_figure, deliver_figure
+from scenarios.places.backends import AUTO, open_session
 
 HELP = """Compare what recommendations are worth under each trust model, on one split of one file of ratings.
 
@@ -44,7 +45,7 @@ _FIELDS = {name: field for name, field in Comparison.model_fields.items() if nam
 def compare(
     file: Annotated[Path, typer.Argument(help="MovieLens, Jester, or any CSV or Parquet file of ratings.")],
     *,
-    backend: Annotated[str, typer.Option(help="inprocess or ray; no number depends on it.")] = "inprocess",
+    backend: Backend = AUTO,
     address: Address = None,
     workers: Workers = None,
     out: Annotated[Path | None, typer.Option(help="Folder to keep rows in: new, or of the same comparison.")] = None,
@@ -59,7 +60,6 @@ def compare(
     from scenarios.compare.sweep import comparison
     from scenarios.given.own_designs import own_designs
     from scenarios.own.importing import import_helpers, read_settings
-    from scenarios.places.backends import open_session
     from scenarios.report.records import STDOUT, check_target, deliver
     from scenarios.report.tables import printed
     from scenarios.sweep.folder import swept
@@ -69,7 +69,7 @@ def compare(
     design = [path.strip() for path in (told.pop("design") or "").split(",") if path]
     own = own_designs(design, read_settings(setting or ()), import_helpers(helpers or ()))
     wanted = comparison({"ratings": file, "design": own, **told})
-    opening = open_session(backend, address=address, workers=workers)
+    opening = open_session(backend, address=address, workers=workers, work=wanted.work)
     with folder_of(out) as place:
         done = swept(wanted, opening, place, console())
     deliver(json, done.result)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from coordinator.protocol.errors import InputError
 from scenarios.places.in_process import InProcess
-from scenarios.places.session import Session, check_workers
+from scenarios.places.session import NAMED, Session, check_workers
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +42,47 @@ class Ray:
 Backend = InProcess | Ray
 
 
+AUTO = "auto"
+"""The backend of a command that names none."""
+LONG = 10.0
+"""Predicted work above which a local Ray is started [s of one processor]; starting and ending one takes as long."""
+
+
 def check_backend(backend: str, workers: int | None) -> None:
     """Refuse an unknown backend or a number of workers below 1."""
-    if backend not in ("ray", "inprocess"):
-        raise InputError(f"backend is {backend!r}; choose ray or inprocess")
+    if backend not in (AUTO, "ray", "inprocess"):
+        raise InputError(f"backend is {backend!r}; choose auto, ray or inprocess")
     check_workers(workers)
+
+
+def choose(
+    backend: str, *, address: str | None = None, metrics: bool = False, work: Callable[[], float] = lambda: 0.0
+) -> tuple[str, str]:
+    """Return the name of the backend that a command runs on, and why in a few words; no answer depends on it.
+
+    Parameters
+    ----------
+    backend : str
+        What the command names. ``"auto"``: Ray where a cluster is named or only Ray does what is wanted; else Ray on
+        this machine where the predicted work is above `LONG`, and this process where it is not.
+    address : str, optional
+        ``host:port`` of a head.
+    metrics : bool
+        Whether something is wanted that only Ray does.
+    work : callable
+        Predicts what devices, or the units of a sweep, take [s of one processor].
+    """
+    if backend != AUTO:
+        return backend, NAMED
+    if address:
+        return "ray", "an address is given"
+    if os.environ.get("RAY_ADDRESS"):
+        return "ray", "RAY_ADDRESS names a cluster"
+    if metrics:
+        return "ray", "only Ray has what is asked for"
+    seconds = work()
+    told = f"about {seconds:,.0f} s of work predicted" if seconds >= 1 else "less than 1 s of work predicted"
+    return ("ray", f"{told}, more than {LONG:g}") if seconds > LONG else ("inprocess", told)
 
 
 @contextmanager
@@ -60,6 +97,8 @@ def opened(backend: Backend) -> Iterator[Session]:
     if isinstance(backend, InProcess):
         yield backend
     elif isinstance(backend, Ray):
+        if not (backend.address or os.environ.get("RAY_ADDRESS")):  # Ray reads it when it is imported: no hook for uv
+            os.environ.setdefault("RAY_ENABLE_UV_RUN_RUNTIME_ENV", "0")
         from scenarios.places.cluster import on_ray  # noqa: PLC0415 (importing Ray takes a second that others need not wait)
 
         with on_ray(address=backend.address, workers=backend.workers, metrics=backend.metrics) as session:
@@ -69,8 +108,15 @@ def opened(backend: Backend) -> Iterator[Session]:
 
 
 @contextmanager
-def open_session(backend: str, *, address: str | None, workers: int | None, metrics: bool = False) -> Iterator[Session]:
-    """Open a backend by its name.
+def open_session(
+    backend: str,
+    *,
+    address: str | None,
+    workers: int | None,
+    metrics: bool = False,
+    work: Callable[[], float] = lambda: 0.0,
+) -> Iterator[Session]:
+    """Open a backend by its name, or the one that suits; see `choose`.
 
     Raises
     ------
@@ -82,5 +128,7 @@ def open_session(backend: str, *, address: str | None, workers: int | None, metr
         raise InputError(f"address is {address}, but --backend inprocess uses no Ray; leave one of them out")
     if backend == "inprocess" and metrics:
         raise InputError("--metrics are Ray's, but --backend inprocess uses no Ray; leave one of them out")
-    with opened(InProcess(workers) if backend == "inprocess" else Ray(address, workers, metrics)) as session:
+    name, reason = choose(backend, address=address, metrics=metrics, work=work)
+    with opened(InProcess(workers) if name == "inprocess" else Ray(address, workers, metrics)) as session:
+        session.reason = reason
         yield session

@@ -4,33 +4,36 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 import socket
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 import ray
 
-from coordinator.protocol.errors import BlindrecError, InputError
+from coordinator.protocol.errors import BlindrecError, InputError, LostError
 from coordinator.server.fleet.retrying import ENDS
 from scenarios.given.endings import same_handlers
 from scenarios.places.head_watch import HeadWatch
-from scenarios.places.lean import lean
-from scenarios.places.loopback import alone, without_folder
 from scenarios.places.on_ray import OnRay
-from scenarios.places.scraped import OFTEN, tell_scraped
+from scenarios.places.scraped import tell_scraped
 from scenarios.places.sending import EXCLUDES, own_packages
 from scenarios.places.supervising import cpus_of_cluster
 
 OBJECT_STORE = 512 * 2**20
 """Smallest object store of a local instance [bytes]; releases are small and freed once they are added up."""
 _WAIT_FOR_HEAD = 5.0
+_ATTEMPTS, _PAUSE = 20, 0.1
 _NOT_JOINED: tuple[type[Exception], ...] = (ConnectionError, RuntimeError, ValueError, *ENDS)
 _SETTINGS = b"\x00\x00\x00\x04\x00\x00\x00\x00\x00"
 _HTTP2_HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + _SETTINGS
 """First bytes of an HTTP/2 client, which Ray's head understands; the answer starts with a frame of type SETTINGS."""
 _ONE_THREAD = {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+_QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
+"""Ray tells nobody that it is used; and devices use no GPU, about which versions before 2.56 warn at every start."""
 
 
 @contextmanager
@@ -61,14 +64,15 @@ def on_ray(*, address: str | None, workers: int | None, metrics: bool = False) -
     _require_none_here()
     wanted = address or os.environ.get("RAY_ADDRESS")
     os.environ.update({name: value for name, value in _ONE_THREAD.items() if name not in os.environ})
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    with nullcontext() if wanted else alone():
+    for name, value in _QUIET.items():
+        os.environ.setdefault(name, value)
+    with nullcontext() if wanted else _alone():
         if wanted:
             _join(wanted, ship_code=address is not None)
             session = None
         else:
             session = _start(workers or os.cpu_count() or 1, measured=metrics)
-        with without_folder(session), HeadWatch(_head()) as watch:
+        with _without_folder(session), HeadWatch(_head()) as watch:
             try:
                 cpus = int(cpus_of_cluster())
                 if wanted and not cpus:
@@ -100,21 +104,69 @@ def _require_none_here() -> None:
         raise InputError("Ray runs in this process already, and would end with the run; call ray.shutdown() first")
 
 
+def _alone() -> AbstractContextManager[None]:
+    """Keep others away from what is started; see `scenarios.places.ray_private.alone`."""
+    from scenarios.places.ray_private import alone  # noqa: PLC0415 (a cluster that is joined needs nothing private)
+
+    return alone()
+
+
 def _start(workers: int, *, measured: bool = False) -> Path:
-    """Start an instance; return the folder of its session."""
-    with same_handlers(), nullcontext() if measured else lean():
-        ray.init(
-            address="local",
-            num_cpus=workers,
-            object_store_memory=OBJECT_STORE,
-            include_dashboard=False,
-            log_to_driver=False,
-            logging_level=logging.ERROR,
-            _skip_env_hook=True,
-            _system_config=OFTEN if measured else None,
-        )
+    """Start an instance; return the folder of its session.
+
+    Raises
+    ------
+    InputError
+        If it does not start, as where a busy machine takes longer than Ray waits; or if other machines reach it.
+    """
+    from scenarios.places.ray_private import local_settings, on_loopback  # noqa: PLC0415 (as above)
+
+    try:
+        with same_handlers(), on_loopback():
+            ray.init(
+                address="local",
+                num_cpus=workers,
+                object_store_memory=OBJECT_STORE,
+                include_dashboard=False,
+                log_to_driver=False,
+                logging_level=logging.ERROR,
+                **local_settings(measured=measured),
+            )
+    except InputError:  # which is a ValueError, too
+        raise
+    except _NOT_JOINED as error:
+        raise InputError(
+            f"Ray does not start on this machine ({_first_line(error)}); take --backend inprocess, or try again when "
+            "the machine is less busy"
+        ) from None
     here = ray.get_runtime_context()
     return Path(here.get_temp_dir()) / here.get_session_name()
+
+
+@contextmanager
+def _without_folder(session: Path | None) -> Iterator[None]:
+    """Remove the folder of a session, of an instance that this process started, at the end of the ``with`` block.
+
+    It holds logs, sockets and Ray's own files. It is left if something was lost or our own code failed, because its
+    logs may tell why.
+    """
+    try:
+        yield
+    except LostError:
+        raise
+    except (BlindrecError, KeyboardInterrupt):
+        _remove(session)
+        raise
+    _remove(session)
+
+
+def _remove(session: Path | None) -> None:
+    """Remove a folder, and repeat that if processes that are just ending have written there meanwhile."""
+    for _ in range(_ATTEMPTS):
+        if session is None or not session.exists():
+            return
+        shutil.rmtree(session, ignore_errors=True)
+        time.sleep(_PAUSE)
 
 
 def _join(address: str, *, ship_code: bool) -> None:
@@ -126,11 +178,15 @@ def _join(address: str, *, ship_code: bool) -> None:
         with same_handlers():
             ray.init(address=address, runtime_env=environment, log_to_driver=False, logging_level=logging.ERROR)
     except _NOT_JOINED as error:
-        line = str(error).strip().splitlines()[0]
         raise InputError(
-            f"Ray address {address} cannot be joined ({line}); start a head there, set RAY_AUTH_MODE=token and "
-            "RAY_AUTH_TOKEN_PATH if it asks for a token, or leave the address out"
+            f"Ray address {address} cannot be joined ({_first_line(error)}); start a head there, set "
+            "RAY_AUTH_MODE=token and RAY_AUTH_TOKEN_PATH if it asks for a token, or leave the address out"
         ) from None
+
+
+def _first_line(error: Exception) -> str:
+    """Return the first line of what an error of Ray says, or its name where it says nothing."""
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)
 
 
 def _knock(address: str) -> None:

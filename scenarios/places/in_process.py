@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Generator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from scenarios.places.session import O, Progress, R, T, Work, check_workers
+from scenarios.places.session import NAMED, O, Progress, R, T, Work, check_workers
 from scenarios.places.worker_threads import A, work
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ class InProcess:
     """
 
     name = "inprocess"
+    reason = NAMED
 
     def __init__(self, workers: int | None = None) -> None:
         check_workers(workers)

@@ -20,7 +20,7 @@ from coordinator.server.fleet.cohorts import Cohorts, dealt
 from coordinator.server.fleet.retrying import ENDS, LOST, again, got, in_a_line, pause
 from coordinator.server.rounds.conductor import Plan
 from scenarios.own.halves import travelling
-from scenarios.places.session import O, Progress, R, T, Work
+from scenarios.places.session import NAMED, O, Progress, R, T, Work
 from scenarios.places.supervising import POLL, conducted, patient, room_for
 from scenarios.places.worker_threads import A
 
@@ -49,6 +49,7 @@ class OnRay:
     """
 
     name = "ray"
+    reason = NAMED
 
     def __init__(self, workers: int, *, metrics: bool = False, most: bool = False) -> None:
         self.workers, self.metrics, self._most = workers, metrics, most

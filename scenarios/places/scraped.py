@@ -1,4 +1,4 @@
-"""Where Ray's metrics are scraped: each node has a port of its own, and a local instance reports often."""
+"""Where Ray's metrics are scraped: each node has a port of its own."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ import ray
 
 from scenarios.given.endings import say
 
-OFTEN = {"metrics_report_interval_ms": 1000}
-"""How often processes of a local instance report; of others their owner decides, and Ray's own setting is 10 s."""
 _SHOWN = 3
 
 

@@ -15,7 +15,7 @@ from scenarios import PACKAGES
 from scenarios.places.withheld import SECRETS, excluding, secrets_in
 
 _TOOLS = (
-    ".git/", ".venv/", "venv/", ".hypothesis/", ".*_cache/", "__pycache__/", "*.py[co]", "*.nb[ic]", "*.egg-info/",
+    ".git/", ".venv*/", "venv/", ".hypothesis/", ".*_cache/", "__pycache__/", "*.py[co]", "*.nb[ic]", "*.egg-info/",
     "build/", "dist/",
 )  # fmt: skip
 _DATA = (
@@ -24,7 +24,7 @@ _DATA = (
 )  # fmt: skip
 EXCLUDES = (*_TOOLS, *_DATA, *SECRETS, "runs/")
 """Patterns in the style of `.gitignore` of files that are never sent; `.gitignore` and `.rayignore` apply as well."""
-_NOT_WALKED = {".git", ".venv", "venv", "node_modules", "__pycache__"}
+_NOT_WALKED = {".git", ".venv", ".venv-oldest", "venv", "node_modules", "__pycache__"}
 _RUN = ("versions.json", "rounds/scenario.json")
 """Every folder of a run or sweep holds one of these files, whether it is finished or not."""
 _DEEP = 6

@@ -123,8 +123,20 @@ class Work(Generic[R, O, T]):
     packages: frozenset[str] = frozenset()
 
 
+NAMED = "as called"
+"""Why a run is where it is: its caller named the backend, or called from Python, where none is chosen."""
+
+
 class Session(Protocol):
-    """A place that is ready to run."""
+    """A place that is ready to run.
+
+    Attributes
+    ----------
+    reason : str
+        Why it is this one, in a few words.
+    """
+
+    reason: str
 
     @property
     def name(self) -> str:

@@ -51,6 +51,11 @@ def try_file(target: Path, complaint: str, remedy: str) -> None:
         raise InputError(f"{complaint} ({error.strerror}); {remedy}") from None
 
 
+def size_of(file: Path) -> int:
+    """Return the size of a file [bytes]; 0 where there is none, which is for others to refuse."""
+    return file.stat().st_size if file.is_file() else 0
+
+
 def to_json(value: dict[str, Any]) -> str:
     """Return strict JSON: no NaN, no infinity."""
     return json.dumps(value, indent=2, allow_nan=False) + "\n"

@@ -14,7 +14,7 @@ from scenarios.app.flags import Address, AllowCode, Backend, Figure, Json, Worke
 from scenarios.app.later import Later, grouped
 from scenarios.log import console
 from scenarios.pictures.writing import check_figure, deliver_figure
-from scenarios.places.backends import check_backend, open_session
+from scenarios.places.backends import AUTO, check_backend, choose, open_session
 from scenarios.report.records import STDOUT, check_target, deliver
 from scenarios.sweep.kinds import USERS, built_in_grids, kind_of, load_sweep, sweep_of
 
@@ -55,7 +55,7 @@ def _of_grid() -> Callable[..., None]:
         grid: Annotated[str, typer.Argument(help=BUILT_IN)] = "standard",
         seeds: Annotated[int | None, typer.Option(help="Runs of every setting [the grid's, or 20].")] = None,
         allow_code: AllowCode = False,
-        backend: Backend = "ray",
+        backend: Backend = AUTO,
         address: Address = None,
         workers: Workers = None,
         json: Json = None,
@@ -83,7 +83,7 @@ def _of_kind(name: str) -> Callable[..., None]:
     def command(
         *,
         out: Out,
-        backend: Backend = "ray",
+        backend: Backend = AUTO,
         address: Address = None,
         workers: Workers = None,
         json: Json = None,
@@ -112,13 +112,14 @@ def _measure(
     check_backend(backend, workers)
     check_target(json)
     check_figure(figure)
-    opening = open_session(backend, address=address, workers=workers)
+    place, why = choose(backend, address=address, work=wanted.work)
+    opening = open_session(place, address=address, workers=workers)
     done = swept(wanted, opening, out, console())
     result = done.result
     deliver(json, result)
     deliver_figure(figure, wanted.family, result, done.drawn)
     if json != STDOUT:
-        wanted.show(printed(), result, f"sweep {name}, {backend}")
+        wanted.show(printed(), result, f"sweep {name}, {place} ({why})")
 
 
 sweep = grouped(

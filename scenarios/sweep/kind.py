@@ -71,6 +71,10 @@ class Sweep(ABC, Generic[K, U, M]):
         content: dict[str, Any] = self.wanted.content()
         return content
 
+    def work(self) -> float:
+        """Predict what all units take [s of one processor]: a second each, also those that the folder holds already."""
+        return float(len(self.units({})))
+
     @abstractmethod
     def units(self, done: Mapping[K, M]) -> Mapping[K, U]:
         """Return the units in the order of measuring; with those that follow from units that are done already."""

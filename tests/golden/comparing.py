@@ -11,6 +11,7 @@ LEFT_OUT = frozenset(
     {
         "actors",
         "backend",
+        "backend_reason",
         "bytes_per_answer",  # cohorts are padded to whole bytes
         "cpus",
         "devices_per_actor",

@@ -152,7 +152,7 @@ def test_ones_own_policy_is_found_in_the_working_directory(mine: str, blindrec: 
 def test_ones_own_policy_travels_to_ray_with_its_code(mine: str, lent: None, blindrec: Command, tmp_path: Path) -> None:
     """The processes there started elsewhere, and do not find its module."""
     flags = [*OWN, "--policy", f"{mine}:Doubtful", "--json", "-"]
-    far, near = blindrec(*SMALL, *flags, "--out", tmp_path / "out"), blindrec(*HERE, *flags)
+    far, near = blindrec(*SMALL, *flags, "--backend", "ray", "--out", tmp_path / "out"), blindrec(*HERE, *flags)
     assert (far.code, far.result["backend"]) == (0, "ray"), far.err
     for key in ("releases_sha256", "rounds", "answered", "undecided", "accuracy", "policy_error"):
         assert far.result[key] == near.result[key]

@@ -8,6 +8,7 @@ import re
 import shlex
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -35,17 +36,26 @@ from benchmarks.pages import (
     read,
     shown,
 )
+from coordinator.protocol.errors import InputError
 from scenarios.cli import command_line
+from scenarios.places.backends import Ray
 from scenarios.submission.request import parsed
 
 REMOTE = ("submit", "status", "watch", "fetch", "stop")
 """Commands to a cluster's head: tests/deploy parses them."""
+ROOT = Path(__file__).parents[2]
 TABLE = table()
 SHOWN = shown()
 
 
-ON_RAY = ("demo", "online", "run", "sweep", "two-tier")
-"""Commands whose backend is Ray, unless they say another one."""
+RUNS = ("compare", "demo", "online", "run", "sweep", "two-tier")
+"""Commands that open a backend."""
+ON_RAY = (
+    "make demo",
+    "blindrec run --items 1000 --rated 30 --users 2000000 --epsilon 1 --like 0.9,0.1 --repeat 20 --json result.json",
+    "blindrec sweep accuracy --out sweep",
+)
+"""Commands of pages that choose Ray, as they stand there."""
 
 
 def words_of(entry: dict[str, Any]) -> list[str]:
@@ -55,9 +65,7 @@ def words_of(entry: dict[str, Any]) -> list[str]:
 
 def quick(*, on_ray: bool) -> pytest.MarkDecorator:
     """Quick entries that run on Ray, or that do not."""
-    some = [
-        one for one in TABLE["quick"] if on_ray == (words_of(one)[0] in ON_RAY and "--backend" not in words_of(one))
-    ]
+    some = [one for one in TABLE["quick"] if on_ray == (one["command"] in ON_RAY)]
     return pytest.mark.parametrize("entry", some, ids=lambda entry: f"{entry['page']}: {entry['command']}")
 
 
@@ -65,16 +73,42 @@ def quick(*, on_ray: bool) -> pytest.MarkDecorator:
 @quick(on_ray=True)
 def test_a_quick_command_runs_on_ray_and_measures_the_figures_beside_it(lent: None, entry: dict[str, Any]) -> None:
     """On the backend that a reader gets who types what the page shows."""
-    test_figures_beside_a_quick_command_are_what_it_measures(entry)
+    words = [word for word in words_of(entry) if word not in ("--backend", "ray")]
+    check_figures({**entry, "run": shlex.join(["blindrec", *words, "--backend", "ray"])})
 
 
-def test_a_quick_command_keeps_the_backend_of_its_page() -> None:
-    for entry in TABLE["quick"]:
-        assert ("--backend" in words_of(entry)) == ("--backend" in entry["command"])
+@pytest.mark.parametrize(
+    "entry", [one for one in TABLE["quick"] if words_of(one)[0] in RUNS], ids=lambda entry: str(entry["command"])
+)
+def test_a_page_says_what_chooses_the_backend_that_its_figures_are_measured_on(
+    entry: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[object] = []
+
+    def opening(backend: object) -> None:
+        opened.append(backend)
+        raise InputError("chosen")
+
+    monkeypatch.delenv("RAY_ADDRESS")
+    monkeypatch.setattr("scenarios.places.backends.opened", opening)
+    demo = "blindrec demo --backend ray"
+    assert f"$(BIN)/{demo}" in (ROOT / "Makefile").read_text(encoding="utf-8")
+    typed = {**entry, "run": demo if entry["command"] == "make demo" else entry["command"]}
+    with folder_of_pages(), pytest.raises(ValueError, match="chosen"):
+        run_entry(typed)
+    assert [isinstance(one, Ray) for one in opened] == [entry["command"] in ON_RAY]
 
 
 @quick(on_ray=False)
-def test_figures_beside_a_quick_command_are_what_it_measures(entry: dict[str, Any]) -> None:
+def test_figures_beside_a_quick_command_are_what_it_measures(
+    entry: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("RAY_ADDRESS")  # nothing is predicted where a cluster is named
+    check_figures(entry)
+
+
+def check_figures(entry: dict[str, Any]) -> None:
+    """Run an entry's command; hold the page's figures and tables against what it says."""
     with folder_of_pages():
         result, output = run_entry(entry)
     faults = [compare(entry["page"], entry["command"], template, result) for template in entry.get("says", ())]

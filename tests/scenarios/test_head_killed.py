@@ -34,7 +34,7 @@ def test_a_run_whose_head_died_tells_what_is_kept_and_goes_on(
     """Rounds are slowed down, so that the head dies long before the last one."""
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     out = tmp_path / "out"
-    command = [sys.executable, "-c", SLOWLY, *RUN, "--workers", "1", "--out", str(out)]
+    command = [sys.executable, "-c", SLOWLY, *RUN, "--backend", "ray", "--workers", "1", "--out", str(out)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
         try:
             assert holds_within(120, lambda: kept_records(out) >= 2 or run.poll() is not None)

@@ -49,6 +49,7 @@ def test_a_run_goes_on_after_ray_has_killed_for_memory(tmp_path: Path, monkeypat
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     (tmp_path / "hungry.py").write_text(HUNGRY, encoding="utf-8")
     run = ["--items", "300", "--rated", "30", "--users", str(USERS), "--workers", "1", "--out", str(tmp_path / "out")]
+    run += ["--backend", "ray"]
     command = [sys.executable, str(tmp_path / "hungry.py"), "run", *run, "--policy", "fixed", "--rounds", str(ROUNDS)]
     ended = subprocess.run([*command, "--json", "-"], capture_output=True, text=True, check=False, timeout=120)
     lines = ended.stderr.splitlines()

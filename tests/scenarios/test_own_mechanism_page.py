@@ -37,7 +37,10 @@ def test_the_class_is_short_and_the_same_on_every_layout(blindrec: Command, fold
 
 @pytest.mark.cluster
 def test_the_same_on_ray(lent: None, blindrec: Command) -> None:
-    assert result(blindrec, *RUN)["releases_sha256"] == result(blindrec, *RUN, *HERE)["releases_sha256"]
+    assert (
+        result(blindrec, *RUN, "--backend", "ray")["releases_sha256"]
+        == result(blindrec, *RUN, *HERE)["releases_sha256"]
+    )
 
 
 def test_a_twin_that_tells_more_than_it_claims_is_refused(blindrec: Command, folder: Path) -> None:

@@ -45,7 +45,7 @@ def is_answering(process: psutil.Process, seen: dict[psutil.Process, str]) -> bo
 
 @pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_ends_the_processes_of_the_run_and_no_other(namesake: subprocess.Popen[bytes], tmp_path: Path) -> None:
-    command = [*BLINDREC, "run", "--items", "2000", "--users", "1000000000", "--workers", "1"]
+    command = [*BLINDREC, "run", "--items", "2000", "--users", "1000000000", "--workers", "1", "--backend", "ray"]
     run = subprocess.Popen(
         [*command, "--out", str(tmp_path / "out"), "--json", "-"],
         stdout=subprocess.PIPE,

@@ -93,7 +93,7 @@ def test_a_sweep_from_end_to_end(whole: Path, swept: Callable[..., Ended]) -> No
     assert {path.name for path in whole.iterdir()} == WRITTEN
     shown = (whole.parent / "shown.txt").read_text()
     for words in (
-        "sweep online, inprocess: means over 2 seeds",
+        "sweep online, inprocess (as called): means over 2 seeds",
         "halving adversary",
         "p-rec-sharp",
         "p-rec *",

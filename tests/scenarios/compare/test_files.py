@@ -16,7 +16,20 @@ from scenarios.data.datasets import Dated, read_dated
 from scenarios.data.formats.columns import stand_apart
 
 TWICE = "user,item,rating,timestamp\na,x,1,30\nb,x,3,10\na,x,5,10\na,x,3,20\na,y,2,5\n"
-FEW = ("--seeds", 3, "--epsilon", 2, "--scale", 1, "--mechanisms", "popularity,set", "--trust-models", "none,local")
+FEW = (
+    "--backend",
+    "inprocess",
+    "--seeds",
+    3,
+    "--epsilon",
+    2,
+    "--scale",
+    1,
+    "--mechanisms",
+    "popularity,set",
+    "--trust-models",
+    "none,local",
+)
 
 
 def written(path: Path, text: str) -> Path:

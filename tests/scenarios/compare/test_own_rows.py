@@ -15,7 +15,20 @@ from scenarios.compare.row import Asked
 from scenarios.compare.settings import Comparison
 from scenarios.compare.worlds import world_of
 
-FEW = ("--like-from", 4, "--seeds", 3, "--mechanisms", "popularity", "--trust-models", "none,local", "--epsilon", "2,4")
+FEW = (
+    "--backend",
+    "inprocess",
+    "--like-from",
+    4,
+    "--seeds",
+    3,
+    "--mechanisms",
+    "popularity",
+    "--trust-models",
+    "none,local",
+    "--epsilon",
+    "2,4",
+)
 
 
 @pytest.fixture

@@ -13,7 +13,8 @@ from runs import Command, planted_ratings, refused, write_movielens
 
 from scenarios.compare.panel import SERVED, show_panel
 
-PANEL = ("--trust-models", "coordinator", "--like-from", 4, "--clients", 4, "--seeds", 3)
+HERE = ("--backend", "inprocess")
+PANEL = (*HERE, "--trust-models", "coordinator", "--like-from", 4, "--clients", 4, "--seeds", 3)
 
 
 @pytest.fixture
@@ -50,7 +51,7 @@ def test_a_file_of_too_few_rounds_says_so_and_has_all_other_rows(blindrec: Comma
     few = write_movielens(tmp_path / "few.csv", planted_ratings(users=30, items=30, each=16))
     assert "users have 20 rounds" in refused(blindrec, "compare", few, *PANEL)
     more = ("--trust-models", "none,coordinator", "--mechanisms", "popularity,p-rec", "--seeds", 3, "--json", "-")
-    told = blindrec("compare", few, *more).result
+    told = blindrec("compare", few, *HERE, *more).result
     assert told["coordinator"] is None
     assert told["remarks"][-1].startswith("coordinator: clients is 20, but only ")
     assert len(told["rows"]) == 1

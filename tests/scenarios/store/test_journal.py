@@ -196,7 +196,7 @@ def killed(how: str, seed: int, number: int, *arguments: str) -> None:
 
 
 TIMED = frozenset({"seconds", "devices_per_second"})
-LAYOUT = TIMED | {"backend", "workers", "actors", "devices_per_actor", "bytes_per_answer"}
+LAYOUT = TIMED | {"backend", "backend_reason", "workers", "actors", "devices_per_actor", "bytes_per_answer"}
 
 
 def check_alike(resumed: Path, whole: Path, without: frozenset[str]) -> None:
@@ -257,8 +257,8 @@ def test_a_run_that_was_killed_on_ray_goes_on_there_and_ends_like_one_in_process
     lent: None, blindrec: Command, tmp_path: Path
 ) -> None:
     flags = [*RUN, "--seed", "7", "--workers", "1"]
-    kill_from_outside(tmp_path / "killed", 4, *flags)
-    resumed = blindrec(*flags, "--out", tmp_path / "killed")
+    kill_from_outside(tmp_path / "killed", 4, *flags, "--backend", "ray")
+    resumed = blindrec(*flags, "--backend", "ray", "--out", tmp_path / "killed")
     assert (resumed.code, resumed.result["backend"]) == (0, "ray"), resumed.err
     assert blindrec(*flags, "--backend", "inprocess", "--out", tmp_path / "whole").code == 0
     check_alike(tmp_path / "killed", tmp_path / "whole", LAYOUT)

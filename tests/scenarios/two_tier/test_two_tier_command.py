@@ -17,7 +17,7 @@ PLANTED = ["two-tier", "--backend", "inprocess", "--workers", "1", "--planted", 
 SETTLED = ["--public", "20", "--private", "12", "--batch", "5", "--rank", "3", "--regularisation", "2"]
 NOISY = [name for name, half in found().items() if half.takes_epsilon and not half.moment and half.epsilon_of != A_BIT]
 """Their rows are larger than ratings are."""
-VARIES = {"seconds", "seconds_per_iteration", "peak_memory_mb", "backend", "workers"}
+VARIES = {"seconds", "seconds_per_iteration", "peak_memory_mb", "backend", "backend_reason", "workers"}
 
 
 def told(blindrec: Command, *arguments: object) -> dict[str, object]:

@@ -21,7 +21,16 @@ from scenarios.two_tier.experiment import read_table, run, world_of
 pytestmark = pytest.mark.cluster
 SHAPE = "260,500,90000"
 """Of a planted table whose public users make several cohorts."""
-VARIES = {"seconds", "seconds_per_iteration", "peak_memory_mb", "backend", "workers", "retries", "restarts"}
+VARIES = {
+    "seconds",
+    "seconds_per_iteration",
+    "peak_memory_mb",
+    "backend",
+    "backend_reason",
+    "workers",
+    "retries",
+    "restarts",
+}
 
 
 def test_ray_gives_the_result_of_this_process_though_actors_die(

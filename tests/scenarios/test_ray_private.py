@@ -1,17 +1,21 @@
-"""What a local run starts is reached from this machine only, with a token of its own."""
+"""What is private to Ray stands in one file; what a local run starts is reached from here only, with a token."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
+import socket
 import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 from ray._private import ray_constants
 
-from scenarios.places.loopback import alone
+from coordinator.protocol.errors import InputError
+from scenarios.places.ray_private import alone, on_loopback
 
 NAMES = ("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "RAY_AUTH_MODE", "RAY_AUTH_TOKEN_PATH", "RAY_AUTH_TOKEN")
 LOOPBACK = ("127.", "::1", "::ffff:127.")
@@ -43,10 +47,9 @@ try:
         task = ray.remote(num_cpus=0)(lambda: {name: os.environ.get(name) for name in names})
         theirs = ray.get(task.remote())
         ports = listening()
-        lines = [" ".join(process.cmdline()) for process in psutil.Process().children(recursive=True)]
         signal.raise_signal(signal.SIGTERM)
 except KeyboardInterrupt:
-    print(json.dumps({"seen": seen, "theirs": theirs, "ports": ports, "lines": lines,
+    print(json.dumps({"seen": seen, "theirs": theirs, "ports": ports,
                       "folder": [there, os.path.exists(folder)]}))
 """
 """In a process of its own: another test's instance may run in this one."""
@@ -83,8 +86,52 @@ def test_a_local_run_listens_on_loopback_only_and_writes_nothing_to_the_home(tmp
     assert {whose for _, _, whose in told["ports"]} >= {"raylet", "gcs_server"}
     assert [one for one in told["ports"] if not one[0].startswith(LOOPBACK)] == []
     assert not list(tmp_path.rglob("auth_token"))
-    programs = {Path(line.split(" --", maxsplit=1)[0].split()[-1]).name for line in told["lines"] if line}
-    watching = {"dashboard.py", "agent.py", "main.py", "monitor.py", "log_monitor.py"}
-    assert programs >= {"raylet", "gcs_server"}
-    assert not programs & watching  # what a run has no use for, see `scenarios.places.lean`
-    assert len([line for line in told["lines"] if "waiting.py" in line and "raylet" not in line]) == 2
+
+
+ROOT = Path(__file__).parents[2]
+PRIVATE = re.compile(r"ray\._(private|raylet)|_skip_env_hook|_system_config")
+
+
+def test_what_is_private_to_ray_stands_in_one_file() -> None:
+    product = [
+        file for name in ("actors", "blindrec", "coordinator", "scenarios") for file in (ROOT / name).rglob("*.py")
+    ]
+    assert len(product) > 100
+    private = [file.name for file in product if PRIVATE.search(file.read_text(encoding="utf-8"))]
+    assert private == ["ray_private.py"]
+
+
+def test_a_port_that_others_reach_ends_ray_and_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended: list[bool] = []
+    monkeypatch.setattr("ray.shutdown", lambda: ended.append(True))
+    with socket.socket() as here, socket.socket() as everywhere:
+        with on_loopback():
+            here.bind(("127.0.0.1", 0))
+            here.listen()
+        assert not ended
+
+        def listen() -> None:
+            with on_loopback():
+                everywhere.bind(("0.0.0.0", 0))
+                everywhere.listen()
+
+        with pytest.raises(InputError) as error:
+            listen()
+        port = everywhere.getsockname()[1]
+        with on_loopback():  # what was open before is the caller's
+            pass
+    assert f"listens on 0.0.0.0 port {port} (" in str(error.value)
+    assert "take --backend inprocess" in str(error.value)
+    assert ended == [True]
+
+
+def test_ports_that_cannot_be_looked_at_end_ray(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended: list[bool] = []
+    monkeypatch.setattr("ray.shutdown", lambda: ended.append(True))
+
+    def denied(*_: object, **__: object) -> None:
+        raise psutil.AccessDenied(7)
+
+    with pytest.raises(InputError, match=r"process 7 cannot be looked at.*take --backend inprocess"), on_loopback():
+        monkeypatch.setattr("psutil.Process.net_connections", denied)
+    assert ended == [True]
